@@ -1,4 +1,5 @@
-# Every target that needs Python makes .venv by itself, from requirements.lock, where it is missing or older than the lock.
+# Every target that needs Python makes .venv by itself, where it is missing or older than its lock: `demo` from
+# requirements.lock, what gradebook runs with; the others from requirements-dev.lock, which adds the developers' tools.
 # PYTHON=python3.12 names the interpreter. A pinned pip installs everything; uv is needed for `make lock` alone.
 
 SHELL := /bin/sh
@@ -9,10 +10,11 @@ PYTHON ?=
 ARGS ?=
 VENV := .venv
 STAMP := $(VENV)/.stamp
+DEV_STAMP := $(VENV)/.dev-stamp
 RUN := $(VENV)/bin/python -m
 PIP := $(RUN) pip
 
-.PHONY: help demo test test-quick test-browser test-server lint format bench lock clean
+.PHONY: help demo test test-quick test-browser test-server test-install lint format bench lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,36 +22,41 @@ help:  ## list the targets
 demo: $(STAMP)  ## score the shipped example, no key needed
 	@$(VENV)/bin/gradebook demo $(ARGS)
 
-test: $(STAMP)  ## run all tests, as many at once as there are cores (ARGS="-k words" for some of them)
+test: $(DEV_STAMP)  ## run all tests, as many at once as there are cores (ARGS="-k words" for some of them)
 	@$(RUN) pytest -n auto --dist worksteal $(ARGS)
 
-test-quick: $(STAMP)  ## those of a few seconds each, without servers and chromium: while you work (ARGS as above)
+test-quick: $(DEV_STAMP)  ## those of a few seconds each, without servers and chromium: while you work (ARGS as above)
 	@$(RUN) pytest -n auto --dist worksteal -m "not (slow or server or postgres or browser)" $(ARGS)
 
-test-browser: $(STAMP)  ## open the pages in chromium, with the network off; a part of `make test` where chromium is
+test-browser: $(DEV_STAMP)  ## open the pages in chromium, with the network off; a part of `make test` where chromium is
 	@$(RUN) pytest tests/integration/browser $(ARGS)
 
-test-server: $(STAMP)  ## a day on a real Prefect server with a worker that is killed: about four minutes
+test-server: $(DEV_STAMP)  ## a day on a real Prefect server with a worker that is killed: about four minutes
 	@PYTHON="$(abspath $(VENV))/bin/python" tests/support/e2e_server.sh
 
-lint: $(STAMP)  ## check style, format and types
+test-install:  ## a new clone, a new home, no uv: `make demo` by each Python on the machine, and `make lint`
+	@tests/support/fresh_clone.sh
+
+lint: $(DEV_STAMP)  ## check style, format and types
 	@$(RUN) ruff check .
 	@$(RUN) ruff format --check .
 	@$(RUN) mypy
 
-format: $(STAMP)  ## put the code into its format
+format: $(DEV_STAMP)  ## put the code into its format
 	@$(RUN) ruff check --fix .
 	@$(RUN) ruff format .
 
-bench: $(STAMP)  ## run every benchmark; each prints its figure last
+bench: $(DEV_STAMP)  ## run every benchmark; each prints its figure last
 	@for file in bench/*.py; do \
 		if [ -e "$$file" ]; then echo "== $$file" && $(VENV)/bin/python "$$file" || exit 1; fi; \
 	done
 
-lock:  ## resolve pyproject.toml into requirements.lock (needs uv; ARGS=--upgrade for newer ones)
+lock:  ## resolve pyproject.toml into the two locks (needs uv; ARGS=--upgrade for newer ones)
 	@command -v uv >/dev/null || { echo "make lock: found no uv on the path, expected it: https://docs.astral.sh/uv" >&2; exit 1; }
 	@uv pip compile pyproject.toml --group dev --python-version 3.11 --universal --generate-hashes --no-header -q \
-		$(ARGS) -o requirements.lock
+		$(ARGS) -o requirements-dev.lock
+	@uv pip compile pyproject.toml --group build --python-version 3.11 --universal --generate-hashes --no-header -q \
+		-c requirements-dev.lock -o requirements.lock
 
 clean:  ## remove the environment and the caches; a lake is left alone
 	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
@@ -62,4 +69,8 @@ $(STAMP): requirements.lock requirements-pip.lock pyproject.toml
 	@$(PIP) install --quiet --disable-pip-version-check --require-hashes -r requirements-pip.lock
 	@$(PIP) install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(PIP) install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(DEV_STAMP): $(STAMP) requirements-dev.lock
+	@$(PIP) install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	@touch $@

@@ -1,9 +1,9 @@
-"""How often the 95% intervals of a calibration hold the true mean, and how wide they are.
+"""Coverage and width of the 95% intervals of calibrated means.
 
     python bench/calibration.py [--simulations 4000] [--unrated 2000]
 
-People's ratings and a judge's scores are drawn again and again from worlds whose true mean is known. A line a world,
-number of ratings and estimate; the last line is the coverage of the corrected mean at 100 ratings and more.
+Simulates people's ratings and a judge's scores from worlds with a known true mean. Prints a line per world, number of
+ratings and estimate; the last line is the coverage of the corrected mean with 100 or more ratings.
 """
 
 import argparse
@@ -33,10 +33,10 @@ Draw = Callable[[np.random.Generator, int], tuple[Floats, Floats]]
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What ratings and scores are drawn from. true_mean: of the ratings. has_two_levels: 0 and 1 alone.
+    """Distribution of ratings and scores. true_mean: of the ratings. has_two_levels: only 0 and 1.
 
-    sample_count: outputs a case. rated_count: how many of each case that is rated at all; where that is not each of
-    them, nothing is unrated but the others.
+    sample_count: outputs per case. rated_count: rated outputs per rated case; if it is less than sample_count, the only
+    unrated outputs are the others of those cases.
     """
 
     name: str
@@ -62,20 +62,20 @@ def rare(rng: np.random.Generator, count: int) -> tuple[Floats, Floats]:
 
 
 def five_levels(rng: np.random.Generator, count: int) -> tuple[Floats, Floats]:
-    """Levels 0, 0.25 .. 1, mean 0.6; the judge is one level too kind half of the time and noisy."""
+    """Levels 0, 0.25 .. 1, mean 0.6; the judge is noisy, and one level too lenient half of the time."""
     ratings = rng.choice(5, count, p=(0.05, 0.15, 0.30, 0.35, 0.15))
     scores = np.clip(ratings + rng.integers(0, 2, count) + rng.integers(-1, 2, count), 0, 4)
     return ratings / 4.0, scores / 4.0
 
 
 def useless(rng: np.random.Generator, count: int) -> tuple[Floats, Floats]:
-    """The same ratings; the judge's scores have nothing to do with them."""
+    """Ratings as in five_levels; the judge's scores are independent of them."""
     ratings, _ = five_levels(rng, count)
     return ratings, rng.integers(0, 5, count) / 4.0
 
 
 def alike(rng: np.random.Generator, count: int) -> tuple[Floats, Floats]:
-    """Five outputs a case, mean 0.5: cases differ more than their outputs, the judge is noisy."""
+    """Five outputs per case, mean 0.5: cases differ more than outputs within a case, and the judge is noisy."""
     cases = rng.normal(0.0, 0.12, (count // 5, 1))
     ratings = cases + rng.normal(0.0, 0.05, (count // 5, 5))
     scores = 0.6 * cases + rng.normal(0.0, 0.12, (count // 5, 5))
@@ -83,7 +83,7 @@ def alike(rng: np.random.Generator, count: int) -> tuple[Floats, Floats]:
 
 
 def alike_levels(rng: np.random.Generator, count: int) -> tuple[Floats, Floats]:
-    """Five outputs a case of levels 0, 0.25 .. 1, mean 0.5: what is good and where the judge errs is the case's."""
+    """Five outputs per case, levels 0, 0.25 .. 1, mean 0.5: quality and the judge's error depend on the case."""
     cases, errors = rng.normal(0.0, 0.9, (count // 5, 1)), rng.normal(0.4, 0.6, (count // 5, 1))
     ratings = np.clip(np.round(2.0 + cases + rng.normal(0.0, 0.4, (count // 5, 5))), 0, 4)
     scores = np.clip(np.round(ratings + errors + rng.normal(0.0, 0.4, (count // 5, 5))), 0, 4)
@@ -91,8 +91,9 @@ def alike_levels(rng: np.random.Generator, count: int) -> tuple[Floats, Floats]:
 
 
 def alike_binary(rng: np.random.Generator, count: int) -> tuple[Floats, Floats]:
-    """Five outputs a case, true rate 0.7: in half of the cases 0.9, in the others 0.5; sensitivity and specificity of
-    0.95 and 0.75 on average, but in every fifth case the judge is never right about a bad output.
+    """Five outputs per case, true rate 0.7: 0.9 in half of the cases, 0.5 in the others.
+
+    Sensitivity 0.95 and specificity 0.75 on average, but in every fifth case the judge passes all bad outputs.
     """
     rates = np.where(rng.random((count // 5, 1)) < 0.5, 0.9, 0.5)
     is_good = rng.random((count // 5, 5)) < rates
@@ -104,7 +105,7 @@ def alike_binary(rng: np.random.Generator, count: int) -> tuple[Floats, Floats]:
 WORLDS = (
     World("two levels, true rate 0.70", 0.7, binary, has_two_levels=True),
     World("two levels, true rate 0.95", 0.95, rare, has_two_levels=True),
-    World("five levels, judge too kind", 0.6, five_levels),
+    World("five levels, judge too lenient", 0.6, five_levels),
     World("five levels, useless judge", 0.6, useless),
     World("one rated of 5 of a case", 0.5, alike, sample_count=5),
     World("three rated of 5 of a case", 0.5, alike, sample_count=5, rated_count=3),
@@ -114,7 +115,7 @@ WORLDS = (
 
 
 def estimates_of(world: World, rated: Rated) -> dict[str, Estimate]:
-    """Each estimate of one draw."""
+    """All estimates of one draw."""
     levels = (0.0, 1.0) if world.has_two_levels else None
     found = {"judge alone": naive_mean(rated), "ratings alone": rated_mean(rated, levels)}
     if levels is not None:
@@ -123,7 +124,7 @@ def estimates_of(world: World, rated: Rated) -> dict[str, Estimate]:
 
 
 def draw_rated(world: World, rng: np.random.Generator, n: int, unrated: int) -> Rated:
-    """One draw with n outputs rated, or few more where the cases would not add up to it."""
+    """Draw with n rated outputs, or a few more to complete the last case."""
     if world.sample_count == 1:
         ratings, scores = world.draw(rng, n + unrated)
         return Rated(ratings[:n], scores[:n], scores[n:])
@@ -137,26 +138,26 @@ def draw_rated(world: World, rng: np.random.Generator, n: int, unrated: int) -> 
 
 
 def simulate(world: World, n: int, unrated: int, simulations: int) -> dict[str, tuple[float, float, float]]:
-    """Coverage, mean width and share of draws with an interval, by estimate."""
+    """Coverage (0..1), mean width and share (0..1) of draws with an interval, by estimate."""
     rng = np.random.default_rng(n)
     rows: dict[str, list[tuple[bool, float]]] = {}
     for _ in range(simulations):
         for name, found in estimates_of(world, draw_rated(world, rng, n, unrated)).items():
-            kept = rows.setdefault(name, [])
+            found_rows = rows.setdefault(name, [])
             if found.ci_low is not None and found.ci_high is not None:
-                kept.append((found.ci_low <= world.true_mean <= found.ci_high, found.ci_high - found.ci_low))
+                found_rows.append((found.ci_low <= world.true_mean <= found.ci_high, found.ci_high - found.ci_low))
     return {
         name: (
-            float(np.mean([row[0] for row in kept])),
-            float(np.mean([row[1] for row in kept])),
-            len(kept) / simulations,
+            float(np.mean([row[0] for row in found_rows])),
+            float(np.mean([row[1] for row in found_rows])),
+            len(found_rows) / simulations,
         )
-        for name, kept in rows.items()
+        for name, found_rows in rows.items()
     }
 
 
 def main() -> int:
-    """Run all worlds; returns 1 where the corrected mean's coverage is outside 93 to 97% at 100 ratings and more."""
+    """Run all worlds; returns 1 if the corrected mean's coverage with 100 or more ratings is outside 93 to 97%."""
     parser = argparse.ArgumentParser(description="Coverage of calibrated means.")
     parser.add_argument("--simulations", type=int, default=4_000)
     parser.add_argument("--unrated", type=int, default=2_000)
@@ -170,7 +171,7 @@ def main() -> int:
                 print(f"{world.name:<30}{n:>8}  {name:<20}{coverage:>9.1%}{width:>8.3f}{share:>9.1%}")
                 if name.startswith("corrected") and n >= 100:
                     corrected.append(coverage)
-    print(f"corrected, 100 ratings and more: {min(corrected):.1%} to {max(corrected):.1%}")
+    print(f"corrected, 100 or more ratings: {min(corrected):.1%} to {max(corrected):.1%}")
     return 0 if all(0.93 <= coverage <= 0.97 for coverage in corrected) else 1
 
 

@@ -1,12 +1,11 @@
-"""How many outputs a second each check takes on one core, on 230-word outputs written here from a seed.
+"""Throughput of each check on one core, in outputs of 230 seeded words per second.
 
     python bench/checks.py [--n 50000] [--ifeval FOLDER]
 
-A plain Python loop counts the same words in the same run. FOLDER: the published IFEval prompts (input_data.jsonl) and
-responses (input_response_data_*.jsonl): each instruction is held against its own response. The last lines are the
-figure for six checks together: outputs that had all six, a second, in one thread and in two, which share Python's lock;
-then from shards to verdict files as `gradebook evaluate` does it for a large run, in one process and in two, beside
-what two processes give the plain loop here, which share nothing but the machine.
+A plain Python loop over the same words runs for comparison. FOLDER: the published IFEval prompts (input_data.jsonl) and
+responses (input_response_data_*.jsonl); each instruction is checked on its own response. The last lines are for six
+checks together: in one thread and in two, which share the GIL; then from shards to verdict files, as in a large run of
+`gradebook evaluate`, in one process and in two. The plain loop in two processes shows what the machine allows.
 """
 
 import argparse
@@ -37,10 +36,10 @@ SEED = 20261120
 WORD_COUNT = 230
 LETTERS = np.array(list("etaoinshrdlucmfwypvbgkjqxz"))
 ROUNDS = 3
-LEAST_S = 1.0  # of a measurement, whose rounds may be short
-SHARES = {"columns": 1.0, "rows": 0.1, "heavy": 0.02}  # of the outputs: the slow ones are timed on fewer
+LEAST_S = 1.0  # of a measurement; a single round may be too short
+SHARES = {"columns": 1.0, "rows": 0.1, "heavy": 0.02}  # of the outputs; slow checks are timed on fewer
 
-# A check that is not named here is timed with the settings of its first example.
+# Any other check is timed with the settings of its first example.
 SETTINGS: dict[str, dict[str, Any]] = {
     "length_words": {"min": 20, "max": 229},
     "length_characters": {"max": 1100},
@@ -50,12 +49,12 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "json_valid": {"kind": "object"},
     "count_sentences": {"max": 10},
 }
-KEPT: list[str] = []  # by a process of the plain loop
+TEXTS: list[str] = []  # of a process of the plain loop
 SIX = ("length_words", "count_sentences", "contains", "not_contains", "json_valid", "matches_regex")
 
 
 def write_outputs(count: int, rng: np.random.Generator) -> list[str]:
-    """Outputs of `WORD_COUNT` words; one in ten is JSON, one in ten says sorry, one in ten holds an address."""
+    """Outputs of `WORD_COUNT` words; one in ten is JSON, one in ten an apology, one in ten has an address."""
     lengths = rng.integers(1, 10, 3000)
     vocabulary = np.array(["".join(rng.choice(LETTERS, length)) for length in lengths])
     return [_write_output(rng.choice(vocabulary, WORD_COUNT).tolist(), place % 10) for place in range(count)]
@@ -73,7 +72,7 @@ def _write_output(words: list[str], kind: int) -> str:
 
 
 def time_best(run: Callable[[], object]) -> float:
-    """The shortest of a few runs, in seconds: the others waited for something else."""
+    """Shortest of a few runs, in seconds; the others waited for other processes."""
     times_s: list[float] = []
     while len(times_s) < ROUNDS or sum(times_s) < LEAST_S:
         started = time.perf_counter()
@@ -83,7 +82,7 @@ def time_best(run: Callable[[], object]) -> float:
 
 
 def time_check(name: str, outputs: pa.Array) -> float:
-    """Outputs a second of one check, beside the other columns of its first example."""
+    """Outputs per second of one check, with the other columns of its first example."""
     check = find_check(name)
     example = check.examples[0]
     count = max(1, int(len(outputs) * SHARES[check.cost]))
@@ -98,14 +97,14 @@ def _repeated(row: pa.Table, column: str, outputs: pa.Array, count: int) -> pa.A
 
 
 def run_six(shard: pa.Table) -> None:
-    """All six checks over a shard."""
+    """Run all six checks over a shard."""
     for name in SIX:
         check = find_check(name)
         check.function(shard, read_settings(check, SETTINGS[name]))
 
 
 def time_six(shard: pa.Table, core_count: int) -> float:
-    """Outputs a second that had all six checks, a part of the shard a thread."""
+    """Outputs per second through all six checks, with one part of the shard per thread."""
     size = shard.num_rows // core_count
     parts = [shard.slice(index * size, size) for index in range(core_count)]
     with ThreadPoolExecutor(core_count) as threads:
@@ -113,7 +112,7 @@ def time_six(shard: pa.Table, core_count: int) -> float:
 
 
 def time_processes(outputs: pa.Array, folder: Path) -> tuple[float, float]:
-    """Outputs a second from shards to verdict files of all six checks, in one process and in two, taken in turns."""
+    """Outputs per second from shards to verdict files of all six checks, in one process and in two, alternating."""
     works = write_computations(outputs, folder)
     times_s: dict[int, list[float]] = {1: [], 2: []}
     with CheckPool() as pool, ThreadPoolExecutor(1) as one, ThreadPoolExecutor(2) as two:
@@ -122,33 +121,33 @@ def time_processes(outputs: pa.Array, folder: Path) -> tuple[float, float]:
                 started = time.perf_counter()
                 if None in threads.map(lambda work: pool.compute(work, Timing("score")), works):
                     sys.exit("found a process that did not answer, expected verdicts")
-                if round_number:  # the first starts the processes
+                if round_number:  # the first round also starts the processes
                     times_s[count].append(time.perf_counter() - started)
     return len(outputs) / min(times_s[1]), len(outputs) / min(times_s[2])
 
 
 def time_plain(texts: list[str]) -> tuple[float, float]:
-    """Outputs a second of the plain loop over all outputs, by one process and by each of two at once."""
-    with ProcessPoolExecutor(2, initializer=_keep, initargs=(texts,)) as pool:
+    """Outputs per second of the plain loop over all outputs, in one process and in each of two at once."""
+    with ProcessPoolExecutor(2, initializer=_store, initargs=(texts,)) as pool:
 
         def count_in(process_count: int) -> None:
             list(pool.map(_count_words, range(process_count)))
 
-        count_in(2)  # it starts them
+        count_in(2)  # starts the processes
         return len(texts) / time_best(lambda: count_in(1)), 2 * len(texts) / time_best(lambda: count_in(2))
 
 
-def _keep(texts: list[str]) -> None:
-    global KEPT  # noqa: PLW0603
-    KEPT = texts
+def _store(texts: list[str]) -> None:
+    global TEXTS  # noqa: PLW0603
+    TEXTS = texts
 
 
 def _count_words(_process: int) -> int:
-    return sum(len(text.split()) for text in KEPT)
+    return sum(len(text.split()) for text in TEXTS)
 
 
 def write_computations(outputs: pa.Array, folder: Path) -> list[Computation]:
-    """Write the outputs as four shards; returns each of the six checks over each of them."""
+    """Write the outputs as four shards; returns the computations of the six checks over each shard."""
     size = len(outputs) // 4
     works = []
     for index in range(4):
@@ -163,7 +162,7 @@ def write_computations(outputs: pa.Array, folder: Path) -> list[Computation]:
 
 
 def time_ifeval(folder: Path) -> tuple[float, float]:
-    """IFEval's instructions: responses a second, each held to its own; and each type over all responses at once."""
+    """Responses per second of IFEval: each response with its own instructions, and all types on all responses."""
     lines = next(folder.glob("input_response_data_*.jsonl")).read_text(encoding="utf-8").splitlines()
     responses = {row["prompt"]: row["response"] for row in map(json.loads, lines)}
     rows = [json.loads(line) for line in (folder / "input_data.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -183,7 +182,7 @@ def time_ifeval(folder: Path) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Time every check, the plain loop, IFEval's where its files are, and six together."""
+    """Time every check, the plain loop, IFEval if its files are given, and six checks together."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--n", type=int, default=50_000, help="outputs to check")
     parser.add_argument("--ifeval", type=Path, help="folder of IFEval's prompts and responses")
@@ -192,7 +191,7 @@ def main() -> None:
     pa.set_cpu_count(1)
     outputs = pa.array(texts)
     for name in check_names():
-        if not find_check(name).examples:  # it needs a file of the user's
+        if not find_check(name).examples:  # needs a file of the user
             continue
         print(f"{name:48}{time_check(name, outputs):14,.0f} outputs/s  {find_check(name).cost}")
     loop, loops = time_plain(texts)

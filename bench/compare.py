@@ -1,9 +1,9 @@
-"""`gradebook compare` of two runs of one rubric: 100,000 paired outputs, 10,000 bootstrap resamples of every figure.
+"""Time of `gradebook compare` for two runs of one rubric: 100,000 paired outputs, 10,000 resamples per figure.
 
     python bench/compare.py [--n 100000] [--criteria 5] [--samples 1]
 
---samples: outputs a case, so that intervals count cases. Makes a lake of two published runs with made-up scores, then
-runs the command as a person would, start of Python and reading of the lake included.
+--samples: outputs per case; with several, intervals count cases. Makes a lake of two published runs with random scores,
+then runs the command as a user would, including the start of Python and the reading of the lake.
 """
 
 import argparse
@@ -32,7 +32,7 @@ SHIFT = {"a": (0.2, 0.3, 0.5), "b": (0.19, 0.3, 0.51)}
 
 
 def write_side(lake: Lake, name: str, rubric: Rubric, count: int, sample_count: int) -> None:
-    """Publish one run: outputs of `count / sample_count` cases, each with a level a criterion."""
+    """Publish one run: outputs of `count / sample_count` cases, each with one level per criterion."""
     rng = np.random.default_rng([SEED, ord(name)])
     numbers = np.arange(count)
     ids = pa.array([f"{name}{number:031d}" for number in numbers])
@@ -62,7 +62,7 @@ def write_side(lake: Lake, name: str, rubric: Rubric, count: int, sample_count: 
 
 
 def make_rubric(criterion_count: int) -> Rubric:
-    """Criteria of three levels with weights that make many different overall scores."""
+    """Rubric of criteria with three levels, weighted so that there are many different overall scores."""
     levels = [{"id": f"l{index}", "score": score, "description": "x"} for index, score in enumerate(LEVELS.tolist())]
     shared = {"description": "?", "levels": levels, "method": {"type": "ratings"}}
     criteria = [

@@ -1,10 +1,10 @@
-"""How often nominal 95% intervals hold the truth, by method, distribution and number of values.
+"""Coverage of nominal 95% intervals, by method, distribution and sample size.
 
     python bench/coverage.py [--rounds 4000]
 
-A cell is the coverage in percent; `*` marks one outside of 93 to 97. Wilson's is exact, summed over the binomial
-distribution; the others are simulated, with a standard error of 0.4 at 4,000 rounds (0.7 for the bootstrap, which has a
-quarter of the rounds, each of 1,000 resamples).
+Each cell is a coverage in percent; `*` marks a coverage outside 93 to 97. That of Wilson's interval is exact, summed
+over the binomial distribution. The others are simulated, with a standard error of 0.4 at 4,000 rounds (0.7 for the
+bootstrap, which has a quarter of the rounds, each of 1,000 resamples).
 """
 
 import argparse
@@ -31,7 +31,7 @@ SHARES = {
     "levels, skewed": (0.05, 0.15, 0.80),
     "levels, rare failures": (0.01, 0.04, 0.95),
 }
-# Outputs of each case: most have one, some have many.
+# Outputs per case: most cases have one, some have many.
 UNEQUAL = {
     "50 cases of 1 output and 1 of 50": (1,) * 50 + (50,),
     "40 cases of 1 output and 4 of 20": (1,) * 40 + (20,) * 4,
@@ -43,13 +43,13 @@ Floats = NDArray[np.float64]
 Draw = Callable[[int, np.random.Generator], Floats]
 CLUSTER_METHODS: dict[str, Callable[[Floats, NDArray[np.int64]], Interval]] = {
     "cluster t": lambda found, cases: student_t(found, clusters=cases, bounds=SCORES),
-    "Wilson on what the cases are worth": lambda found, cases: rate_interval(found, clusters=cases),
+    "Wilson, effective sample size": lambda found, cases: rate_interval(found, clusters=cases),
     NAIVE: lambda found, _: student_t(found, bounds=SCORES),
 }
 
 
 def main() -> None:
-    """Print a table a method, and the cells that miss."""
+    """Print one table per method, and the count of cells within the limits."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=4_000)
     rounds = parser.parse_args().rounds
@@ -67,12 +67,12 @@ def main() -> None:
     print(f"\n{'with very unequal cases':72}{'covered':>9}")
     for name, cell in unequal_rows(rounds).items():
         print(f"{name:72}{_cell(cell):>9}")
-    held = [cells for table in tables.values() for name, cells in table.items() if not name.startswith(NAIVE)]
-    print(f"\nwithin {LOW:.0f} to {HIGH:.0f}%, the {NAIVE} aside: {_held(held, 50)}; {_held(held, 300)}")
+    rows = [cells for table in tables.values() for name, cells in table.items() if not name.startswith(NAIVE)]
+    print(f"\nwithin {LOW:.0f} to {HIGH:.0f}%, without {NAIVE}: {_within(rows, 50)}; {_within(rows, 300)}")
 
 
 def t_rows(rounds: int) -> dict[str, list[float]]:
-    """Means of scores that take three levels."""
+    """Means of scores with three levels."""
     rows = {}
     for name, shares in SHARES.items():
         truth = float(LEVELS @ np.array(shares))
@@ -81,7 +81,7 @@ def t_rows(rounds: int) -> dict[str, list[float]]:
 
 
 def paired_rows(rounds: int) -> dict[str, list[float]]:
-    """Means of differences: most pairs tied, some up, some down."""
+    """Means of differences: most pairs tied, some higher, some lower."""
     rows = {}
     values = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
     kinds = {
@@ -102,7 +102,7 @@ def wilson_rows() -> dict[str, list[float]]:
 
 
 def wilson_coverage(n: int, rate: float) -> float:
-    """In percent, over all outcomes of n trials."""
+    """Exact coverage in percent, over all outcomes of n trials."""
     intervals = [wilson(successes, n) for successes in range(n + 1)]
     holds = np.array([found.low <= rate <= found.high for found in intervals])
     chances = np.diff(bdtr(np.arange(n + 1), n, rate), prepend=0.0)
@@ -110,7 +110,7 @@ def wilson_coverage(n: int, rate: float) -> float:
 
 
 def cluster_rows(rounds: int) -> dict[str, list[float]]:
-    """Several outputs a case: a case shifts all its outputs' chance to be good (intra-class correlation 0.5)."""
+    """Several outputs per case: the case shifts the pass rate of all its outputs (intra-class correlation 0.5)."""
     rows: dict[str, list[float]] = {}
     for kind, sizes in {"5 outputs a case": (5, 5), "1 to 9 outputs a case": (1, 9)}.items():
         for name, interval in CLUSTER_METHODS.items():
@@ -119,7 +119,7 @@ def cluster_rows(rounds: int) -> dict[str, list[float]]:
 
 
 def unequal_rows(rounds: int) -> dict[str, float]:
-    """A few cases with most of the outputs: rates as in `cluster_rows`, and normal values that no case shifts."""
+    """A few cases with most of the outputs: rates as in `cluster_rows`, and normal values independent of cases."""
     rows = {}
     for kind, counts in UNEQUAL.items():
         cases, rng = np.repeat(np.arange(len(counts)), counts), np.random.default_rng([SEED, len(counts)])
@@ -132,7 +132,7 @@ def unequal_rows(rounds: int) -> dict[str, float]:
 
 
 def bootstrap_rows(rounds: int) -> dict[str, list[float]]:
-    """Scores of points rubrics: a penalty takes some far below 0; and levels, beside t."""
+    """Scores of points rubrics, some far below 0 through a penalty, and of levels; with t for comparison."""
 
     def interval(found: Floats) -> Interval:
         return percentile_interval(bootstrap_means(found, resample_count=1_000, seed=int(found.sum() * 1e6) % 2**31))
@@ -148,12 +148,12 @@ def bootstrap_rows(rounds: int) -> dict[str, list[float]]:
 
 
 def drawing(shares: tuple[float, ...], values: Floats = LEVELS) -> Draw:
-    """Draws of values with these chances."""
+    """Function that draws values with these probabilities."""
     return lambda size, rng: rng.choice(values, size, p=np.array(shares) / sum(shares))
 
 
 def simulate(rounds: int, truth: float, draw: Draw, interval: Callable[[Floats], Interval]) -> list[float]:
-    """The coverage in percent at each size; an unknown interval does not hold the truth."""
+    """Coverage in percent at each sample size; an unknown interval counts as a miss."""
     cells = []
     for size in SIZES:
         rng = np.random.default_rng([SEED, size])
@@ -164,7 +164,7 @@ def simulate(rounds: int, truth: float, draw: Draw, interval: Callable[[Floats],
 def _cluster_coverage(
     rounds: int, case_count: int, sizes: tuple[int, int], interval: Callable[[Floats, NDArray[np.int64]], Interval]
 ) -> float:
-    """Chances of cases are Beta(0.8, 0.2): mean 0.8, intra-class correlation 1 / (0.8 + 0.2 + 1) = 0.5."""
+    """Pass rates of cases are Beta(0.8, 0.2): mean 0.8, intra-class correlation 1 / (0.8 + 0.2 + 1) = 0.5."""
     rng = np.random.default_rng([SEED, case_count, *sizes])
     rounds = min(rounds, 400_000 // case_count)
     intervals = []
@@ -180,7 +180,7 @@ def _covered(found: list[Interval], truth: float) -> float:
     return 100 * sum(each.low - 1e-9 <= truth <= each.high + 1e-9 for each in found) / len(found)
 
 
-def _held(rows: list[list[float]], least: int) -> str:
+def _within(rows: list[list[float]], least: int) -> str:
     cells = [cell for row in rows for size, cell in zip(SIZES, row, strict=True) if size >= least]
     return f"{sum(LOW <= cell <= HIGH for cell in cells)} of {len(cells)} cells from n = {least} on"
 

@@ -1,11 +1,11 @@
-"""A whole evaluation of 200,000 outputs by 5 checks, from the file to published tables, beside a plain Python loop.
+"""Throughput of an evaluation of 200,000 outputs by 5 checks, from file to published tables, and of a plain loop.
 
     python bench/evaluate.py [--n 200000] [--wide] [--runner dask]
 
---wide: by 20 checks, to see what memory many verdicts take; a million outputs are --n 1000000.
+--wide: 20 checks, to measure the memory for many verdicts; use --n 1000000 for a million outputs.
 
-Prints the outputs a second between the run's begin (Prefect's start left out) and its publication, and the peak memory
-of the whole command, its report among it.
+Prints the outputs per second from the start of the run (without Prefect's start) to its publication, and the peak
+memory of the whole command, including its report.
 """
 
 import argparse
@@ -94,7 +94,7 @@ WIDE_CHECKS = (
 
 
 def wide_rubric() -> str:
-    """The five checks and fifteen more."""
+    """Rubric of the five checks and fifteen more."""
     return RUBRIC + "".join(
         f"  - {{id: c{place}, description: Check {place}., weight: 1, method: {{type: check, {check}}}}}\n"
         for place, check in enumerate(WIDE_CHECKS)
@@ -102,7 +102,7 @@ def wide_rubric() -> str:
 
 
 def write_outputs(path: Path, count: int) -> None:
-    """Seeded outputs of about 200 words in sentences."""
+    """Write seeded outputs of about 200 words in sentences."""
     dice = random.Random(7)
     with path.open("w", encoding="utf-8") as file:
         for number in range(count):
@@ -114,7 +114,7 @@ def write_outputs(path: Path, count: int) -> None:
 
 
 def plain_loop(path: Path) -> float:
-    """The same five checks as a person would write them first; returns seconds."""
+    """Run the same five checks in a simple loop; returns seconds."""
     begin = time.perf_counter()
     passed = [0] * 5
     with path.open(encoding="utf-8") as file:
@@ -164,8 +164,8 @@ def main() -> None:
     inside_s = (datetime.fromisoformat(run["finished_at"]) - datetime.fromisoformat(run["created_at"])).total_seconds()
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     peak_mb = usage.ru_maxrss / 1024
-    print(f"plain loop, five checks alone: {count / plain_s:,.0f} outputs/s; whole command {wall_s:.1f} s")
-    print(f"the command's processes, Prefect's server and workers too: {usage.ru_utime + usage.ru_stime:.1f} s CPU")
+    print(f"plain loop, only the five checks: {count / plain_s:,.0f} outputs/s; whole command {wall_s:.1f} s")
+    print(f"CPU of all processes, including Prefect's server and workers: {usage.ru_utime + usage.ru_stime:.1f} s CPU")
     print(f"ingest to published: {count / inside_s:,.0f} outputs/s ({inside_s:.1f} s), peak {peak_mb:,.0f} MB")
 
 

@@ -1,10 +1,10 @@
-"""The most CPU seconds that each check takes over a text of 1 MB that is made to stall it.
+"""Worst CPU time of each check on hostile texts of 1 MB.
 
     python bench/hostile.py [--check NAME] [--size 1000000]
 
-Each check runs with the settings of its first example and with some that are worse, on each shape as the output, and
-as the output and every other column that it reads. A line a check, with its worst shape; the last line is the worst of
-all. The checks of sound read no text, and those without an example need a file: both are left out.
+Each check runs with the settings of its first example and with harder ones. Each hostile text is the output, then both
+the output and every other column that the check reads. Prints a line per check with its worst text; the last line is
+the worst of all. Left out: audio checks, which read no text, and checks without an example, which need a file.
 """
 
 import argparse
@@ -43,7 +43,7 @@ OTHERS = ("reference", "context", "prompt")
 
 
 class Timing(NamedTuple):
-    """CPU seconds of a check over one row, and what stood in it."""
+    """CPU seconds of a check on one row, with a description of the row."""
 
     cpu_s: float
     check: str
@@ -51,15 +51,15 @@ class Timing(NamedTuple):
 
 
 def columns_of(check: Check, text: str, others: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The other columns as in the example, and each that holds text with the hostile one."""
+    """Other columns as in the example, then with the hostile text in each text column."""
     yield "the output", others
     if read := [name for name in OTHERS if name in check.columns]:
-        held = {name: [text] if name == "context" else text for name in read}
-        yield f"the output and {' and '.join(read)}", {**others, **held}
+        hostile = {name: [text] if name == "context" else text for name in read}
+        yield f"the output and {' and '.join(read)}", {**others, **hostile}
 
 
 def worst_run(check: Check, texts: Mapping[str, str]) -> Timing:
-    """The slowest of all runs of a check."""
+    """Slowest of all runs of a check."""
     example, timings = check.examples[0], []
     for place, given in enumerate((example.settings, *WORSE.get(check.name, []))):
         settings = read_settings(check, given)
@@ -74,9 +74,9 @@ def worst_run(check: Check, texts: Mapping[str, str]) -> Timing:
 
 
 def main() -> None:
-    """Time the check that is named, or all."""
+    """Time the named check, or all checks."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", choices=check_names(), metavar="NAME", help="this one alone")
+    parser.add_argument("--check", choices=check_names(), metavar="NAME", help="only this check")
     parser.add_argument("--size", type=int, default=1_000_000, help="bytes of a text")
     given = parser.parse_args()
     pa.set_cpu_count(1)
@@ -85,7 +85,9 @@ def main() -> None:
     for name in [given.check] if given.check else check_names():
         check = find_check(name)
         if check.examples and "audio" not in check.columns:
-            worst_run(check, {shape: text[:1_000] for shape, text in texts.items()})  # what is read once: lists, models
+            worst_run(
+                check, {shape: text[:1_000] for shape, text in texts.items()}
+            )  # warm-up: loads word lists and models
             timings.append(worst_run(check, texts))
             print(f"{timings[-1].cpu_s:8.2f} s  {name:48}{timings[-1].words}", flush=True)
     worst = max(timings)

@@ -1,13 +1,13 @@
-"""How fast, how frugally and how safely a session asks, beside plain loops that only ask, in the same run.
+"""Speed, cost and safety of a judge session, compared with plain request loops in the same run.
 
     python bench/judge.py [speed] [short] [limit] [cache] [faults] [memory] [--questions 5000] [--in-flight 64]
                           [--many-questions 100000]
 
-speed: wall time over the ideal (questions x latency / in flight) at 200 ms, and CPU a judgment. short: judgments a
-second at 20 ms. limit: how much of a limit of requests a minute is used, and how many requests are refused. cache: the
-input price of 8 criteria over outputs of 1,200 tokens, relative to no caching, cached tokens at a tenth. faults: how
-many judgments are lost where one request in five fails. memory: resident after --many-questions judgments. Without
-names all but memory. The judge is tests/support/loopback_judge.py, in a process of its own.
+speed: wall time over the ideal (questions x latency / in flight) at 200 ms, and CPU per judgment. short: judgments per
+second at 20 ms. limit: used share of a rate limit per minute, and share of refused requests. cache: input price of 8
+criteria on outputs of 1,200 tokens relative to no caching, with cached tokens at a tenth. faults: lost judgments if one
+request in five fails. memory: resident memory after --many-questions judgments. Default: all but memory. The judge is
+tests/support/loopback_judge.py in a process of its own.
 """
 
 import argparse
@@ -41,13 +41,13 @@ JUDGE = Path(__file__).parents[1] / "tests" / "support" / "loopback_judge.py"
 SENTENCE = "The seasonal source often reduces the public network because the careful farmer measures the harbour. "
 ASPECTS = ("clear", "kind", "brief", "apt", "sound", "safe", "fresh", "whole")
 LIMIT_A_MINUTE, LIMIT_S = 6_000, 30
-CACHED_PRICE = 0.1  # of an uncached token's
+CACHED_PRICE = 0.1  # relative to an uncached token
 FAULTS = {"500": 0.05, "drop": 0.02, "garbage": 0.03, "empty": 0.03, "length": 0.03, "liar": 0.02, "503": 0.02}
 ENOUGH_ATTEMPTS = 12
 
 
 def make_criterion(aspect: str) -> Criterion:
-    """A criterion of five levels, about 150 tokens."""
+    """Criterion of five levels, about 150 tokens."""
     levels = [{"id": str(n), "score": n / 4, "description": f"{aspect} in {n} of 4 respects."} for n in range(5)]
     description = f"Is the text {aspect} to a curious adult who reads it once, without looking anything up?"
     return Criterion.model_validate(
@@ -59,14 +59,14 @@ CRITERIA = [make_criterion(aspect) for aspect in ASPECTS]
 
 
 def make_question(number: int, settings: JudgeSettings, criterion: Criterion) -> Question:
-    """One question of about 1,200 tokens."""
+    """Question of about 1,200 tokens."""
     case = Case(f"Question {number}: {SENTENCE}", f"{number}. {SENTENCE * 24}", SENTENCE * 4, (SENTENCE * 6,))
     key = request_key(settings.judge_digest, criterion_digest(criterion), case_digest(case))
     return Question(f"{number:032x}", criterion, case, key, style=settings.style)
 
 
 def make_questions(settings: JudgeSettings, numbers: Iterable[int], criterion_count: int = 1) -> Iterator[Question]:
-    """The questions of each output one after the other."""
+    """Questions, output by output."""
     for number in numbers:
         for criterion in CRITERIA[:criterion_count]:
             yield make_question(number, settings, criterion)
@@ -74,7 +74,7 @@ def make_questions(settings: JudgeSettings, numbers: Iterable[int], criterion_co
 
 @contextlib.contextmanager
 def served(*options: str) -> Iterator[str]:
-    """The address of a judge started for one measurement."""
+    """Start a judge for one measurement; yields its address."""
     command = [sys.executable, str(JUDGE), *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
@@ -85,14 +85,14 @@ def served(*options: str) -> Iterator[str]:
 
 
 def read_stats(base_url: str) -> dict[str, int]:
-    """What the judge saw."""
+    """Request counts of the judge."""
     with urllib.request.urlopen(f"{base_url.removesuffix('/v1')}/stats") as answer:
         stats: dict[str, int] = json.load(answer)
     return stats
 
 
 def ask_session(settings: JudgeSettings, questions: Iterator[Question]) -> tuple[float, float, dict[str, int]]:
-    """Ask through a session: wall seconds, CPU seconds of this process, how many answers had which status or reason."""
+    """Ask through a session; returns wall and CPU seconds of this process, and answer counts by status or reason."""
     counts: dict[str, int] = {}
 
     def keep(answer: Answer) -> None:
@@ -110,13 +110,13 @@ def ask_session(settings: JudgeSettings, questions: Iterator[Question]) -> tuple
 
 
 def make_bodies(settings: JudgeSettings, questions: Iterator[Question]) -> Iterator[dict[str, Any]]:
-    """The very bodies that a session sends."""
+    """Request bodies as a session sends them."""
     for question in questions:
         yield request_body(settings, question.request(), 0, settings.max_tokens)
 
 
 async def ask_aiohttp(settings: JudgeSettings, bodies: Iterator[dict[str, Any]]) -> None:
-    """Send them with nothing around: no limits, no retries, no journal."""
+    """Send the bodies with aiohttp, without limits, retries or journal."""
 
     async def work(client: aiohttp.ClientSession) -> None:
         for body in bodies:
@@ -129,7 +129,7 @@ async def ask_aiohttp(settings: JudgeSettings, bodies: Iterator[dict[str, Any]])
 
 
 async def ask_openai(settings: JudgeSettings, bodies: Iterator[dict[str, Any]]) -> None:
-    """The same through the openai client as it comes."""
+    """Send the bodies with the openai client and its defaults."""
 
     async def work(client: AsyncOpenAI) -> None:
         for body in bodies:
@@ -140,14 +140,14 @@ async def ask_openai(settings: JudgeSettings, bodies: Iterator[dict[str, Any]]) 
         await asyncio.gather(*(work(client) for _ in range(settings.max_in_flight)))
 
 
-def tell(name: str, wall_s: float, cpu_s: float, count: int, ideal_s: float | None = None) -> None:
-    """Print one way of asking."""
+def print_timing(name: str, wall_s: float, cpu_s: float, count: int, ideal_s: float | None = None) -> None:
+    """Print the timing of one method."""
     over = f", {wall_s / ideal_s:.3f} x ideal" if ideal_s else ""
-    print(f"{name:24}{wall_s:8.2f} s{count / wall_s:10,.0f} a second{cpu_s / count * 1000:8.2f} ms CPU each{over}")
+    print(f"{name:24}{wall_s:8.2f} s{count / wall_s:10,.0f} per second{cpu_s / count * 1000:8.2f} ms CPU each{over}")
 
 
 def compare_speed(count: int, in_flight: int, latency_s: float) -> None:
-    """Ask the same with both plain loops and a session."""
+    """Ask the same questions with both plain loops and a session."""
     ideal_s = count * latency_s / in_flight
     print(f"{count} judgments, {in_flight} in flight, {latency_s * 1000:.0f} ms")
     with served("--latency-s", str(latency_s)) as base_url:
@@ -156,20 +156,20 @@ def compare_speed(count: int, in_flight: int, latency_s: float) -> None:
             bodies = make_bodies(settings, make_questions(settings, range(place * count, (place + 1) * count)))
             wall, cpu = time.perf_counter(), time.process_time()
             asyncio.run(ask(settings, bodies))
-            tell(name, time.perf_counter() - wall, time.process_time() - cpu, count, ideal_s)
+            print_timing(name, time.perf_counter() - wall, time.process_time() - cpu, count, ideal_s)
         wall_s, cpu_s, counts = ask_session(settings, make_questions(settings, range(count)))
-    tell("session", wall_s, cpu_s, counts.get("scored", 0), ideal_s)
+    print_timing("session", wall_s, cpu_s, counts.get("scored", 0), ideal_s)
 
 
 def compare_limit(in_flight: int) -> None:
-    """Ask for half a minute under a limit that only refusals tell."""
+    """Ask for half a minute under a limit that is known only from refusals."""
     count = LIMIT_A_MINUTE * LIMIT_S // 60
     with served("--latency-s", "0.1", "--rpm", str(LIMIT_A_MINUTE)) as base_url:
         settings = JudgeSettings(model="gpt-4o-mini", base_url=base_url, max_in_flight=in_flight)
         wall_s, _, counts = ask_session(settings, make_questions(settings, range(count)))
         stats = read_stats(base_url)
     used, refused = stats["answered"] / wall_s * 60 / LIMIT_A_MINUTE, stats["refused"] / stats["requests"]
-    print(f"limit of {LIMIT_A_MINUTE} a minute: {used:.1%} used, {refused:.2%} refused, {counts}")
+    print(f"limit of {LIMIT_A_MINUTE} per minute: {used:.1%} used, {refused:.2%} refused, {counts}")
 
 
 def compare_cache(in_flight: int) -> None:
@@ -185,30 +185,30 @@ def compare_cache(in_flight: int) -> None:
 
 
 def count_losses(count: int, in_flight: int) -> None:
-    """Ask where one request in five comes to nothing."""
+    """Ask a judge that fails one request in five."""
     faults = [word for name, rate in FAULTS.items() for word in ("--fault", f"{name}={rate}")]
     with served("--latency-s", "0.02", *faults) as base_url:
         settings = JudgeSettings(
             model="gpt-4o-mini", base_url=base_url, max_in_flight=in_flight, max_attempts=ENOUGH_ATTEMPTS
         )
         wall_s, cpu_s, counts = ask_session(settings, make_questions(settings, range(count)))
-    tell("with faults", wall_s, cpu_s, count)
+    print_timing("with faults", wall_s, cpu_s, count)
     print(f"answers: {counts}")
 
 
 def measure_memory(count: int, in_flight: int) -> None:
-    """Ask very many questions and look at what is resident."""
+    """Ask very many questions and print the resident memory."""
     with served() as base_url:
         settings = JudgeSettings(model="gpt-4o-mini", base_url=base_url, max_in_flight=in_flight)
         before_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         wall_s, cpu_s, counts = ask_session(settings, make_questions(settings, range(count)))
         after_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    tell(f"{count:,} judgments", wall_s, cpu_s, counts.get("scored", 0))
+    print_timing(f"{count:,} judgments", wall_s, cpu_s, counts.get("scored", 0))
     print(f"peak resident {after_mb:.0f} MB, {before_mb:.0f} MB before the first question")
 
 
 def main() -> None:
-    """Measure what is named."""
+    """Run the named measurements."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--questions", type=int, default=5_000)

@@ -1,9 +1,9 @@
-"""Fuzzed runs under a budget: is the cap ever passed, and do the books say what was billed?
+"""Fuzzed runs under a budget: checks that the limit is never exceeded and that the accounts match the bill.
 
     python bench/judge_budget.py [--runs 1000] [--first-seed 0] [--threads 8]
 
-Each run draws prices, sizes, service tiers, faults and two budgets, and asks a session against an endpoint on loopback
-that bills by its own arithmetic. Prints what did not hold, then the counts; exits with 1 where something did not.
+Each run draws prices, sizes, service tiers, faults and two budgets, and sends a session's requests to a loopback
+endpoint that computes its own bill. Prints violations, then counts; exits with 1 if there is a violation.
 """
 
 import argparse
@@ -20,13 +20,13 @@ from tests.support.budget_fuzz import BillingEndpoint, Fuzzed, fuzz_budget  # no
 
 
 def fuzz(endpoint: BillingEndpoint, seed: int) -> Fuzzed:
-    """One run, in a folder of its own."""
+    """Run one seed in a folder of its own."""
     with tempfile.TemporaryDirectory() as folder:
         return fuzz_budget(endpoint, seed, Path(folder))
 
 
 def main() -> int:
-    """Run them all; returns the exit code."""
+    """Run all seeds; returns the exit code."""
     parser = argparse.ArgumentParser(description="Fuzzed runs under a budget.")
     parser.add_argument("--runs", type=int, default=1_000)
     parser.add_argument("--first-seed", type=int, default=0)
@@ -41,7 +41,7 @@ def main() -> int:
     sys.stdout.write(
         f"{len(fuzzed)} runs, {sum(run.request_count for run in fuzzed)} requests, "
         f"{sum(run.is_stopped for run in fuzzed)} stopped, {time.perf_counter() - began:.0f} s; "
-        f"{len(faults)} times something did not hold\n"
+        f"{len(faults)} violations\n"
     )
     return 1 if faults else 0
 

@@ -1,12 +1,11 @@
-"""What the page about a large run takes: to write, to keep and to open.
+"""Time and size of the report page of a large run: writing, storing, opening.
 
     python bench/report.py [--cases 10000] [--models 5] [--criteria 20] [--paints 5]
 
-The lake is made in SQL: outputs of some 500 characters, half of the criteria judged. The page is written in a process
-of its own; beside it stands a plain page of the same run's tables and of 100 outputs, written with pandas in another
-one. Each is opened from disk in chromium with the network off, as often as --paints says; the paint is the median of
-the first contentful ones, and that of a page of one word is told too. The last line is the figure. A page of more than
-8 MB is too large.
+The lake is made in SQL: outputs of about 500 characters, half of the criteria judged. The page is written in a process
+of its own; for comparison another process writes a plain page of the run's tables and 100 outputs with pandas. Each
+page is opened from disk in chromium, with the network off, --paints times; the paint is the median first contentful
+paint, also given for a page of one word. The last line is the figure. Fails if the page has more than 8 MB.
 """
 
 import argparse
@@ -34,7 +33,7 @@ WORD = "<!doctype html><html lang=en><meta charset=utf-8><title>A word</title><p
 
 
 def write_page(lake: Lake, file: Path) -> None:
-    """Write the page, as `gradebook report` does."""
+    """Write the page as `gradebook report` does."""
     from gradebook.tasks.published.summary import summarise
     from gradebook.tasks.reporting.page import write_report
 
@@ -42,7 +41,7 @@ def write_page(lake: Lake, file: Path) -> None:
 
 
 def write_plain_page(lake: Lake, file: Path) -> None:
-    """Write the run's tables and some outputs, with nothing done to them."""
+    """Write the run's tables and some outputs without further processing."""
     with connect(lake, read_only=True) as connection:
         queries = [*(f"from {table} where run_id = ?" for table in PLAIN_TABLES), PLAIN_OUTPUTS]
         tables = [connection.execute(query, [RUN_ID]).df().to_html() for query in queries]
@@ -53,7 +52,7 @@ WRITERS = {"page": write_page, "plain": write_plain_page}
 
 
 def run_child(part: str, lake: Lake, file: Path) -> dict[str, float]:
-    """Write a page in a process of its own: wall and CPU seconds with all imports, its largest size, the page's."""
+    """Write a page in a process of its own; returns wall and CPU seconds with imports, peak memory and page size."""
     command = [sys.executable, str(Path(__file__)), "--part", part, "--lake", f"sqlite:{lake.address}"]
     begin = time.perf_counter()
     finished = subprocess.run([*command, "--file", str(file)], capture_output=True, text=True, check=False)
@@ -64,7 +63,7 @@ def run_child(part: str, lake: Lake, file: Path) -> dict[str, float]:
 
 
 def run_as_child(given: argparse.Namespace) -> None:
-    """Write one page and tell what it took."""
+    """Write one page and print its measurements."""
     WRITERS[given.part](find_lake(given.lake), Path(given.file))
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     peak_mb = next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM"))
@@ -72,7 +71,7 @@ def run_as_child(given: argparse.Namespace) -> None:
 
 
 def first_paints(files: dict[str, Path], count: int) -> dict[str, float]:
-    """Milliseconds until something of each page is seen: the median, the pages in turns; none where no chromium is."""
+    """Median first contentful paint of each page in milliseconds, pages alternating; empty without chromium."""
     from tests.support.chromium import find_chromium, running_chromium, visited
 
     program = find_chromium()
@@ -89,7 +88,7 @@ def first_paints(files: dict[str, Path], count: int) -> dict[str, float]:
 
 
 def bench(given: argparse.Namespace) -> None:
-    """Make the lake and both pages, and open them."""
+    """Make the lake and both pages, and open the pages."""
     with tempfile.TemporaryDirectory(dir=given.folder) as name:
         folder = Path(name)
         begin = time.perf_counter()
@@ -97,16 +96,16 @@ def bench(given: argparse.Namespace) -> None:
         count = given.cases * given.models * given.criteria
         print(f"a lake of {count:,} verdicts in {time.perf_counter() - begin:.0f} s")
         files = {part: folder / f"{part}.html" for part in WRITERS}
-        told = {part: run_child(part, lake, file) for part, file in files.items()}
+        taken = {part: run_child(part, lake, file) for part, file in files.items()}
         (folder / "word.html").write_text(WORD, encoding="utf-8")
         paints = first_paints(files | {"word": folder / "word.html"}, given.paints)
-    for part, took in told.items():
+    for part, took in taken.items():
         print(f"{part}: {took['wall_s']:.1f} s, {took['cpu_s']:.1f} s CPU, peak {took['peak_mb']:,.0f} MB")
     if "word" in paints:
         print(f"first paint of one word: {paints['word']:.0f} ms")
-    page, plain = (_size_and_paint(told[part], paints.get(part)) for part in WRITERS)
+    page, plain = (_size_and_paint(taken[part], paints.get(part)) for part in WRITERS)
     print(f"{count:,} verdicts: {page}, of {MOST_MB} MB at most; plain tables {plain}")
-    if told["page"]["page_mb"] > MOST_MB:
+    if taken["page"]["page_mb"] > MOST_MB:
         sys.exit(f"the page has more than {MOST_MB} MB")
 
 
@@ -116,7 +115,7 @@ def _size_and_paint(took: dict[str, float], paint_ms: float | None) -> str:
 
 
 def main() -> None:
-    """Run the benchmark, or the part of it that a process of its own does."""
+    """Run the benchmark, or its part for a child process."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=10_000)
     parser.add_argument("--models", type=int, default=5)

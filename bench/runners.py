@@ -1,13 +1,13 @@
-"""Five deterministic checks of 200,000 outputs by each runner: threads, processes, and Dask with two workers.
+"""Throughput of each runner on five deterministic checks of 200,000 outputs: threads, processes, Dask with two workers.
 
     python bench/runners.py [--n 200000] [--rounds 3] [--runners threads processes dask] [--workers 2]
 
-Each run is a `gradebook evaluate` of its own into a lake of its own, with one Prefect server for all; the runners take
-turns, so that what else the machine does meets them alike. For Dask a scheduler and its workers are started before, as
-on a cluster that is there; `dask:local` times the one that a run starts for itself. All runs have to publish the same
-scores. A line a runner, each figure a median: the seconds from the run's begin to its publication, those of them that
-were left beside ingest, plan, marts and publication (the checks, and the data quality beside them), and those of the
-whole command. The last line is the figure: each runner's outputs a second, from begin to publication.
+Each run is a separate `gradebook evaluate` into a new lake, with one Prefect server for all runs. Runners alternate, so
+other load on the machine affects them equally. For Dask, a scheduler and workers are started in advance, as on an
+existing cluster; `dask:local` times a cluster started by the run. All runs have to publish the same scores. Prints a
+line per runner with medians: seconds from the start of the run to its publication, the part of them for checks and data
+quality, and seconds of the whole command. The last line is the figure: outputs per second of each runner, from start to
+publication.
 """
 
 import argparse
@@ -41,7 +41,7 @@ SCORES = "select bit_xor(hash(scores)) from (select * exclude (run_id) from outp
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """One run: its seconds. scores: a digest of them."""
+    """Timing of one run, in seconds. scores: their digest."""
 
     published_s: float
     scored_s: float
@@ -51,13 +51,13 @@ class Timed:
 
 @contextmanager
 def prefect_server(folder: Path) -> Iterator[Mapping[str, str]]:
-    """A server of its own; the environment by which a run finds it."""
+    """Start a Prefect server; yields the environment variables that point to it."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     address = f"http://127.0.0.1:{port}/api"
     home = {"PREFECT_HOME": str(folder / "prefect"), "PYTHONPATH": str(ROOT)}
-    from gradebook import flows  # sets what the server reads  # noqa: F401
+    from gradebook import flows  # sets variables that the server reads  # noqa: F401
 
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -81,11 +81,11 @@ def _wait_until_healthy(address: str) -> None:
 
 
 def evaluate(folder: Path, words: str, environment: Mapping[str, str]) -> Timed:
-    """Evaluate the outputs once, into a new lake. words: of --runner."""
+    """Evaluate the outputs once, into a new lake. words: value of --runner."""
     with tempfile.TemporaryDirectory(dir=folder) as name:
         lake = ["--lake", f"sqlite:{name}/catalog.sqlite"]
         begin = time.perf_counter()
-        told = _gradebook(
+        answer = _gradebook(
             folder,
             environment,
             "evaluate",
@@ -98,10 +98,10 @@ def evaluate(folder: Path, words: str, environment: Mapping[str, str]) -> Timed:
             *lake,
         )
         command_s = time.perf_counter() - begin
-        run = json.loads(told)
+        run = json.loads(answer)
         scores = _gradebook(folder, environment, "sql", SCORES, "--format", "csv", *lake).split()[-1]
     published = datetime.fromisoformat(run["finished_at"]) - datetime.fromisoformat(run["created_at"])
-    # The checks of a run are side by side: their own times are no measure of how long all of them took.
+    # Checks of a run are concurrent: the sum of their times is not the time of all of them.
     other_s = sum(row["wall_s"] for row in run["costs"] if row["stage"] in OTHER_STAGES)
     return Timed(published.total_seconds(), published.total_seconds() - other_s, command_s, scores)
 
@@ -118,7 +118,7 @@ def _gradebook(folder: Path, environment: Mapping[str, str], *words: str) -> str
 
 @contextmanager
 def dask_words(folder: Path, worker_count: int) -> Iterator[str]:
-    """A scheduler with its workers, all of them up; the words of --runner."""
+    """Start a scheduler with its workers and wait for all; yields the value of --runner."""
     from distributed import Client
 
     (folder / "dask").mkdir()
@@ -131,7 +131,7 @@ def dask_words(folder: Path, worker_count: int) -> Iterator[str]:
 
 
 def measure(folder: Path, runners: list[str], rounds: int, worker_count: int) -> dict[str, list[Timed]]:
-    """Every runner's runs, in turns."""
+    """Time every runner, alternating."""
     with ExitStack() as opened:
         environment = opened.enter_context(prefect_server(folder))
         words = {runner: runner.removesuffix(":local") for runner in runners}
@@ -150,7 +150,7 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=200_000, help="outputs")
     parser.add_argument("--rounds", type=int, default=3, help="runs by each runner")
     parser.add_argument("--runners", nargs="+", choices=RUNNERS, default=["threads", "processes", "dask"])
-    parser.add_argument("--workers", type=int, default=2, help="of the Dask cluster, a process each")
+    parser.add_argument("--workers", type=int, default=2, help="workers of the Dask cluster, one process each")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -158,7 +158,7 @@ def main() -> None:
         (folder / "rubric.yaml").write_text(RUBRIC, encoding="utf-8")
         timed = measure(folder, given.runners, given.rounds, given.workers)
     if len({run.scores for runs in timed.values() for run in runs}) != 1:
-        sys.exit(f"found other scores by one runner than by another, expected the same: {timed}")
+        sys.exit(f"found different scores by different runners, expected the same: {timed}")
     workers = f", {given.workers} workers of dask" if "dask" in given.runners else ""
     print(f"{given.n:,} outputs x 5 checks, medians of {given.rounds}, {os.cpu_count()} cores{workers}")
     rates = {}

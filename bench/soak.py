@@ -1,12 +1,11 @@
-"""Months in minutes: small evaluations, two at a time, into one SQLite lake, by processes that live on.
+"""Soak test: months of small evaluations in minutes, by two long-lived processes into one SQLite lake.
 
     python bench/soak.py [--runs 300] [--outputs 20] [--never-compacted]
 
-Each evaluation is a run of its own with a judged and a checked criterion; the judge is on loopback. A tenth of the runs
-is a night: at its end the lake is compacted, while both go on. It stops where a run is lost, a verdict is missing or a
-judgment is paid twice. It prints, for each tenth, how long a run took, the resident memory of both processes and what a
-question to the lake takes, the least of five; the last line is how much all three of the last tenth are of those of the
-second: the first one warms up.
+Each evaluation is a run with a judged and a checked criterion; the judge is on loopback. A tenth of the runs is a
+night; at its end the lake is compacted while both processes continue. Fails if a run is lost, a verdict is missing or a
+judgment is paid twice. Prints for each tenth the time per run, the resident memory of both processes and the time of a
+query, the shortest of five. The last line compares the last tenth with the second; the first tenth is a warm-up.
 """
 
 import argparse
@@ -39,7 +38,7 @@ select
 
 
 def work(first: int, step: int, run_count: int) -> None:
-    """Evaluate each of its files, and print after each how long it took and how much memory is resident."""
+    """Evaluate every `step`-th file, and print the time and the resident memory after each."""
     import asyncio
 
     from gradebook.flows.evaluate_outputs import evaluate_outputs
@@ -56,7 +55,7 @@ def work(first: int, step: int, run_count: int) -> None:
 
 
 def soak(folder: Path, run_count: int, output_count: int, *, is_compacted: bool) -> None:
-    """Start the two, ask the lake while they work, and hold its books at the end."""
+    """Start both processes, query the lake while they work, and check its totals at the end."""
     from gradebook.tasks.lake.address import find_lake
     from gradebook.tasks.lake.user_queries import run_query
 
@@ -71,27 +70,27 @@ def soak(folder: Path, run_count: int, output_count: int, *, is_compacted: bool)
         answered = judge.answered_count
     begun = time.perf_counter()
     (books,) = run_query(find_lake(LAKE), RECONCILED).to_pylist()
-    print(f"books: {books}, {answered:,} replies; ends of the processes: {ends} ({time.perf_counter() - begun:.2f} s)")
+    print(f"totals: {books}, {answered:,} replies; exit codes: {ends} ({time.perf_counter() - begun:.2f} s)")
     judged = run_count * output_count
     expected = {"published": run_count, "runs": run_count, "verdicts": 2 * judged, "judgments": judged, "keys": judged}
     if books != expected or answered != judged or any(ends):
         raise SystemExit(f"expected {expected} and {judged:,} replies")
     ratios = [last / second for last, second in zip(figures[-1], figures[1], strict=True)]
-    print("last tenth against the second: a run {:.2f} x, memory {:.2f} x, a question {:.2f} x".format(*ratios))
+    print("last tenth relative to the second: a run {:.2f} x, memory {:.2f} x, a query {:.2f} x".format(*ratios))
 
 
 def _watch(run_count: int, is_compacted: bool) -> tuple[list[tuple[float, float, float]], list[int]]:
-    """A row for each tenth of the runs: seconds a run, resident MB of both, seconds a question; and how both ended."""
+    """Seconds per run, resident MB of both processes and seconds per query for each tenth; and both exit codes."""
     from gradebook.tasks.lake.address import find_lake
     from gradebook.tasks.lake.compaction import compact_lake
 
     command = [sys.executable, str(ROOT / "bench" / "soak.py"), "--runs", str(run_count), "--work"]
-    with Path("said.jsonl").open("wb") as said, Path("log.txt").open("wb") as log:
-        both = [subprocess.Popen([*command, str(first)], stdout=said, stderr=log) for first in (0, 1)]
+    with Path("runs.jsonl").open("wb") as lines, Path("log.txt").open("wb") as log:
+        both = [subprocess.Popen([*command, str(first)], stdout=lines, stderr=log) for first in (0, 1)]
         figures: list[tuple[float, float, float]] = []
         while len(figures) < 10:
             time.sleep(0.5)
-            rows = [json.loads(line) for line in Path("said.jsonl").read_bytes().splitlines() if line.endswith(b"}")]
+            rows = [json.loads(line) for line in Path("runs.jsonl").read_bytes().splitlines() if line.endswith(b"}")]
             is_over = all(process.poll() is not None for process in both)
             if len(rows) >= run_count * (len(figures) + 1) // 10:
                 tenth = rows[run_count * len(figures) // 10 : run_count * (len(figures) + 1) // 10]
@@ -99,8 +98,8 @@ def _watch(run_count: int, is_compacted: bool) -> tuple[list[tuple[float, float,
                 asked_s = min(_timed_question() for _ in range(5))
                 memory = [[row["resident_mb"] for row in rows if row["number"] % 2 == which][-1:] for which in (0, 1)]
                 figures.append((sum(row["took_s"] for row in tenth) / len(tenth), sum(map(sum, memory)), asked_s))
-                told = "{:.2f} s a run, {:.0f} MB resident, a question {:.3f} s".format(*figures[-1])
-                print(told + night, flush=True)
+                words = "{:.2f} s per run, {:.0f} MB resident, {:.3f} s per query".format(*figures[-1])
+                print(words + night, flush=True)
             elif is_over:
                 raise SystemExit(f"ended early:\n{Path('log.txt').read_text(encoding='utf-8')[-3_000:]}")
         return figures, [process.wait() for process in both]
@@ -119,15 +118,15 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Small evaluations, two at a time, into one SQLite lake.")
     parser.add_argument("--runs", type=int, default=300)
     parser.add_argument("--outputs", type=int, default=20)
-    parser.add_argument("--never-compacted", action="store_true", help="no night ends, and nobody compacts the lake")
+    parser.add_argument("--never-compacted", action="store_true", help="do not compact the lake")
     parser.add_argument("--work", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.work is not None:
         work(given.work, 2, given.runs)
     else:
-        from gradebook.flows.server.own import start_own_server
+        from gradebook.flows.server.shared import shared_server
 
-        server = start_own_server()
+        server = shared_server()
         if server:
             server.announce()
             server.wait()

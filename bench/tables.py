@@ -1,13 +1,13 @@
-"""What the tables cost: marts of many verdicts, and a question to a lake of many runs.
+"""Time and memory of the tables: marts of many verdicts, and queries to a lake of many runs.
 
     python bench/tables.py marts [--cases 100000] [--models 5] [--criteria 20] [--samples 1] [--metadata]
     python bench/tables.py lake [--runs 1000]
 
-marts: the verdicts of a run as `gradebook evaluate` leaves them, a Parquet file a shard. The plain query beside it is
-the shortest that gives one mean a model and criterion; both run in processes of their own, one after the other, and the
-last line is how many times as long the marts take. lake: runs published one by one, then asked from the shell; then
-asked again when the lake is compacted, as each night leaves it. The last line of each is the time of
-`gradebook sql "select * from run_scores"`.
+marts: builds the marts from a run's verdicts, one Parquet file per shard as `gradebook evaluate` writes them. For
+comparison the shortest query for one mean per model and criterion; both run in processes of their own, one after the
+other, and the last line is the ratio of their times. lake: publishes runs one by one and queries them from the shell,
+before and after a compaction as after a nightly run. The last line of each is the time of `gradebook sql "select * from
+run_scores"`.
 """
 
 import argparse
@@ -62,7 +62,7 @@ create table source_judgments (
 
 
 def make_rubric(criterion_count: int) -> Rubric:
-    """Criteria of four levels in two categories, all weighted, with a threshold each."""
+    """Rubric of weighted criteria with four levels and a threshold, in two categories."""
     levels = [{"id": f"l{index}", "score": score} for index, score in enumerate((0.0, 0.25, 0.5, 1.0))]
     shared: dict[str, Any] = {"description": "?", "levels": levels, "method": {"type": "ratings"}, "threshold": 0.5}
     criteria = [
@@ -85,7 +85,7 @@ def write_run_files(folder: Path, given: argparse.Namespace) -> None:
 
 
 def sources(folder: Path) -> dict[str, str]:
-    """The files of each kind, as a list in SQL."""
+    """Files of each kind, as a list in SQL."""
     kinds = ("outputs", "verdicts")
     return {kind: file_list(sorted(str(path) for path in folder.glob(f"{kind}-*.parquet"))) for kind in kinds}
 
@@ -97,7 +97,7 @@ def ask_plainly(folder: Path, memory: str) -> None:
 
 
 def make_marts(folder: Path, memory: str, criterion_count: int) -> None:
-    """Build all marts, as the aggregate stage does, and say what each statement took."""
+    """Build all marts as the aggregate stage does, and print the time of each statement."""
     from gradebook.rubrics.model.opinions import OPINION_SCHEMA
     from gradebook.tasks.agreement.mart import AGREEMENT_SCHEMA
     from gradebook.tasks.comparing.mart_rows import RUN_COMPARISON_SCHEMA
@@ -122,7 +122,7 @@ def make_marts(folder: Path, memory: str, criterion_count: int) -> None:
 
 
 def run_child(part: str, folder: Path, given: argparse.Namespace) -> dict[str, float]:
-    """Run one part in a process of its own: wall and CPU seconds, and its largest size in MB."""
+    """Run one part in a process of its own; returns wall and CPU seconds, and peak memory in MB."""
     command = [sys.executable, str(Path(__file__)), part, "--folder", str(folder), "--memory", given.memory]
     command += ["--criteria", str(given.criteria)]
     begin = time.perf_counter()
@@ -133,7 +133,7 @@ def run_child(part: str, folder: Path, given: argparse.Namespace) -> dict[str, f
 
 
 def bench_marts(given: argparse.Namespace) -> None:
-    """Time the marts beside the plain query, in alternation."""
+    """Time the marts and the plain query, alternating."""
     with tempfile.TemporaryDirectory(dir=given.folder) as name:
         folder = Path(name)
         write_run_files(folder, given)
@@ -141,15 +141,15 @@ def bench_marts(given: argparse.Namespace) -> None:
         for _ in range(given.rounds):
             plain, marts = (run_child(part, folder, given) for part in ("plain-child", "marts-child"))
             ratios.append((marts["inner_s"] / plain["inner_s"], marts["cpu_s"] / plain["cpu_s"]))
-            for label, told in (("plain", plain), ("marts", marts)):
-                print(f"{label}: {told['inner_s']:.1f} s, {told['cpu_s']:.1f} s CPU, peak {told['peak_mb']:,.0f} MB")
+            for label, taken in (("plain", plain), ("marts", marts)):
+                print(f"{label}: {taken['inner_s']:.1f} s, {taken['cpu_s']:.1f} s CPU, peak {taken['peak_mb']:,.0f} MB")
     count = given.cases * given.models * given.samples * given.criteria
     wall, cpu = (sorted(each)[len(each) // 2] for each in zip(*ratios, strict=True))
     print(f"{count:,} verdicts: the marts take {wall:.2f} times the plain query's time, {cpu:.2f} times its CPU")
 
 
 def bench_lake(given: argparse.Namespace) -> None:
-    """Publish many small runs, then ask from the shell."""
+    """Publish many small runs, then query the lake from the shell."""
     from gradebook.tasks.lake.compaction import compact_lake
     from gradebook.tasks.lake.connections import commit
     from tests.support.scored_lake import make_lake
@@ -177,7 +177,7 @@ def _ask_all(catalog: str) -> None:
 
 
 def _publish(number: int, connection: duckdb.DuckDBPyConnection, version: int) -> None:
-    """A run of 40 outputs of two models and five criteria, in all tables that a run fills."""
+    """Publish a run of 40 outputs, two models and five criteria, in all tables of a run."""
     head = f"select 'run {number}' as run_id, "
     connection.execute(
         "insert into runs by name " + head + "'published' as status, 'r' as rubric_id, '1.0.0' as rubric_version, "
@@ -244,24 +244,24 @@ def _run_as_child(given: argparse.Namespace) -> None:
 
 
 def _peak_mb() -> float:
-    """The process's largest size: what `getrusage` tells begins with the size of its parent."""
+    """Peak memory of this process; `getrusage` would include the size of its parent at the fork."""
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     return next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM"))
 
 
 def main() -> None:
-    """Run the part that is asked for."""
+    """Run the requested part."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=["marts", "lake", "plain-child", "marts-child"])
     parser.add_argument("--cases", type=int, default=100_000)
     parser.add_argument("--models", type=int, default=5)
     parser.add_argument("--criteria", type=int, default=20)
     parser.add_argument("--samples", type=int, default=1)
-    parser.add_argument("--metadata", action="store_true", help="give outputs two keys to be sliced by")
+    parser.add_argument("--metadata", action="store_true", help="give outputs two metadata keys for slices")
     parser.add_argument("--runs", type=int, default=1_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--memory", default="500MB")
-    parser.add_argument("--folder", help="where the files are made; some gigabytes for 100 million verdicts")
+    parser.add_argument("--folder", help="folder for the files; some gigabytes for 100 million verdicts")
     given = parser.parse_args()
     parts = {"marts": bench_marts, "lake": bench_lake, "plain-child": _run_as_child, "marts-child": _run_as_child}
     parts[given.part](given)

@@ -1,4 +1,4 @@
-"""The calibration of a run's judge by people's ratings, for a schedule or after an import of ratings."""
+"""Flow that calibrates a run's judge using people's ratings, on a schedule or after an import of ratings."""
 
 from prefect import flow
 from prefect.artifacts import acreate_table_artifact
@@ -16,7 +16,7 @@ async def calibrate_judge(
     lake: str = DEFAULT_LAKE,
     data: str | None = None,
 ) -> RunCalibration:
-    """Correct a published run's means by the ratings of some of its outputs, and show them as an artifact."""
+    """Correct a published run's means using ratings of some of its outputs, and show them as an artifact."""
     found = calibrate_run(find_lake(lake, data), run_id, criterion_id=criterion, next_count=rate_next)
     rows = [_cells(row) for row in found.rows]
     await acreate_table_artifact(rows, key="calibration", description=found.note or f"Calibrated means of run {run_id}")

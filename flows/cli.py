@@ -1,4 +1,4 @@
-"""The command `gradebook`: a table of its commands, and the way every command ends."""
+"""The command `gradebook`: the table of its commands, and the handling of errors and exit codes."""
 
 import sys
 import tempfile
@@ -13,7 +13,7 @@ from typer.main import get_command, get_group
 
 from gradebook.rubrics.model.errors import GradebookError, UnfinishedError
 
-INTERRUPTED = 130  # typer's exit code for Ctrl-C, which it gives without a word
+INTERRUPTED = 130  # typer's exit code for Ctrl-C; typer prints no message
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,7 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
     ),
     "Look at results": (
         Entry("sql", "sql:sql", "Query the evaluation tables in DuckDB's SQL, read only."),
+        Entry("tables", "tables:tables", "List the tables, marts and views of a lake, or show the columns of one."),
         Entry("runs", "runs:runs", "List the runs of a lake, newest first."),
         Entry("report", "report:report", "Write a run's report: a page, a comment or a picture."),
         Entry("site", "site:site", "Write a lake's home page: runs, trends, reports and rubrics."),
@@ -49,7 +50,7 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
         Entry("status", "status:status", "Show a lake's running, interrupted, published and failed runs."),
     ),
     "Rubrics": (
-        Entry("rubric", "rubric:app", "Lint, show, compare, import and export rubrics."),
+        Entry("rubric", "rubric:app", "Write, lint, show, compare, import and export rubrics."),
         Entry("checks", "check:app", "List, show and try deterministic checks."),
     ),
     "People": (
@@ -65,6 +66,7 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
         Entry("doctor", "doctor:doctor", "Examine a lake and the machine, and suggest fixes."),
     ),
     "Operations": (
+        Entry("server", "server:app", "Start, stop or show the Prefect server that commands share."),
         Entry("nightly", "nightly:nightly", "Evaluate a file's suites in turn, and compact their lake."),
         Entry("notify", "notify:app", "Ask a Prefect server for an evaluation."),
         Entry("sweep", "checkpoint:sweep", "Find checkpoints without a decision; --notify evaluates them."),
@@ -75,7 +77,7 @@ ENTRIES = {entry.name: entry for entries in SECTIONS.values() for entry in entri
 
 
 class _LazyGroup(TyperGroup):
-    """The commands of the table. A name and a summary are listed; the command itself is loaded when it is chosen."""
+    """Group of the table's commands: lists names and summaries, and imports a command only when it is chosen."""
 
     def __init__(self, **settings: Any) -> None:
         listed = {entry.name: TyperCommand(entry.name, help=entry.summary) for entry in ENTRIES.values()}
@@ -93,14 +95,18 @@ class _LazyGroup(TyperGroup):
 
 
 def load_command(name: str) -> Any:
-    """Import a command of the table; returns what parses its words and runs it."""
+    """Import a command of the table; returns the click command that parses its arguments and runs it."""
     module, _, attribute = ENTRIES[name].target.partition(":")
     found = getattr(import_module(f"gradebook.flows.commands.{module}"), attribute)
+    from gradebook.flows.commands.options import GroupedCommand, with_wide
+
     if isinstance(found, typer.Typer):
+        for each in found.registered_commands:
+            each.callback = with_wide(each.callback) if each.callback else None
         command: Any = get_group(found)
     else:
         single = typer.Typer(add_completion=False, rich_markup_mode=None)
-        single.command()(found)
+        single.command(cls=GroupedCommand)(with_wide(found))
         command = get_command(single)
     command.name = name
     return command
@@ -130,12 +136,12 @@ def gradebook(
     \b
     gradebook demo
     gradebook evaluate outputs.jsonl --rubric general_answer --judge gpt-4o-mini --budget-usd 5
-    gradebook sql "select model, mean, ci_low, ci_high from run_scores"
+    gradebook sql "select model, mean, ci_low, ci_high from latest_run_scores"
     """
 
 
 def main() -> None:
-    """Run the command; every foreseen failure ends as a sentence on stderr and an exit code."""
+    """Run the command; expected failures end with a sentence on stderr and an exit code."""
     try:
         app(prog_name="gradebook")
     except GradebookError as error:
@@ -144,17 +150,24 @@ def main() -> None:
     except SystemExit as end:
         if end.code != INTERRUPTED:
             raise
-        _print_error("interrupted; the same command goes on where it stopped")
+        _print_error("interrupted; run the same command again to resume")
         sys.exit(UnfinishedError.exit_code)
     except BrokenPipeError:
         sys.exit(0)
-    except Exception as error:  # noqa: BLE001 - the last edge: the traceback is in a file, a sentence is shown
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - last resort, and panics of Rust: the traceback goes to a file
+        from gradebook.tasks.system.files import is_full  # with Arrow and DuckDB
+
+        if isinstance(error, Exception) and is_full(error):  # no room for a traceback either
+            _print_error(f"the disk is full: {error}; free some space, then run the same command again")
+            sys.exit(UnfinishedError.exit_code)
         _print_error(f"unexpected {type(error).__name__}: {error} (traceback in {_write_traceback()})")
         sys.exit(UnfinishedError.exit_code)
 
 
 def _print_error(sentence: str) -> None:
-    """Print a sentence on stderr. Control characters, as in a file's name, are escaped: they can steer a terminal."""
+    """Print a sentence on stderr; control characters, for example of a file name, are escaped."""
     shown = (letter if letter.isprintable() or letter == "\n" else repr(letter)[1:-1] for letter in sentence)
     typer.echo(f"gradebook: {''.join(shown)}", err=True)
 

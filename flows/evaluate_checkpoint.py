@@ -1,27 +1,35 @@
-"""The evaluation of one checkpoint, and whether it is approved: decided once, and told to whoever listens."""
+"""Flow that evaluates one checkpoint, stores one decision about it, and emits the decision as an event."""
 
 import asyncio
+import glob
+import os
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from prefect import flow, get_run_logger
 from prefect.artifacts import acreate_markdown_artifact
+from prefect.client.schemas.objects import State
 from prefect.events import emit_event
+from prefect.states import Completed
 from prefect.task_runners import ThreadPoolTaskRunner
 from pydantic import PositiveInt
 
 from gradebook.flows.deployment.artifacts import LONGEST_S
+from gradebook.flows.deployment.names import GATES_NOT_MET, checkpoint_name
 from gradebook.flows.deployment.parameters import Dollars, takes_options
 from gradebook.flows.deployment.run_evaluation import WORKER_COUNT, publish_evaluation
 from gradebook.flows.deployment.run_ids import deployed_run_id
 from gradebook.rubrics.model.collecting import refuse_incomplete
+from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.collecting.collect import CollectRequest
 from gradebook.tasks.comparing.baseline import LATEST
 from gradebook.tasks.datasets.discovery import dataset_files, digest_files
 from gradebook.tasks.datasets.one_checkpoint import OneCheckpoint
+from gradebook.tasks.judging.settings.files import is_settings_file, read_endpoint
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.operations.checkpoint_decisions import CheckpointKey, find_decided, key_of, name_checkpoint
 from gradebook.tasks.operations.checkpoint_gate import CheckpointDecision, Decider
@@ -30,7 +38,8 @@ from gradebook.tasks.rubric_store.versions import find_rubric, refuse_changed_ru
 from gradebook.tasks.runs.request import EvaluationRequest, Use, read_request
 from gradebook.tasks.stages import prefect_tasks as stages
 from gradebook.tasks.stages.check_request import check_request
-from gradebook.tasks.stages.quality import warm_up
+from gradebook.tasks.stages.suite_process import warm_up
+from gradebook.tasks.system.operator_settings import FOLDERS, read_operator_settings
 from gradebook.tasks.workspace.folder import RunFolder
 
 PASSED, FAILED = "gradebook.gate.passed", "gradebook.gate.failed"
@@ -38,11 +47,11 @@ PASSED, FAILED = "gradebook.gate.passed", "gradebook.gate.failed"
 
 @flow(
     name="evaluate-checkpoint",
-    flow_run_name="{model} by {rubric} over {outputs}",
+    flow_run_name=checkpoint_name,
     task_runner=ThreadPoolTaskRunner(max_workers=WORKER_COUNT),  # type: ignore[arg-type]
 )
 @takes_options(Use.CHECKPOINT_FLOW)
-async def evaluate_checkpoint(
+async def evaluate_checkpoint(  # noqa: PLR0913 - each is a parameter of the deployment
     model: str,
     checkpoint: str | None = None,
     step: int | None = None,
@@ -50,42 +59,72 @@ async def evaluate_checkpoint(
     endpoint: str | None = None,
     samples: PositiveInt = 1,
     collect_budget_usd: Dollars | None = None,
+    from_event: bool = False,
+    folders: list[str] | None = None,
     **options: Any,
-) -> CheckpointDecision:
+) -> State[CheckpointDecision]:
     """Evaluate the outputs of one checkpoint, compare it with the last run and the best checkpoint, and decide.
 
-    The same outputs of the same checkpoint by the same rubric version are decided once: again, the decision is read.
-    With prompts and an endpoint the outputs are collected first.
+    A decision is made once for each model, checkpoint, rubric version and content of the outputs; later flow runs read
+    the stored decision. With prompts and an endpoint the outputs are collected first.
 
     Args:
-        model: the model that is trained; its column in the outputs
-        checkpoint: name of the checkpoint; default: as the outputs say, or its step
-        step: of the training
-        prompts: a dataset without outputs, whose prompts are first asked of the endpoint
+        model: the trained model, as in the column `model` of the outputs
+        checkpoint: name of the checkpoint; default: from the outputs, otherwise the step
+        step: training step
+        prompts: a dataset without outputs; its prompts are sent to the endpoint first
         endpoint: endpoint that serves the checkpoint: a model name or an endpoint file
-        samples: outputs of each prompt
+        samples: number of outputs per prompt
         collect_budget_usd: maximum spend on collecting, in US dollars
+        from_event: the parameters come from an event: outputs, prompts and endpoint file have to lie in the folders
+        folders: folders of checkpoints for events; default: GRADEBOOK_ALLOW_FOLDERS, else the working folder
     """
     warm_up()
     request = replace(read_request(options, datetime.now(UTC)), trigger="checkpoint", baseline=LATEST)
+    if from_event:
+        refuse_foreign((request.outputs, prompts), endpoint, folders)
     if prompts is not None or endpoint is not None:
         collecting = _collecting(request, prompts, endpoint, checkpoint, step)
         stages.collect(replace(collecting, model=model, samples=samples, budget_usd=collect_budget_usd))
-        request = replace(request, column_map={})  # it was of the prompts: collected outputs have gradebook's columns
+        request = replace(request, column_map={})  # for the prompts only: collected outputs have gradebook's columns
     decision = await _decide(request, model, checkpoint, step)
     await _show(decision)
-    _tell(decision)
-    return decision
+    _emit_decision(decision)
+    return Completed(name=None if decision.is_approved else GATES_NOT_MET, data=decision)
+
+
+def refuse_foreign(places: tuple[str | None, ...], endpoint: str | None, folders: list[str] | None) -> None:
+    """Raise `InputError` where an event names what its sender must not choose: a path elsewhere, or a key.
+
+    places: files, folders or globs. Whoever may send an event may not read or write the worker's other files.
+    """
+    allowed = [Path(name) for name in folders or ()] or [*read_operator_settings(os.environ).folders] or [Path.cwd()]
+    roots = [os.path.realpath(folder) for folder in allowed]
+    is_file = endpoint is not None and is_settings_file(endpoint, Path())
+    for place in (*places, *([endpoint] if is_file else [])):
+        if place is not None and not any(_is_below(place, root) for root in roots):
+            found = f"{place!r} in an event, which lies outside {', '.join(map(str, allowed))}"
+            raise InputError("event", found, f"a path below, or another folder in `folders` or {FOLDERS}")
+    if is_file and any(each.key is not None for each in read_endpoint(endpoint or "", os.environ).asking.addresses):
+        raise InputError("event", f"the endpoint file {endpoint!r}, which names a key", "one without `key`")
+
+
+def _is_below(place: str, root: str) -> bool:
+    """Whether a file, folder or glob lies below a resolved folder; the part before its first star is resolved."""
+    parts = Path(place).parts
+    plain = Path(*takewhile(lambda part: not glob.has_magic(part), parts))
+    return ".." not in parts and os.path.commonpath([root, os.path.realpath(plain)]) == root
 
 
 def _collecting(
     request: EvaluationRequest, prompts: str | None, endpoint: str | None, checkpoint: str | None, step: int | None
 ) -> CollectRequest:
-    """What is to be collected into the file of outputs. Raises `InputError`, also for what would be wrong afterwards:
-    nothing is asked then.
+    """Build the request that collects the file of outputs, and check the evaluation that follows.
+
+    Raises `InputError`, also for faults of the evaluation, so that nothing is collected in vain.
     """
     refuse_incomplete(prompts, endpoint, checkpoint, step)
-    check_request(replace(request, outputs=prompts or ""))  # the outputs are all that is not there yet
+    check_request(replace(request, outputs=prompts or ""))  # the outputs do not exist yet
     return CollectRequest(
         prompts or "",
         endpoint or "",
@@ -98,7 +137,7 @@ def _collecting(
 async def _decide(
     request: EvaluationRequest, model: str, checkpoint: str | None, step: int | None
 ) -> CheckpointDecision:
-    """What was decided about it before, or else is decided by a run published now."""
+    """Read the stored decision about the checkpoint, or publish a run and decide."""
     lake = find_lake(request.lake, request.data)
     rubric, files = find_rubric(request.rubric, lake), dataset_files(request.outputs)
     refuse_changed_rubric(lake, rubric)
@@ -106,26 +145,26 @@ async def _decide(
     key = CheckpointKey(model, name, rubric.id, rubric.version, digest_files(files))
     decider = Decider(lake, key, step, request.fail_if)
     if row := find_decided(lake, key):
-        return decider.read(row, str(RunFolder(lake.root / "runs" / row["run_id"]).report_file))
+        return decider.read(row, str(RunFolder.below(lake.root, row["run_id"]).report_file))
     run_id = deployed_run_id(f"{model}-{name}")
     summary = await publish_evaluation(replace(request, run_id=run_id, checkpoint=OneCheckpoint(model, name)))
-    return decider.decide(summary, str(RunFolder(lake.root / "runs" / summary.run_id).report_file))
+    return decider.decide(summary, str(RunFolder.below(lake.root, summary.run_id).report_file))
 
 
 async def _show(decision: CheckpointDecision) -> None:
-    """Keep the decision as an artifact; it stands in the lake, so a server that is gone is only told in the log."""
+    """Show the decision as an artifact; a failure is only logged, because the decision is stored in the lake."""
     words = f"{decision.row['model']} @ {decision.row['checkpoint']}: {decision.row['status']}"
     try:
         async with asyncio.timeout(LONGEST_S):
             await acreate_markdown_artifact(checkpoint_text(decision), key="checkpoint", description=words)
     except Exception as error:  # noqa: BLE001 - see above
-        get_run_logger().warning("%s; its artifact is not kept: %r", words, error)
+        get_run_logger().warning("%s; the artifact could not be stored: %r", words, error)
 
 
-def _tell(decision: CheckpointDecision) -> None:
-    """Emit the gate's event; of one decision it has one id, however often it is told.
+def _emit_decision(decision: CheckpointDecision) -> None:
+    """Emit the gate's event, whose id depends on the decision alone.
 
-    It is told again where the decision was read, for whoever decided may have been killed before it told.
+    A stored decision is emitted again: the flow run that decided may have been killed before it emitted the event.
     """
     row, key = decision.row, key_of(decision.row)
     try:
@@ -136,5 +175,5 @@ def _tell(decision: CheckpointDecision) -> None:
             payload=decision.as_json(),
             id=uuid5(NAMESPACE_URL, "\n".join(("gradebook gate", *key.values))),
         )
-    except Exception as error:  # noqa: BLE001 - the decision stands in the lake: see _show
-        get_run_logger().warning("%s of run %s is not told: %r", row["status"], row["run_id"], error)
+    except Exception as error:  # noqa: BLE001 - the decision is stored in the lake: see _show
+        get_run_logger().warning("no event %s of run %s was emitted: %r", row["status"], row["run_id"], error)

@@ -1,5 +1,6 @@
-"""A night: the suites of a file evaluated one after the other, each a run of its own, then upkeep of their lake."""
+"""Nightly flow: the suites of a file evaluated in turn, each as a run of its own, then compaction of their lake."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -11,7 +12,7 @@ from prefect.states import Completed
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from gradebook.flows.deployment.artifacts import show_night
-from gradebook.flows.deployment.automations import GATES_NOT_MET
+from gradebook.flows.deployment.names import GATES_NOT_MET, nightly_name
 from gradebook.flows.deployment.run_evaluation import WORKER_COUNT, publish_evaluation
 from gradebook.flows.deployment.run_ids import deployed_run_id, flow_date
 from gradebook.rubrics.model.errors import GradebookError
@@ -19,15 +20,15 @@ from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.compaction import compact_lake
 from gradebook.tasks.lake.connections import lake_exists
 from gradebook.tasks.operations.nightly import Night, NightUnfinished, SuiteEnd, budget_left, failed_end, published_end
-from gradebook.tasks.operations.suites import Suite, SuitesFile, chosen_suites, read_suites, suite_request
+from gradebook.tasks.operations.suites import Suite, SuitesFile, chosen_suites, read_suites, suite_request, suites_lake
 from gradebook.tasks.runs.request import DEFAULT_LAKE, EvaluationRequest
-from gradebook.tasks.stages.quality import warm_up
+from gradebook.tasks.stages.suite_process import warm_up
 from gradebook.tasks.workspace.folder import RunFolder
 
 
 @flow(
     name="evaluate-nightly",
-    flow_run_name="{suites}",
+    flow_run_name=nightly_name,
     task_runner=ThreadPoolTaskRunner(max_workers=WORKER_COUNT),  # type: ignore[arg-type]
 )
 async def evaluate_nightly(
@@ -37,26 +38,27 @@ async def evaluate_nightly(
     lake: str | None = None,
     data: str | None = None,
 ) -> State[Night]:
-    """Evaluate a night's suites and publish each; one that fails keeps no other from its turn.
+    """Evaluate the suites of a file and publish each as a run; after a failed suite the others still run.
 
-    Ends as Completed, as GatesNotMet, which is Completed too, or as Failed.
+    The flow run ends as Completed, as GatesNotMet (a state of type Completed), or as Failed.
 
     Args:
         suites: the suites file, as the worker sees it
-        date: what {date} stands for in the suites; today where it is not named
-        only: ids of the suites to evaluate; all where none is named
-        lake: instead of the file's
-        data: instead of the file's
+        date: value of {date} in the suites; default: today
+        only: ids of the suites to evaluate; default: all
+        lake: lake to use instead of the file's
+        data: folder of Parquet files to use instead of the file's
     """
     file = read_suites(Path(suites))
-    file = file.model_copy(update={"lake": lake or file.lake or DEFAULT_LAKE, "data": data or file.data})
+    lake = lake or suites_lake(file, os.environ) or DEFAULT_LAKE
+    file = file.model_copy(update={"lake": lake, "data": data or file.data})
     chosen = chosen_suites(file, only)
     warm_up()
     day = date or flow_date()
     night = _with_upkeep(Night(day, await _evaluate_all(suites, file, chosen, day), file.budget_usd), file)
     await show_night(night)
     if night.failed:
-        raise NightUnfinished(night)  # raised and not returned, so that the flow run is retried where it may be
+        raise NightUnfinished(night)  # raised, not returned: Prefect retries a flow run only after an exception
     if night.unmet:
         return Completed(name=GATES_NOT_MET, message=night.sentence, data=night)
     return Completed(message=night.sentence, data=night)
@@ -75,23 +77,23 @@ async def _evaluate_all(path: str, file: SuitesFile, chosen: Sequence[Suite], da
 
 
 async def _evaluate(suite: str, request: EvaluationRequest, now: datetime) -> SuiteEnd:
-    """Publish one suite's run; or why that could not be."""
+    """Publish one suite's run; a failure is returned, not raised."""
     try:
         summary = await publish_evaluation(request)
-    except Exception as error:  # noqa: BLE001 - the other suites have their turn, whatever became of this one
+    except Exception as error:  # noqa: BLE001 - the other suites are evaluated anyway
         end = failed_end(suite, request, now, error)
         is_unexpected = not isinstance(error, GradebookError)
         get_run_logger().error("suite %s did not finish: %s", suite, end.fault, exc_info=is_unexpected)
         return end
     root = find_lake(request.lake, request.data).root
-    return published_end(suite, summary, RunFolder(root / "runs" / summary.run_id).report_file)
+    return published_end(suite, summary, RunFolder.below(root, summary.run_id).report_file)
 
 
 def _with_upkeep(night: Night, file: SuitesFile) -> Night:
-    """The night with its lake compacted: what keeps that from going through fails no night."""
+    """Compact the lake and record the outcome; a failure is recorded and logged, but the flow run does not fail."""
     try:
         found = find_lake(file.lake or DEFAULT_LAKE, file.data)
         return replace(night, upkeep=compact_lake(found)) if lake_exists(found) else night
     except Exception as error:  # noqa: BLE001 - see above
-        get_run_logger().warning("the lake is not compacted: %r", error)
+        get_run_logger().warning("the lake could not be compacted: %r", error)
         return replace(night, upkeep_fault=f"{type(error).__name__}: {error}")

@@ -1,4 +1,4 @@
-"""The rescoring of a published run by another rubric, for a schedule or after a change of weights."""
+"""Flow that rescores a published run with another rubric, on a schedule or after a change of weights."""
 
 from prefect import flow
 
@@ -17,7 +17,7 @@ async def rescore_run(
     data: str | None = None,
     run_id: str | None = None,
 ) -> RunSummary:
-    """Publish a run of a published run's verdicts held to another rubric, and show its artifacts."""
+    """Publish a published run's verdicts as a new run with another rubric, and show its artifacts."""
     summary, report = rescore(RescoreRequest(run, rubric, lake, data, run_id))
     await show_artifacts(summary, report)
     return summary

@@ -1,4 +1,4 @@
-"""The sweep on a schedule: checkpoints that nobody told of are asked for, each as a flow run of its own."""
+"""Scheduled sweep: requests an evaluation for each checkpoint without a decision, as a flow run of its own."""
 
 from typing import Any
 
@@ -23,22 +23,22 @@ def sweep_checkpoints(  # noqa: PLR0913 - a deployment's form shows each
     lake: str = DEFAULT_LAKE,
     data: str | None = None,
 ) -> dict[str, Any]:
-    """Ask for the evaluation of each checkpoint whose outputs were never decided about.
+    """Request the evaluation of each checkpoint without a decision, and do not wait for the flow runs.
 
-    It waits for none of them. Ends as Failed where outputs can't be read, or all flow runs for one failed; the others
-    are asked for all the same.
+    The sweep ends as Failed if outputs can't be read or if all flow runs for a checkpoint failed; the other checkpoints
+    are requested anyway.
 
     Args:
-        rubric: the rubric that decides, as the other deployment names it
-        place: a folder or a glob of checkpoints' outputs, or a file with a table of them
-        query: in place of it, SQL over the lake with the columns model, outputs, and checkpoint or step
-        model: the model, where no path names it
-        pattern: how paths end, as {model}/checkpoint-{step}/outputs.jsonl
+        rubric: rubric of the decision, as in the parameters of the evaluating deployment
+        place: checkpoints' outputs: a folder or glob, or a file with a table of them
+        query: SQL over the lake instead of a place; columns: model, checkpoint or step, outputs
+        model: model name, if paths do not contain it
+        pattern: end of the paths, such as {model}/checkpoint-{step}/outputs.jsonl
         deployment: FLOW/DEPLOYMENT that evaluates a checkpoint
-        parameters: of that deployment, where they differ from its own
-        column_map: a column of gradebook and what the files call it, as {"checkpoint": "step"}
-        lake: sqlite:FILE or postgres:CONNECTION, without a password; the lake of the other deployment
-        data: where the Parquet files are, for a PostgreSQL lake
+        parameters: parameters of that deployment that differ from its defaults
+        column_map: column names of the files, by gradebook's names, such as {"checkpoint": "step"}
+        lake: lake of that deployment: sqlite:FILE or postgres:CONNECTION, without a password
+        data: folder of the Parquet files, for a PostgreSQL lake
     """
     swept = sweep_saved(
         SweepRequest(
@@ -57,9 +57,9 @@ def sweep_checkpoints(  # noqa: PLR0913 - a deployment's form shows each
     )
     for saved, notified in swept.undecided:
         if notified is not None:
-            words = "asked for" if notified.is_new else f"asked for before, and {notified.state}"
+            words = "requested" if notified.is_new else f"requested before, now {notified.state}"
             get_run_logger().info("%s: flow run %s, %s", saved.name, notified.flow_run_id, words)
     if swept.faults:
-        raise UnfinishedError(f"{swept.sentence}; not to be decided about: {'; '.join(swept.faults)}")
+        raise UnfinishedError(f"{swept.sentence}; no decision possible: {'; '.join(swept.faults)}")
     get_run_logger().info("%s", swept.sentence)
     return swept.as_json()

@@ -7,3 +7,7 @@ sql       the models, views and queries of the tables
 pages     templates, styles and scripts of the report
 examples  outputs, replies and ratings of the demo
 """
+
+import time
+
+LOADED_AT = time.perf_counter()  # the start of a command, for its costs

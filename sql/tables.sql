@@ -1,5 +1,5 @@
 -- The tables of the lake, with the types that the Parquet files have. What a column means: columns.yml.
--- DuckLake keeps no primary keys; the grain of each table is held by sql/checks.
+-- DuckLake has no primary keys; sql/checks verifies the grain of each table.
 
 create table if not exists runs (
     run_id varchar,

@@ -40,7 +40,9 @@ PREFECT_PORT = _free_port()
 # Prefect reads its settings when it is imported: they stand here, before any test module is.
 os.environ["PREFECT_HOME"] = PREFECT_HOME
 os.environ["PREFECT_API_URL"] = f"http://127.0.0.1:{PREFECT_PORT}/api"
-os.environ.pop("GRADEBOOK_LAKE", None)
+for _name in ("GRADEBOOK_LAKE", "GRADEBOOK_ALLOW_KEYS", "GRADEBOOK_ALLOW_FUNCTIONS", "GRADEBOOK_ALLOW_FOLDERS"):
+    os.environ.pop(_name, None)
+os.environ["XDG_CONFIG_HOME"] = f"{PREFECT_HOME}/config"  # no settings of the user who runs the tests
 # Prefect makes a dozen HTTP clients a run, and each reads all certificates there are, 35 ms long; here none is needed.
 _CERTIFICATE = Path(certifi.where()).read_text(encoding="utf-8").partition("-----BEGIN")[2].partition("-----END")[0]
 os.environ["SSL_CERT_FILE"] = f"{PREFECT_HOME}/one.pem"
@@ -48,6 +50,9 @@ Path(os.environ["SSL_CERT_FILE"]).write_text(f"-----BEGIN{_CERTIFICATE}-----END 
 
 
 def pytest_unconfigure() -> None:
+    from gradebook.tasks.system.kept_process import stop_processes
+
+    stop_processes(Path(PREFECT_HOME), "suites")  # the commands of the tests left it running
     shutil.rmtree(PREFECT_HOME, ignore_errors=True)
 
 
@@ -63,7 +68,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def prefect_server() -> Iterator[str]:
     """The address of a real Prefect server; its slow start is paid once."""
     from gradebook import flows  # noqa: F401 - sets what the server reads
-    from gradebook.tasks.stages.quality import warm_up
+    from gradebook.tasks.stages.suite_process import warm_up
 
     _begin_prefect()
     log = Path(PREFECT_HOME, "server.log")
@@ -114,7 +119,7 @@ def _becomes_healthy(server: "subprocess.Popen[bytes]", address: str) -> bool:
 
 @dataclass(frozen=True)
 class Finished:
-    """What a command left: its exit code and what it wrote."""
+    """Exit code and output of a finished command."""
 
     code: int
     out: str

@@ -1,9 +1,11 @@
-"""The commands of `gradebook`, a module for each command or for a few that belong together.
+"""The commands of `gradebook`: one module for each command or group of related commands.
 
-flows.cli imports a module when one of its commands is chosen, so a module imports whatever its commands need at its
-top. Imports inside a function are left for two cases: a library that only one of a module's commands needs, or only
-one of its output forms, and that takes long to import; and flows.server, which has to set Prefect up before the first
-import of Prefect.
+flows.cli imports a module only when one of its commands is chosen, so modules import at the top. Two cases import
+inside a function: slow libraries that only one command or output format of a module needs; and flows.server, which has
+to configure Prefect before Prefect is imported.
 
-options  options that several commands share, exit codes, and printing of JSON
+completion  names that the shell completes
+sql_shell   interactive shell of `gradebook sql`
+new_rubric  `gradebook rubric new`, for the group of rubric.py
+options     options that several commands share, exit codes, and printing of JSON
 """

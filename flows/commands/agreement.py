@@ -1,15 +1,18 @@
-"""The commands `gradebook agreement` and `gradebook calibrate`: how far the judge is to be trusted."""
+"""The commands `gradebook agreement` and `gradebook calibrate`: agreement of raters and judges, calibrated means."""
 
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
+from gradebook.flows.commands.completion import complete_criterion, complete_run
 from gradebook.flows.commands.options import DEFAULT_LAKE, AtOption, DataOption, JsonOption, LakeOption, print_json
 from gradebook.flows.display.agreement import show_agreement, show_calibration
+from gradebook.flows.display.terminal import people
 from gradebook.tasks.agreement.calibration import calibrate_run
 from gradebook.tasks.agreement.published_run import measure_run
 from gradebook.tasks.lake.versions import find_lake_at
+from gradebook.tasks.published.run_list import latest_run
 
 
 class By(StrEnum):
@@ -19,11 +22,16 @@ class By(StrEnum):
     judge = "judge"
 
 
-CriterionOption = Annotated[str | None, typer.Option("--criterion", help="only this criterion, in full detail")]
+CriterionOption = Annotated[
+    str | None,
+    typer.Option("--criterion", help="only this criterion, in full detail", autocompletion=complete_criterion),
+]
 
 
 def agreement(  # noqa: PLR0913 - each is an option
-    run: Annotated[str | None, typer.Argument(help="a run's id; default: the latest published run")] = None,
+    run: Annotated[
+        str | None, typer.Argument(help="a run's id; default: the latest published run", autocompletion=complete_run)
+    ] = None,
     rubric: Annotated[
         str | None, typer.Option("--rubric", help="without RUN: the latest run of this rubric (its id)")
     ] = None,
@@ -53,7 +61,10 @@ def agreement(  # noqa: PLR0913 - each is an option
 
 
 def calibrate(
-    run: Annotated[str, typer.Argument(help="a run's id")],
+    run: Annotated[
+        str | None,
+        typer.Argument(help="a run's id; default: the latest published run", autocompletion=complete_run),
+    ] = None,
     criterion: CriterionOption = None,
     rate_next: Annotated[int, typer.Option("--rate-next", help="number of outputs to suggest for rating")] = 0,
     at: AtOption = None,
@@ -66,11 +77,15 @@ def calibrate(
     Ratings of some of the outputs are enough. The intervals account for the judge's errors.
 
     \b
+    gradebook calibrate
     gradebook calibrate 20261101-020000-a1b2c3
     gradebook calibrate 20261101-020000-a1b2c3 --criterion tone --rate-next 20
     """
-    found = calibrate_run(find_lake_at(lake, data, at), run, criterion_id=criterion, next_count=rate_next)
+    found_lake = find_lake_at(lake, data, at)
+    found = calibrate_run(found_lake, run or latest_run(found_lake), criterion_id=criterion, next_count=rate_next)
     if as_json:
         print_json(found.as_json())
     else:
         show_calibration(found)
+        if rate_next and not found.next_outputs:
+            people.print("no output is left to rate")

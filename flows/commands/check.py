@@ -104,12 +104,12 @@ def try_out(  # noqa: PLR0913 - each is an option
 def _read_output(text: str | None, file: Path | None) -> str:
     if (text is None) == (file is None):
         found = "neither --text nor --file" if text is None else "both --text and --file"
-        raise InputError(f"found {found}, expected one of them")
+        raise InputError("checks try", found, "one of them")
     if file is None:
         return sys.stdin.read() if text == "-" else str(text)
     try:
         return file.read_bytes().decode()
     except UnicodeDecodeError as error:
-        raise InputError(f"--file {file}: found bytes that are no UTF-8 at {error.start}, expected text") from None
+        raise InputError(f"--file {file}", f"a byte that is not UTF-8 at {error.start}", "text") from None
     except (OSError, ValueError) as error:
-        raise InputError(f"--file: can't read {file}: {getattr(error, 'strerror', None) or error}") from None
+        raise InputError("--file", f"can't read {file}: {getattr(error, 'strerror', None) or error}") from None

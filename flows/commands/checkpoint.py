@@ -101,18 +101,18 @@ def checkpoints(
             row["model"],
             row["checkpoint"],
             row["status"],
+            row["run_id"],
             score_words(row["mean"]),
             signed_words(row["best_diff"]),
             difference_interval_words(row["best_diff_low"], row["best_diff_high"]),
             f"{row['rubric_id']} {row['rubric_version']}",
-            row["run_id"],
             f"{row['decided_at']:%Y-%m-%d %H:%M}",
             (row["reasons"] or [""])[0],
         )
         for row in rows
     )
     if rows:
-        words = ("Mean", "To the best", "95% interval", "Rubric", "Run", "Decided", "Reason")
+        words = ("Run", "Mean", "To the best", "95% interval", "Rubric", "Decided", "Reason")
         show_rows(("Model", "Checkpoint", "Status", *words), cells)
 
 
@@ -123,4 +123,4 @@ def _show_sweep(swept: Swept) -> None:
             flow_run = ("", saved.fault or "") if notified is None else (notified.flow_run_id, notified.state)
             cells.append((saved.model, saved.checkpoint, saved.step, saved.outputs, *flow_run))
         show_rows(("Model", "Checkpoint", "Step", "Outputs", "Flow run", "State"), cells)
-    typer.echo(swept.sentence, err=True)
+    typer.echo(swept.sentence)

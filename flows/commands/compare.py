@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from gradebook.flows.commands.completion import complete_run
 from gradebook.flows.commands.options import (
     DEFAULT_LAKE,
     NOT_MET,
@@ -24,9 +25,10 @@ MOST_RESAMPLES = 1_000_000
 
 
 def compare(  # noqa: PLR0913 - each is an option
-    run_a: Annotated[str, typer.Argument(help="id of run A, the baseline")],
+    run_a: Annotated[str, typer.Argument(help="id of run A, the baseline", autocompletion=complete_run)],
     run_b: Annotated[
-        str | None, typer.Argument(help="id of run B; without it, two models of run A are compared")
+        str | None,
+        typer.Argument(help="id of run B; without it, two models of run A are compared", autocompletion=complete_run),
     ] = None,
     model_a: Annotated[
         str | None, typer.Option("--model-a", help="model of the baseline, named as in `gradebook report`")
@@ -59,10 +61,10 @@ def compare(  # noqa: PLR0913 - each is an option
     Exit: 0 done, 1 the rule holds or is undecidable, 2 bad input.
     """
     if not 0 <= resamples <= MOST_RESAMPLES:
-        raise InputError(f"--resamples: found {resamples:,}, expected 0 to {MOST_RESAMPLES:,}")
+        raise InputError("--resamples", f"{resamples:,}", f"0 to {MOST_RESAMPLES:,}")
     for score in share_at or ():
         if not isfinite(score):
-            raise InputError(f"--share-at: found {score:g}, expected a finite number")
+            raise InputError("--share-at", f"{score:g}", "a finite number")
     asked = Asked((model_a, model_b), fail_if, resamples, tuple(share_at or ()))
     found = compare_runs(find_lake_at(lake, data, at), run_a, run_b, asked)
     if as_json:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from gradebook.flows.commands.completion import complete_rubric, complete_run
 from gradebook.flows.commands.options import DEFAULT_LAKE, DataOption, JsonOption, LakeOption, print_json
 from gradebook.flows.display.cost import show_change, show_spending
 from gradebook.rubrics.model.errors import InputError
@@ -28,7 +29,9 @@ class By(StrEnum):
 
 
 def cost(  # noqa: PLR0913 - each is an option
-    run: Annotated[str | None, typer.Argument(help="a run's id; default: all runs of the last --days")] = None,
+    run: Annotated[
+        str | None, typer.Argument(help="a run's id; default: all runs of the last --days", autocompletion=complete_run)
+    ] = None,
     by: Annotated[
         By | None, typer.Option("--by", help="only this breakdown; default: criterion, judge and day")
     ] = None,
@@ -36,7 +39,10 @@ def cost(  # noqa: PLR0913 - each is an option
         int | None, typer.Option("--days", help="number of days to look back, without RUN; default: 30")
     ] = None,
     rubric: Annotated[
-        str | None, typer.Option("--rubric", help="estimate the cost of RUN's outputs with this rubric")
+        str | None,
+        typer.Option(
+            "--rubric", help="estimate the cost of RUN's outputs with this rubric", autocompletion=complete_rubric
+        ),
     ] = None,
     judge: Annotated[
         str | None, typer.Option("--judge", help="estimate the cost of RUN's outputs with this judge")
@@ -62,7 +68,7 @@ def cost(  # noqa: PLR0913 - each is an option
         return
     since = None if run else datetime.now(UTC) - timedelta(days=_checked_days(days))
     if run and days is not None:
-        raise InputError("--days: found it with a run, expected one of the two: a run is summed up whole")
+        raise InputError("--days", "a run as well", "one of the two", "the cost of a run is not split by time")
     parts = SHOWN_PARTS if by is None else (by.value,)
     spending = read_spending(found, run, since, parts)
     if as_json:
@@ -73,7 +79,7 @@ def cost(  # noqa: PLR0913 - each is an option
 
 def _checked_days(days: int | None) -> int:
     if days is not None and not 1 <= days <= MOST_DAYS:
-        raise InputError(f"--days: found {days}, expected 1 to {MOST_DAYS:,}")
+        raise InputError("--days", str(days), f"1 to {MOST_DAYS:,}")
     return days or USUAL_DAYS
 
 
@@ -88,9 +94,9 @@ def _show_change(
     as_json: bool,
 ) -> None:
     if run is None:
-        raise InputError("--rubric, --judge: found no run, expected the id of the one whose outputs are priced")
+        raise InputError("--rubric, --judge", "no run", "the id of a run whose outputs are priced")
     if by is not None or days is not None:
-        raise InputError("--by, --days: found one with --rubric or --judge, expected what was spent or what would be")
+        raise InputError("--by, --days", "--rubric or --judge as well", "past costs or an estimate, not both")
     change = preview_change(lake, run, rubric, judge)
     if as_json:
         print_json(change.as_json())

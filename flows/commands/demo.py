@@ -1,4 +1,4 @@
-"""The command `gradebook demo`: the shipped example evaluated, three questions in SQL, and a report."""
+"""The command `gradebook demo`: evaluation of the shipped example, three SQL queries, and a report."""
 
 from importlib import resources
 from pathlib import Path
@@ -8,7 +8,7 @@ import typer
 from gradebook.flows.commands.options import LakeOption
 from gradebook.flows.display.summary import show_summary
 from gradebook.flows.display.tables import write_rows
-from gradebook.flows.display.terminal import people
+from gradebook.flows.display.terminal import notes
 from gradebook.flows.server.start import evaluate_here
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.user_queries import run_query
@@ -23,7 +23,7 @@ def demo(lake: LakeOption = DEMO_LAKE) -> None:
     The judge's replies are recorded. The lake is created in the folder demo-lake.
     """
     example = Path(str(resources.files("gradebook.examples"))) / "support_replies"
-    if example.is_relative_to(Path.cwd()):  # from a checkout: the tables need not name where that stands
+    if example.is_relative_to(Path.cwd()):  # in a checkout: keep its absolute path out of the tables
         example = example.relative_to(Path.cwd())
     request = EvaluationRequest(
         outputs=str(example / "outputs.jsonl"),
@@ -33,13 +33,13 @@ def demo(lake: LakeOption = DEMO_LAKE) -> None:
         lake=lake,
         trigger="demo",
     )
-    people.print("84 support replies of two models; the replies of the judge are recorded, made up for the demo.")
+    notes.print("84 support replies of two models; the judge's replies are recorded and were invented for the demo.")
     summary, report = evaluate_here(request)
     show_summary(summary, report=None)
     for question, query in _questions(example / "questions.sql"):
         typer.echo(f"\n{question}\n\n{query}\n")
         write_rows(run_query(find_lake(lake), query), "table", None)
-    typer.echo(f'\nreport: {report}\nyour own question: gradebook sql --lake {lake} "select * from run_scores"')
+    typer.echo(f'\nreport: {report}\nyour own query: gradebook sql --lake {lake} "from latest_run_scores"')
 
 
 def _questions(path: Path) -> list[tuple[str, str]]:

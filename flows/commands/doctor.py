@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from gradebook.flows.commands.options import DEFAULT_LAKE, DONE, NOT_MET, DataOption, JsonOption, LakeOption, print_json
+from gradebook.flows.display.terminal import plain
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.operations.doctor.examine import Examination, examine_lake, mend_lake
 
@@ -44,15 +45,10 @@ def doctor(
 
 def _show(examination: Examination) -> None:
     for sentence in examination.mended:
-        typer.echo(f"mended   {_shown(sentence)}")
+        typer.echo(f"fixed    {plain(sentence)}")
     for finding in examination.findings:
-        typer.echo(f"{finding.severity:<8} {finding.check}: {_shown(finding.found)}")
+        typer.echo(f"{finding.severity:<8} {finding.check}: {plain(finding.found)}")
         if finding.mend is not None:
-            typer.echo(f"         mend: {_shown(finding.mend)}")
+            typer.echo(f"         fix: {plain(finding.mend)}")
     count = examination.problem_count
     typer.echo("nothing is wrong" if not count else f"{count} problem{'s' if count > 1 else ''}")
-
-
-def _shown(text: str) -> str:
-    """A sentence on one line, without control characters: they can steer a terminal."""
-    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)

@@ -1,4 +1,4 @@
-"""`gradebook evaluate`."""
+"""The command `gradebook evaluate`."""
 
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -14,15 +14,19 @@ from gradebook.tasks.runs.request import EvaluationRequest, read_request
 
 @takes_options
 def evaluate(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="print the plan and its price, and stop")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="print the plan with its price, and stop", rich_help_panel="Money")
+    ] = False,
     as_json: JsonOption = False,
     _log: LogOption = None,
-    verbose: Annotated[bool, typer.Option("--verbose", help="show Prefect's log on stderr")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="show Prefect's log on stderr", rich_help_panel="Run")
+    ] = False,
     **options: Any,
 ) -> None:
     """Score outputs with a rubric and publish the evaluation tables.
 
-    The same command again goes on where it stopped; what was judged once is not asked again.
+    Run the same command again to resume; stored judgments are not paid for again.
 
     \b
     gradebook evaluate outputs.jsonl --rubric rubric.yaml
@@ -39,11 +43,11 @@ def evaluate(
     from gradebook.flows.server.start import evaluate_here
 
     summary, report = evaluate_here(request, is_verbose=verbose)
-    _tell_summary(summary, report, as_json=as_json)
+    _print_summary(summary, report, as_json=as_json)
     raise typer.Exit(DONE if summary.is_met else NOT_MET)
 
 
-def _tell_summary(summary: RunSummary, report: Path, *, as_json: bool) -> None:
+def _print_summary(summary: RunSummary, report: Path, *, as_json: bool) -> None:
     if as_json:
         print_json(summary.as_json() | {"report": str(report)})
         return

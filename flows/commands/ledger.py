@@ -1,11 +1,13 @@
-"""The commands `gradebook ledger ...`: paid judge replies, verified and shown."""
+"""The commands `gradebook ledger ...`: verify and show paid judge replies."""
 
 from typing import Annotated, Any
 
 import typer
 
+from gradebook.flows.commands.completion import complete_run
 from gradebook.flows.commands.options import DEFAULT_LAKE, DONE, NOT_MET, DataOption, JsonOption, LakeOption, print_json
 from gradebook.flows.display.progress_bars import shown_progress
+from gradebook.flows.display.terminal import plain
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.ledger.ledger import find_judgments
 from gradebook.tasks.ledger.verify import verify_ledger
@@ -19,12 +21,15 @@ app = typer.Typer(help="Verify and show the ledger of paid judge replies.", no_a
 
 @app.command()
 def verify(
-    run: Annotated[str | None, typer.Option("--run", help="only judgments that this run paid for or uses")] = None,
+    run: Annotated[
+        str | None,
+        typer.Option("--run", help="only judgments that this run paid for or uses", autocompletion=complete_run),
+    ] = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Recompute request keys, parse replies again, and look up the judgment of each verdict.
+    """Recompute request keys, parse replies again, and find the judgment of each verdict.
 
     \b
     gradebook ledger verify
@@ -70,8 +75,8 @@ def show(
 
 def _show(verification: Verification) -> None:
     typer.echo(
-        f"{verification.judgment_count} judgments: {verification.recomputed_count} keys worked out anew, "
-        f"{verification.reread_count} replies read again; {verification.verdict_count} verdicts looked up"
+        f"{verification.judgment_count} judgments: {verification.recomputed_count} keys recomputed, "
+        f"{verification.reread_count} replies parsed again; {verification.verdict_count} verdicts looked up"
     )
     for why, count in sorted(verification.not_recomputed.items()):
         typer.echo(f"not checked: {count} {why}")
@@ -79,11 +84,11 @@ def _show(verification: Verification) -> None:
         place = f"judgment {finding.judgment_id or 'none'} of run {finding.run_id}: {finding.subject}"
         typer.echo(f"{place}: found {_shown(finding.found)}, expected {_shown(finding.expected)}")
     if verification.finding_count > MOST_SHOWN:
-        typer.echo(f"... {verification.finding_count} findings in all; --json has the first thousand")
-    typer.echo("all agrees" if not verification.finding_count else f"{verification.finding_count} do not agree")
+        typer.echo(f"... {verification.finding_count} differences in total; --json lists the first thousand")
+    count = verification.finding_count
+    typer.echo("no differences" if not count else f"{count} difference{'s' if count > 1 else ''}")
 
 
 def _shown(value: Any) -> str:
-    """A value on one line, without control characters: they can steer a terminal."""
-    text = "none" if value is None else str(value)
-    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+    """Value on one line, with control characters escaped."""
+    return plain("none" if value is None else str(value))

@@ -1,4 +1,4 @@
-"""The command `gradebook nightly`: the suites of a file, evaluated in turn."""
+"""The command `gradebook nightly`: evaluation of a file's suites in turn."""
 
 import os
 from datetime import UTC, date, datetime
@@ -22,7 +22,7 @@ from gradebook.flows.display.terminal import people, plain, show_rows
 from gradebook.flows.server.start import evaluate_night_here
 from gradebook.rubrics.model.errors import GradebookError, InputError
 from gradebook.tasks.operations.nightly import Night, suite_rows
-from gradebook.tasks.operations.suites import SuitesFile, chosen_suites, read_suites, suite_request
+from gradebook.tasks.operations.suites import SuitesFile, chosen_suites, read_suites, suite_request, suites_lake
 from gradebook.tasks.system.number_format import usd_words
 
 HEADINGS = ("suite", "verdict", "model", "mean", "before", "difference", "cost")
@@ -58,7 +58,7 @@ def nightly(  # noqa: PLR0913 - each is an option
     file = read_suites(suites)
     chosen = chosen_suites(file, only)
     day = None if night is None else _read_date(night)
-    lake = lake or file.lake or os.environ.get("GRADEBOOK_LAKE") or DEFAULT_LAKE
+    lake = lake or suites_lake(file, os.environ) or os.environ.get("GRADEBOOK_LAKE") or DEFAULT_LAKE
     file = file.model_copy(update={"lake": lake, "data": data or file.data})
     if dry_run:
         is_right = _print_plans(file, [suite.id for suite in chosen], day, as_json=as_json)
@@ -75,7 +75,7 @@ def _read_date(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise InputError(f"--date: found {text!r}, expected a date such as 2026-11-22") from None
+        raise InputError("--date", repr(text), "a date such as 2026-11-22") from None
 
 
 def _show_night(night: Night) -> None:
@@ -87,8 +87,8 @@ def _show_night(night: Night) -> None:
             people.print(f"{escape(end.suite)}: run {end.run_id}{f', report {end.report}' if end.report else ''}")
     colour = "red" if night.failed or night.unmet else "green"
     people.print(f"[{colour}]{escape(plain(night.sentence))}[/]", soft_wrap=True)
-    if told := night.upkeep_fault or (night.upkeep and night.upkeep.sentence):
-        people.print(f"lake: {escape(plain(told))}", soft_wrap=True)
+    if upkeep := night.upkeep_fault or (night.upkeep and night.upkeep.sentence):
+        people.print(f"lake: {escape(plain(upkeep))}", soft_wrap=True)
 
 
 def _print_plans(file: SuitesFile, suite_ids: list[str], night: date | None, *, as_json: bool) -> bool:
@@ -111,7 +111,7 @@ def _print_plans(file: SuitesFile, suite_ids: list[str], night: date | None, *, 
 
 
 def _plan_of(file: SuitesFile, suite_id: str, night: date, now: datetime) -> dict[str, object]:
-    from gradebook.tasks.stages.preview import preview_run  # brings the judge's HTTP client
+    from gradebook.tasks.stages.preview import preview_run  # imports the judge's HTTP client, which is slow
 
     row: dict[str, object] = {"suite": suite_id, "output_count": None, "request_count": None, "cost_usd": None}
     request = suite_request(file[suite_id], night, now, lake=file.lake, data=file.data, budget_usd=file.budget_usd)

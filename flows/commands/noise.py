@@ -4,17 +4,25 @@ from typing import Annotated
 
 import typer
 
+from gradebook.flows.commands.completion import complete_run
 from gradebook.flows.commands.options import DEFAULT_LAKE, DataOption, JsonOption, LakeOption, print_json
 from gradebook.flows.display.noise import show_noise
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.comparing.aa_test import measure_noise
 from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.published.run_list import latest_run
 
 MOST_DRAWS = 100_000
 
 
 def noise(
-    run: Annotated[str, typer.Argument(help="id of a run with a judge of `replicates: 2` or more")],
+    run: Annotated[
+        str | None,
+        typer.Argument(
+            help="id of a run with a judge of `replicates: 2` or more; default: the latest published run",
+            autocompletion=complete_run,
+        ),
+    ] = None,
     fail_if: Annotated[
         list[str] | None, typer.Option("--fail-if", help="a `gradebook compare` rule to test; may be repeated")
     ] = None,
@@ -30,6 +38,7 @@ def noise(
     alone. The share of draws in which a rule holds is its false-alarm rate.
 
     \b
+    gradebook noise
     gradebook noise 20261101-020000-a1b2c3
     gradebook noise nightly-1 --fail-if "mean_diff < -0.01 and p < 0.05"
     gradebook noise nightly-1 --fail-if "any criterion (mean_diff < 0 and p < 0.05)" --draws 5000 --json
@@ -37,10 +46,11 @@ def noise(
     Exit: 0 done, even if a rule fired, 2 bad input.
     """
     if not 1 <= draws <= MOST_DRAWS:
-        raise InputError(f"--draws: found {draws:,}, expected 1 to {MOST_DRAWS:,}")
+        raise InputError("--draws", f"{draws:,}", f"1 to {MOST_DRAWS:,}")
     if seed < 0:
-        raise InputError(f"--seed: found {seed}, expected 0 or more")
-    found = measure_noise(find_lake(lake, data), run, fail_if or (), draw_count=draws, seed=seed)
+        raise InputError("--seed", str(seed), "0 or more")
+    found_lake = find_lake(lake, data)
+    found = measure_noise(found_lake, run or latest_run(found_lake), fail_if or (), draw_count=draws, seed=seed)
     if as_json:
         print_json(found.as_json())
     else:

@@ -76,8 +76,8 @@ def notify(  # noqa: PLR0913 - each is an option
 
 
 def _sentence(notified: Notified) -> str:
-    words = "asked" if notified.is_new else f"asked before, and {notified.state}"
-    words += f"; {MOST_TRIES} flow runs failed, so no other is begun" if notified.is_given_up else ""
+    words = "requested" if notified.is_new else f"requested before, now {notified.state}"
+    words += f"; {MOST_TRIES} flow runs failed, so no other is created" if notified.is_given_up else ""
     return f"flow run {notified.flow_run_id} of {notified.deployment}: {words}\n{notified.url or ''}".rstrip()
 
 
@@ -87,7 +87,7 @@ def read_parameters(pairs: list[str]) -> dict[str, Any]:
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not (name and equals):
-            raise InputError(f"--param: found {pair!r}, expected NAME=VALUE")
+            raise InputError("--param", repr(pair), "NAME=VALUE")
         try:
             found[name] = json.loads(text)
         except ValueError:

@@ -1,33 +1,63 @@
-"""What the commands share: options, and how JSON is printed."""
+"""Shared options of the commands, exit codes, and printing of JSON."""
 
 import inspect
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import wraps
 from inspect import Parameter
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
-from gradebook.tasks.runs.request import OPTIONS, Option, Use, options_of
+from gradebook.flows.commands.completion import COMPLETIONS
+from gradebook.tasks.runs.request import OPTIONS, Option, Panel, Use, options_of
 
 DONE, NOT_MET, BAD_INPUT, NOT_FINISHED = 0, 1, 2, 3  # the exit codes
+ALSO_TABLES = ("demo", "sql")  # commands that print tables and have no --json
+PANELS = {  # headings of the help of `gradebook evaluate`, and the options below them
+    panel.value: tuple(option.name for option in options_of(Use.COMMAND) if option.panel is panel) for panel in Panel
+}
 DEFAULT_LAKE: str = OPTIONS["lake"].default
 
 
-def option_of(name: str) -> Any:
-    """Typer's description of an option of `EvaluationRequest`."""
+def option_of(name: str, *, has_panel: bool = False) -> Any:
+    """Typer's description of an option of `EvaluationRequest`. has_panel: below its heading in the help."""
     option = OPTIONS[name]
     if option.is_argument:
         return typer.Argument(help=option.help)
     form = {Mapping: ", as COLUMN=NAME; may be repeated", tuple: "; may be repeated"}.get(option.value_type, "")
-    return typer.Option(option.flag, envvar=option.envvar, help=f"{option.help}{form}")
+    return typer.Option(
+        option.flag,
+        envvar=option.envvar,
+        help=f"{option.help}{form}",
+        autocompletion=COMPLETIONS.get(name),
+        rich_help_panel=option.panel.value if has_panel else None,
+    )
+
+
+class GroupedCommand(TyperCommand):
+    """Command whose help lists the options under the headings that they name, the others under Options."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for each in self.get_params(ctx):
+            plain_title = "Arguments" if each.param_type_name == "argument" else "Options"
+            title = getattr(each, "rich_help_panel", None) or plain_title
+            record = each.get_help_record(ctx)
+            if record is not None:
+                sections.setdefault(title, []).append(record)
+        for title, records in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
 
 
 def takes_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of an evaluation, in place of its `**options`."""
+    """Replace a command's `**options` with the options of an evaluation."""
     signature = inspect.signature(command)
     own = [each for each in signature.parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
-    parameters = [*map(_parameter, options_of(Use.COMMAND)), *own]
+    options = [OPTIONS[name] for names in PANELS.values() for name in names]
+    parameters = [*map(_parameter, options), *own]
     command.__signature__ = signature.replace(  # type: ignore[attr-defined]
         parameters=[parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in parameters]
     )
@@ -39,8 +69,29 @@ def _parameter(option: Option) -> Parameter:
     form: Any = forms.get(option.value_type, option.value_type)
     default = Parameter.empty if option.is_required else option.plain_default
     form = form | None if default is None else form
-    annotation = Annotated[form, option_of(option.name)]
+    annotation = Annotated[form, option_of(option.name, has_panel=True)]
     return Parameter(option.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def with_wide(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give --wide to a command that prints tables: one that has --json, or is listed in `ALSO_TABLES`."""
+    signature = inspect.signature(command)
+    prints_tables = "as_json" in signature.parameters or command.__name__ in ALSO_TABLES
+    if not prints_tables or "wide" in signature.parameters:
+        return command
+
+    @wraps(command)
+    def widened(wide: bool = False, **options: Any) -> Any:
+        if wide:
+            from gradebook.flows.display.terminal import show_wide
+
+            show_wide()
+        return command(**options)
+
+    parameters = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in signature.parameters.values()]
+    wide = Parameter("wide", Parameter.KEYWORD_ONLY, default=False, annotation=WideOption)
+    widened.__signature__ = signature.replace(parameters=[*parameters, wide])  # type: ignore[attr-defined]
+    return widened
 
 
 LakeOption = Annotated[str, option_of("lake")]
@@ -52,7 +103,7 @@ FailIfOption = Annotated[
 ]
 AtOption = Annotated[
     str | None,
-    typer.Option("--at", help="as it was then: a version, a published run's id, a time (UTC) or the end of a day"),
+    typer.Option("--at", help="read the lake as of a version, a published run's id, a time (UTC) or the end of a day"),
 ]
 
 
@@ -66,6 +117,9 @@ LogOption = Annotated[
     str | None, typer.Option("--log", callback=_choose_log, help="write a log to stderr: json or text")
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="replace existing files")]
+WideOption = Annotated[
+    bool, typer.Option("--wide", help="show all columns and whole cells of tables, whatever the terminal's width")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="print one JSON object on stdout and nothing else there")]
 
 
@@ -78,4 +132,6 @@ def json_text(row: dict[str, Any]) -> str:
 
 def print_json(row: dict[str, Any]) -> None:
     """Print one JSON object on stdout, indented."""
-    typer.echo(json_text(row), nl=False)
+    from gradebook.flows.display.terminal import for_stdout
+
+    typer.echo(for_stdout(json_text(row)), nl=False)

@@ -48,19 +48,19 @@ def power(
 
 def _refuse_bad(sd: float, effect: float | None, n: int | None, power: float, alpha: float) -> None:
     if not 0 < sd < inf:
-        raise InputError(f"--sd: found {sd:g}, expected a number above 0")
+        raise InputError("--sd", f"{sd:g}", "a number above 0")
     if effect is None and n is None:
-        raise InputError("power: found neither --effect nor --n, expected one of them or both")
+        raise InputError("power", "neither --effect nor --n", "one of them or both")
     if effect is not None and (isnan(effect) or not 0 < abs(effect) < inf):
-        raise InputError(f"--effect: found {effect:g}, expected a difference other than 0")
+        raise InputError("--effect", f"{effect:g}", "a difference other than 0")
     if n is not None and n < 2:
-        raise InputError(f"--n: found {n}, expected 2 or more")
+        raise InputError("--n", str(n), "2 or more")
     if not 0 < alpha < power < 1:
-        raise InputError(f"--power, --alpha: found {power:g} and {alpha:g}, expected 0 < alpha < power < 1")
+        raise InputError("--power, --alpha", f"{power:g} and {alpha:g}", "0 < alpha < power < 1")
 
 
 def _sentence(row: dict[str, object]) -> str:
-    units = "pairs" if row["is_paired"] else "outputs a side"
+    units = "pairs" if row["is_paired"] else "outputs per side"
     test = f"(sd {row['sd']:g}, two-sided t test at {row['alpha']:g})"
     if row["n"] is None:
         return f"No feasible number of {units} finds a difference of {row['effect']:g} {test}."

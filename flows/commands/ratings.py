@@ -1,4 +1,4 @@
-"""The commands `gradebook ratings ...`: people's ratings imported, listed and shown."""
+"""The commands `gradebook ratings ...`: import, list and show people's ratings."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
+from gradebook.flows.commands.completion import complete_run
 from gradebook.flows.commands.options import (
     DEFAULT_LAKE,
     AtOption,
@@ -40,7 +41,7 @@ class RatingFormat(StrEnum):
 
 
 class Numbers(StrEnum):
-    """Meanings of a number that is no level's id."""
+    """Meanings of a number that is not the id of a level."""
 
     auto = "auto"
     rank = "rank"
@@ -61,12 +62,14 @@ def import_file(  # noqa: PLR0913 - each is an option
     rater: Annotated[str | None, typer.Option("--rater", help="rater of all rows without one")] = None,
     numbers: Annotated[
         Numbers,
-        typer.Option("--numbers", help="meaning of numbers that are no level's id; auto: detected from the file"),
+        typer.Option("--numbers", help="meaning of numbers that are not level ids; auto: detected from the file"),
     ] = Numbers.auto,
     missing: Annotated[
         list[str] | None, typer.Option("--missing", help='a value that means "not applicable"; may be repeated')
     ] = None,
-    run: Annotated[str | None, typer.Option("--run", help="only rate outputs of this run")] = None,
+    run: Annotated[
+        str | None, typer.Option("--run", help="only rate outputs of this run", autocompletion=complete_run)
+    ] = None,
     max_bad_rate: Annotated[float, typer.Option("--max-bad-rate", help="maximum share of invalid ratings")] = 0.01,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="show the outcome and write nothing")] = False,
     lake: LakeOption = DEFAULT_LAKE,
@@ -128,25 +131,25 @@ def _show_rows(rows: list[dict[str, Any]], *, as_json: bool) -> None:
 
 
 def _show_import(imported: RatingImport, *, is_dry: bool) -> None:
-    quarantined = "" if is_dry else ", kept in the table quarantine"
-    teller = "name" if imported.form == "csv" else "first row"
-    guessed = f", as its {teller} tells" if imported.is_guessed else ""
+    quarantined = "" if is_dry else ", stored in the table quarantine"
+    source = "name" if imported.form == "csv" else "first row"
+    guessed = f" (detected from its {source})" if imported.is_guessed else ""
     rows = f"{counted(imported.row_count, 'row')}, {counted(imported.sheet_count, 'sheet')} of ratings"
     whose = f"by {counted(imported.rater_count, 'rater')} of {counted(imported.output_count, 'output')}"
     new = f"{imported.new_count:,} new"
     missing = f"{counted(imported.missing_count, 'mark')} not applicable"
     if imported.taken_back_count:
-        missing += f"; {counted(imported.taken_back_count, 'rating')} taken back"
+        missing += f"; {counted(imported.taken_back_count, 'rating')} withdrawn"
     lines = [
         f"{imported.file}: format {imported.form}{guessed}; {rows}",
         f"{counted(imported.rating_count, 'rating')} {whose}: {new}; {missing}",
-        *(f"the numbers of {name} are taken for {words}s" for name, words in imported.numbers.items()),
+        *(f"numbers of {name} are read as {words}s" for name, words in imported.numbers.items()),
         *(f"left out: {words}" for words in imported.left_out),
         *([f"{counted(imported.bad_count, 'sheet')} refused{quarantined}:"] if imported.bad_count else []),
         *(f"  {words}" for words in imported.faults),
     ]
     if is_dry:
-        lines.append("a dry run: nothing was written")
+        lines.append("dry run: nothing was written")
     if imported.version is not None:
         lines.append(f"published as version {imported.version}")
     for line in lines:

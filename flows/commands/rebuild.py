@@ -1,10 +1,11 @@
-"""The command `gradebook rebuild`: the score tables of a published run, computed again."""
+"""The command `gradebook rebuild`: score tables of a published run, computed again."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from gradebook.flows.commands.completion import complete_run
 from gradebook.flows.commands.options import (
     DEFAULT_LAKE,
     DONE,
@@ -22,7 +23,7 @@ from gradebook.tasks.stages.rebuild import rebuild_run
 
 
 def rebuild(
-    run: Annotated[str, typer.Argument(help="a run's id")],
+    run: Annotated[str, typer.Argument(help="a run's id", autocompletion=complete_run)],
     check: Annotated[bool, typer.Option("--check", help="compare them with the published tables, to the bit")] = False,
     out: Annotated[Path | None, typer.Option("--out", help="write each table as Parquet into this folder")] = None,
     is_forced: ForceOption = False,
@@ -42,9 +43,9 @@ def rebuild(
     Exit: 0 done; with --check: all tables equal, 1 a table differs, 2 bad input.
     """
     if out is not None and not str(out).strip("."):
-        raise InputError("--out: found no folder's name, expected one for the files of the marts")
+        raise InputError("--out", "no folder name", "one for the files of the marts")
     if not check and out is None:
-        raise InputError("rebuild: found neither --check nor --out, expected one of them, or both")
+        raise InputError("rebuild", "neither --check nor --out", "one of them, or both")
     rebuilt = rebuild_run(find_lake(lake, data), run, out=out, is_forced=is_forced, is_checked=check)
     if as_json:
         print_json(rebuilt.as_json())

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from gradebook.flows.commands.completion import complete_run
 from gradebook.flows.commands.options import DEFAULT_LAKE, AtOption, DataOption, LakeOption
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.lake.versions import find_lake_at
@@ -13,6 +14,7 @@ from gradebook.tasks.published.run_list import latest_run
 from gradebook.tasks.published.summary import summarise
 from gradebook.tasks.reporting.export.picture import run_report
 from gradebook.tasks.system.files import write_bytes
+from gradebook.tasks.workspace.folder import RunFolder
 
 STDOUT = Path("-")
 
@@ -26,9 +28,14 @@ class ReportFormat(StrEnum):
 
 
 def report(
-    run: Annotated[str | None, typer.Argument(help="a run's id; default: the latest published run")] = None,
+    run: Annotated[
+        str | None, typer.Argument(help="a run's id; default: the latest published run", autocompletion=complete_run)
+    ] = None,
     against: Annotated[
-        str | None, typer.Option("--against", help="id of the run to compare with; default: the run's baseline")
+        str | None,
+        typer.Option(
+            "--against", help="id of the run to compare with; default: the run's baseline", autocompletion=complete_run
+        ),
     ] = None,
     form: Annotated[
         ReportFormat, typer.Option("--format", help="a page, Markdown for a comment, or a picture for a chat")
@@ -53,7 +60,8 @@ def report(
     """
     found = find_lake_at(lake, data, at)
     summary = summarise(found, run or latest_run(found))
-    _write(run_report(found, summary, form.value, against), out or Path(f"{summary.run_id}.{form.value}"))
+    name = RunFolder.below(found.root, summary.run_id).run_id
+    _write(run_report(found, summary, form.value, against), out or Path(f"{name}.{form.value}"))
 
 
 def _write(content: bytes, out: Path) -> None:
@@ -65,5 +73,5 @@ def _write(content: bytes, out: Path) -> None:
         write_bytes(out, content)
     except (OSError, ValueError) as error:  # an empty name is a ValueError
         reason = error.strerror if isinstance(error, OSError) else error
-        raise InputError(f"--out: can't write {out}: {reason}") from error
+        raise InputError("--out", f"can't write {out}: {reason}") from error
     typer.echo(out)

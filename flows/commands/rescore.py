@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from gradebook.flows.commands.completion import complete_rubric, complete_run
 from gradebook.flows.commands.options import (
     DEFAULT_LAKE,
     DONE,
@@ -18,9 +19,14 @@ from gradebook.tasks.stages.rescore import RescoreRequest, rescore_run
 
 
 def rescore(
-    run: Annotated[str, typer.Argument(help="id of the published run with the verdicts")],
+    run: Annotated[str, typer.Argument(help="id of the published run with the verdicts", autocompletion=complete_run)],
     rubric: Annotated[
-        str, typer.Option("--rubric", help="a rubric file, a shipped rubric's name, or ID@VERSION in the lake")
+        str,
+        typer.Option(
+            "--rubric",
+            help="a rubric file, a shipped rubric's name, or ID@VERSION in the lake",
+            autocompletion=complete_rubric,
+        ),
     ],
     run_id: Annotated[
         str | None, typer.Option("--run-id", help="id of the new run; default: time and random suffix")

@@ -1,4 +1,4 @@
-"""The command `gradebook review`: one artifact judged by rubrics."""
+"""The command `gradebook review`: one artifact judged with several rubrics."""
 
 import sys
 from pathlib import Path
@@ -51,7 +51,7 @@ def review(  # noqa: PLR0913 - each is an option
     """
     names = tuple(name.strip() for name in rubrics.split(",") if name.strip())
     if not names:
-        raise InputError(f"--rubrics: found {rubrics!r}, expected at least one rubric")
+        raise InputError("--rubrics", repr(rubrics), "at least one rubric")
     request = EvaluationRequest(
         artifact,
         names[0],
@@ -78,4 +78,4 @@ def _read(artifact: str) -> bytes:
         return Path(artifact).read_bytes()
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise InputError(f"{artifact}: can't be read ({reason}), expected a file of text or JSON") from None
+        raise InputError(artifact, f"can't be read ({reason}), expected a file of text or JSON") from None

@@ -1,4 +1,4 @@
-"""The commands `gradebook rubric ...`: rubrics linted, shown, compared, imported and exported."""
+"""The commands `gradebook rubric ...`: write, lint, show, compare, import and export rubrics."""
 
 from collections import Counter
 from dataclasses import asdict
@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from gradebook.flows.commands.completion import complete_rubric
+from gradebook.flows.commands.new_rubric import new
 from gradebook.flows.commands.options import (
     DEFAULT_LAKE,
     DONE,
@@ -20,7 +22,7 @@ from gradebook.flows.commands.options import (
     print_json,
 )
 from gradebook.flows.display.rubric import show_difference, show_findings, show_import, show_lost
-from gradebook.flows.display.terminal import show_rows
+from gradebook.flows.display.terminal import for_stdout, show_rows
 from gradebook.rubrics.files.dump import rubric_values, rubric_yaml
 from gradebook.rubrics.files.editor_schema import editor_schema
 from gradebook.rubrics.files.load import shipped_rubrics
@@ -31,10 +33,15 @@ from gradebook.tasks.lake.connections import lake_exists
 from gradebook.tasks.rubric_store.files import describe_shipped, export_source, import_file, lint_rubrics, write_new
 from gradebook.tasks.rubric_store.versions import delete_pointer, find_rubric, list_versions
 
-app = typer.Typer(help="Lint, show, compare, import and export rubrics.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Write, lint, show, compare, import and export rubrics.", no_args_is_help=True, rich_markup_mode=None
+)
 
 RubricArgument = Annotated[
-    str, typer.Argument(help="a rubric file, a shipped rubric's name, or ID@VERSION in the lake")
+    str,
+    typer.Argument(
+        help="a rubric file, a shipped rubric's name, or ID@VERSION in the lake", autocompletion=complete_rubric
+    ),
 ]
 
 
@@ -58,7 +65,9 @@ FormatOption = Annotated[RubricFormat, typer.Option("--format", help="format of 
 
 @app.command()
 def lint(
-    rubrics: Annotated[list[str], typer.Argument(help="rubric files or names of shipped rubrics")],
+    rubrics: Annotated[
+        list[str], typer.Argument(help="rubric files or names of shipped rubrics", autocompletion=complete_rubric)
+    ],
     is_strict: Annotated[bool, typer.Option("--strict", help="fail on warnings too")] = False,
     against: Annotated[
         str | None, typer.Option("--against", help="previous version; default: the latest version in the lake")
@@ -84,6 +93,9 @@ def lint(
     else:
         show_findings(found, len(rubrics))
     raise typer.Exit(NOT_MET if severities["error"] or (is_strict and severities["warning"]) else DONE)
+
+
+app.command("new")(new)
 
 
 @app.command("list")
@@ -117,7 +129,7 @@ def show(
     if as_json:
         print_json(rubric_values(found))
     else:
-        typer.echo(rubric_yaml(found), nl=False)
+        typer.echo(for_stdout(rubric_yaml(found)), nl=False)
 
 
 @app.command()
@@ -198,7 +210,12 @@ def import_rubric(
 
 @app.command("export")
 def export_rubric(
-    source: Annotated[str, typer.Argument(help="a rubric; for formats with cases: JSON Lines of rows with criteria")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="a rubric; for formats with cases: JSON Lines of rows with criteria", autocompletion=complete_rubric
+        ),
+    ],
     form: FormatOption,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="file to write; default: stdout")] = None,
     is_forced: ForceOption = False,
@@ -234,6 +251,6 @@ def delete(
     """
     found = find_lake(lake, data)
     if not lake_exists(found):
-        raise InputError(f"rubric: found no lake at {found.name}, expected one")
+        raise InputError("rubric", f"no lake at {found.name}", "one")
     delete_pointer(found, rubric_id)
-    typer.echo(f"{rubric_id}: no latest version any more; its versions stay, see `gradebook rubric list`", err=True)
+    typer.echo(f"{rubric_id}: no longer has a latest version; its versions stay: `gradebook rubric list`")

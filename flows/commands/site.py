@@ -8,7 +8,7 @@ from rich.markup import escape
 
 from gradebook.flows.commands.options import DEFAULT_LAKE, AtOption, DataOption, JsonOption, LakeOption, print_json
 from gradebook.flows.display.progress_bars import shown_progress
-from gradebook.flows.display.terminal import people, plain
+from gradebook.flows.display.terminal import notes, plain
 from gradebook.tasks.lake.versions import find_lake_at
 from gradebook.tasks.reporting.site.site import write_site
 from gradebook.tasks.system.number_format import counted
@@ -38,7 +38,7 @@ def site(
         print_json({"home": str(found.home), **counts, "rubric_count": found.rubric_count, "faults": found.faults})
         return
     for run_id, fault in found.faults.items():
-        people.print(f"[yellow]no report of {run_id}:[/] {escape(plain(fault))}", soft_wrap=True)
-    reports = f"{counted(found.report_count, 'report')} written, {found.kept_count:,} kept"
-    people.print(f"{reports}, {counted(found.rubric_count, 'rubric')}", highlight=False)
+        notes.print(f"[yellow]no report of {run_id}:[/] {escape(plain(fault))}", soft_wrap=True)
+    reports = f"{counted(found.report_count, 'report')} written, {found.kept_count:,} unchanged"
+    notes.print(f"{reports}, {counted(found.rubric_count, 'rubric')}", highlight=False)
     typer.echo(found.home)

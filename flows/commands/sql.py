@@ -1,5 +1,6 @@
 """The command `gradebook sql`."""
 
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +10,7 @@ import typer
 from gradebook.flows.commands.options import DEFAULT_LAKE, AtOption, DataOption, LakeOption
 from gradebook.flows.display.tables import write_rows
 from gradebook.rubrics.model.errors import InputError
-from gradebook.tasks.lake.user_queries import run_query
+from gradebook.tasks.lake.user_queries import run_bounded_query
 from gradebook.tasks.lake.versions import find_lake_at
 
 
@@ -23,21 +24,39 @@ class Format(StrEnum):
 
 
 def sql(
-    query: Annotated[str, typer.Argument(help="one read-only SQL statement")],
+    query: Annotated[
+        str | None, typer.Argument(help="one read-only SQL statement; default: a shell, or on a pipe stdin")
+    ] = None,
     form: Annotated[Format, typer.Option("--format", help="output format")] = Format.table,
     out: Annotated[Path | None, typer.Option("--out", help="file to write; default: stdout")] = None,
     at: AtOption = None,
+    timeout: Annotated[float, typer.Option("--timeout", min=0.001, help="maximum duration in seconds")] = 600.0,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
 ) -> None:
     """Query the evaluation tables in DuckDB's SQL, read only.
 
     \b
-    gradebook sql "select * from run_scores"
-    gradebook sql "select criterion_id, avg(mean) from criterion_scores group by all" --format csv
+    gradebook sql "from latest_run_scores"
+    gradebook sql "select run_id, criterion_id, mean from criterion_scores" --format csv
     gradebook sql "from output_scores" --at 12 --format parquet --out scores.parquet
     gradebook sql "select count(*) from ratings" --at 2026-11-01T09:30
+    gradebook sql < question.sql
+    gradebook sql
     """
     if form is Format.parquet and out is None:
-        raise InputError("--out: found none, expected a file for --format parquet")
-    write_rows(run_query(find_lake_at(lake, data, at), query), form.value, out)
+        raise InputError("--out", "none", "a file for --format parquet")
+    is_shell = query is None and sys.stdin.isatty() and sys.stdout.isatty()
+    if is_shell and out is not None:
+        raise InputError("--out", "no query", "one whose rows are written")
+    found = find_lake_at(lake, data, at)
+
+    def answer(statement: str) -> None:
+        write_rows(run_bounded_query(found, statement, timeout), form.value, out)
+
+    if is_shell:
+        from gradebook.flows.commands.sql_shell import run_shell
+
+        run_shell(answer)
+    else:
+        answer(sys.stdin.read() if query is None else query)

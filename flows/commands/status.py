@@ -27,7 +27,7 @@ def status(
 ) -> None:
     """Show a lake's running, interrupted, published and failed runs.
 
-    Of the published runs the latest of each rubric is shown, and the size of the lake. The command only reads and
+    For each rubric the latest published run is shown; the size of the lake follows. The command only reads, so it
     disturbs no run.
 
     \b
@@ -35,13 +35,13 @@ def status(
     gradebook status --watch
     gradebook status --json | jq .is_alarming
 
-    Exit: 0 no alarm, 1 a run of the last day failed or lost its process and no later run made up for it, 2 bad input,
+    Exit: 0 no alarm, 1 a run of the last day failed or lost its process and no later run replaced it, 2 bad input,
     3 no answer from the catalog's server.
     """
     if not 1 <= days <= MOST_DAYS:
-        raise InputError(f"--days: found {days}, expected 1 to {MOST_DAYS:,}")
+        raise InputError("--days", str(days), f"1 to {MOST_DAYS:,}")
     if watch and as_json:
-        raise InputError("--watch: found it with --json, expected one of the two")
+        raise InputError("--watch", "--json as well", "one of the two")
     found = _read(lake, data, days)
     if as_json:
         print_json(found.as_json())
@@ -55,7 +55,7 @@ def _read(lake: str, data: str | None, days: int) -> Status:
 
 
 def _lake_words(lake: str, data: str | None) -> tuple[str, ...]:
-    """Options that name the lake from any working folder. An address holds no password: it would be refused."""
+    """Options that name the lake from any working folder; lake addresses never contain a password."""
     kind, _, address = lake.partition(":")
     words = ("--lake", f"{kind}:{Path(address).absolute()}" if kind == "sqlite" else lake)
     if data is None:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from gradebook.flows.commands.options import DEFAULT_LAKE, DataOption, JsonOption, LakeOption, print_json
-from gradebook.flows.display.terminal import people, show_rows
+from gradebook.flows.display.terminal import notes, show_rows
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.versions import VersionLog, list_versions
 
@@ -43,15 +43,15 @@ def _show_log(log: VersionLog) -> None:
         for each in log.versions
     ]
     published = {index for index, each in enumerate(log.versions) if each.kind == "published"}
-    show_rows(("version", "made at (UTC)", "what made it", "rows added"), rows, bold=published)
+    show_rows(("version", "made at (UTC)", "cause", "rows added"), rows, bold=published)
     left_out = [f"{log.older_count:,} older (--limit)"] if log.older_count else []
-    left_out += [f"{log.hidden_count:,} on the way of runs (--all)"] if log.hidden_count else []
+    left_out += [f"{log.hidden_count:,} intermediate (--all)"] if log.hidden_count else []
     if left_out:
-        people.print(f"not listed: {', '.join(left_out)}")
+        notes.print(f"not listed: {', '.join(left_out)}")
 
 
 def _added(row_counts: dict[str, int]) -> str:
     """Tables with the most added rows, and their counts."""
     words = [f"{count:,} {table}" for table, count in row_counts.items()]
     more_count = len(words) - MOST_TABLES_SHOWN
-    return ", ".join([*words[:MOST_TABLES_SHOWN], *([f"{more_count} tables more"] if more_count > 0 else [])])
+    return ", ".join([*words[:MOST_TABLES_SHOWN], *([f"{more_count} more tables"] if more_count > 0 else [])])

@@ -1,19 +1,20 @@
-"""What a Prefect server does by itself with gradebook's flow runs; a `push` step of prefect.yaml keeps it there."""
+"""Automations of a Prefect server for gradebook's flow runs; a `push` step of prefect.yaml creates them."""
 
 from typing import Any
 
 from prefect.automations import Automation
 
+from gradebook.flows.deployment.names import GATES_NOT_MET
+
 TAG = "gradebook"  # of every deployment in prefect.yaml
-SILENCE_S = 90  # of a flow run that says every 30 s that it lives
-GATES_NOT_MET = "GatesNotMet"  # the state of a night that is published, of the type Completed
+SILENCE_S = 90  # without a heartbeat; flow runs send one every 30 s
 HEARTBEAT, RUNNING = "prefect.flow-run.heartbeat", "prefect.flow-run.Running"
 WAITING = ("AwaitingRetry", "Paused", "Suspended")
-# A flow run in one of these owes no heartbeat; the first is Completed by another name.
+# States in which a flow run sends no heartbeat; the first is a state of type Completed.
 QUIET = (GATES_NOT_MET, "Completed", "Failed", "TimedOut", "Cancelled", "Crashed", *WAITING)
-# A worker reports a dead process twice, seconds apart: the second report would crash what goes on already.
+# A worker reports a dead process twice, seconds apart: the second report would crash the resumed flow run.
 REPORTED_S = 20
-TAKEN_UP = ("AwaitingRetry", "Scheduled", "Pending", "Running", "Completed", "Cancelled")  # by somebody, meanwhile
+TAKEN_UP = ("AwaitingRetry", "Scheduled", "Pending", "Running", "Completed", "Cancelled")  # no resume needed
 _OWN_FLOW_RUNS = {
     "type": "event",
     "match": {"prefect.resource.id": "prefect.flow-run.*"},
@@ -24,14 +25,14 @@ _OWN_FLOW_RUNS = {
 
 
 def _events(names: tuple[str, ...]) -> list[str]:
-    """The events by which a server tells that a flow run is in one of these states."""
+    """Names of the events that report these states of a flow run."""
     return [f"prefect.flow-run.{name}" for name in names]
 
 
 AUTOMATIONS: tuple[dict[str, Any], ...] = (
     {
         "name": "gradebook: a silent run has crashed",
-        "description": f"It said nothing for {SILENCE_S} seconds: its process or its machine is gone.",
+        "description": f"No heartbeat for {SILENCE_S} seconds: the process or its machine is gone.",
         "trigger": {
             **_OWN_FLOW_RUNS,
             "posture": "Proactive",
@@ -39,11 +40,11 @@ AUTOMATIONS: tuple[dict[str, Any], ...] = (
             "expect": [HEARTBEAT, *_events(QUIET)],
             "within": SILENCE_S,
         },
-        "actions": [{"type": "change-flow-run-state", "state": "CRASHED", "message": "It fell silent."}],
+        "actions": [{"type": "change-flow-run-state", "state": "CRASHED", "message": "No heartbeat."}],
     },
     {
         "name": "gradebook: a crashed run goes on",
-        "description": "The same flow run again: it goes on where it stopped, and asks nothing that was answered.",
+        "description": "Starts the same flow run again: it resumes, and sends no answered question again.",
         "trigger": {
             **_OWN_FLOW_RUNS,
             "posture": "Proactive",
@@ -56,7 +57,7 @@ AUTOMATIONS: tuple[dict[str, Any], ...] = (
                 "type": "change-flow-run-state",
                 "name": "AwaitingRetry",
                 "state": "SCHEDULED",
-                "message": "It had crashed.",
+                "message": "Resumed after a crash.",
             }
         ],
     },
@@ -64,14 +65,14 @@ AUTOMATIONS: tuple[dict[str, Any], ...] = (
 
 
 async def keep_automations() -> dict[str, str]:
-    """Make or replace them on the server that is deployed to; returns their ids by name."""
-    kept = {}
+    """Create or replace the automations on the server; returns their ids by name."""
+    ids = {}
     for wanted in map(Automation.model_validate, AUTOMATIONS):
         try:
             wanted.id = (await Automation.aread(name=wanted.name)).id
-        except ValueError:  # none of that name
+        except ValueError:  # no automation of that name
             await wanted.acreate()
         else:
             await wanted.aupdate()
-        kept[wanted.name] = str(wanted.id)
-    return kept
+        ids[wanted.name] = str(wanted.id)
+    return ids

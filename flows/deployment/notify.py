@@ -1,4 +1,4 @@
-"""How a training job tells of a checkpoint: it asks a Prefect server for one run of a deployment, and goes on."""
+"""Requests of training jobs: one flow run of a deployment for each saved checkpoint, without waiting for it."""
 
 import json
 import os
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 DEPLOYMENT = "evaluate-checkpoint/checkpoint"
 SAVED = "checkpoint.saved"
-TIMEOUT_S, RETRIES = 10.0, 2  # of one request: a training job waits for it
+TIMEOUT_S, RETRIES = 10.0, 2  # of one HTTP request; the training job waits for it
 FILES = ("rubric", "judge", "ratings")  # parameters that may be paths
-MOST_TRIES = 5  # of one checkpoint whose runs fail or crash
-TAKEN_UP_S = 60  # within which the server's automation takes up a run that crashed
+MOST_TRIES = 5  # flow runs of one checkpoint, if they fail or crash
+TAKEN_UP_S = 60  # time within which the server's automation resumes a crashed flow run
 
 
 @dataclass(frozen=True, slots=True)
 class Notified:
-    """What became of a notice. is_new: whether it began a flow run; state: the flow run's.
+    """Outcome of a request. is_new: whether it created a flow run; state: of the flow run.
 
-    is_given_up: whether that is the last of `MOST_TRIES` flow runs that failed: there will be no other.
+    is_given_up: whether this is the last of `MOST_TRIES` failed flow runs, so that no other is created.
     """
 
     flow_run_id: str
@@ -42,11 +42,11 @@ class Notified:
     idempotency_key: str
 
     def as_json(self) -> dict[str, Any]:
-        """One JSON object: what `--json` prints."""
+        """JSON object printed by `--json`."""
         return asdict(self)
 
 
-def notify_checkpoint(  # noqa: PLR0913 - what a training job may know
+def notify_checkpoint(  # noqa: PLR0913 - one parameter for each fact about a checkpoint
     outputs: str,
     model: str,
     *,
@@ -58,13 +58,13 @@ def notify_checkpoint(  # noqa: PLR0913 - what a training job may know
     parameters: Mapping[str, Any] | None = None,
     has_event: bool = False,
 ) -> Notified:
-    """Ask for the evaluation of a checkpoint's outputs; asked again for the same content, it is the same flow run.
+    """Request the evaluation of a checkpoint's outputs; requests for the same content share one flow run.
 
-    prompts, endpoint: by these the flow collects the outputs first, which are not there yet. parameters: what else of
-    the deployment's differs. has_event: whether the event `checkpoint.saved` is sent too. A flow run that failed, or
-    crashed and was not taken up, is followed by another one, `MOST_TRIES` at most.
-    Raises `InputError` where the outputs or the deployment are not there, `UnfinishedError` where no server answers:
-    none is ever started here.
+    prompts, endpoint: the flow uses them to collect the missing outputs first. parameters: other parameters of the
+    deployment that differ. has_event: whether to send the event `checkpoint.saved` as well. After a flow run that
+    failed, or crashed and was not resumed, a request creates another one, up to `MOST_TRIES`.
+    Raises `InputError` if the outputs or the deployment do not exist, `UnfinishedError` if no server answers; no server
+    is ever started here.
     """
     from gradebook.tasks.datasets.discovery import dataset_files, digest_files
 
@@ -72,11 +72,11 @@ def notify_checkpoint(  # noqa: PLR0913 - what a training job may know
     if prompts is None and endpoint is None:
         digest = digest_files(dataset_files(outputs))
     else:
-        served, digest = _served(subject, prompts, endpoint)
-        subject |= served
+        collecting, digest = _collecting(subject, prompts, endpoint)
+        subject |= collecting
     with _client() as client:
         found = _deployment(client, deployment)
-        # A parameter that says what the deployment says anyway asks for the same work.
+        # A parameter with the deployment's own value does not change the work.
         differing = {name: value for name, value in (parameters or {}).items() if found.parameters.get(name) != value}
         others = {name: _place(value) if _is_file(name, value) else value for name, value in differing.items()}
         parts = [deployment, model, step, checkpoint, digest, others]
@@ -87,10 +87,10 @@ def notify_checkpoint(  # noqa: PLR0913 - what a training job may know
     return notified
 
 
-def _served(subject: Mapping[str, Any], prompts: str | None, endpoint: str | None) -> tuple[dict[str, str], str]:
-    """The parameters by which outputs are collected, and the digest of all that they are asked by.
+def _collecting(subject: Mapping[str, Any], prompts: str | None, endpoint: str | None) -> tuple[dict[str, str], str]:
+    """Parameters for collecting the outputs, and a digest of the prompts, the endpoint and the path to write.
 
-    Raises `InputError` for what the flow would refuse, once a worker has it.
+    Raises `InputError` for faults that the flow would otherwise report later, on a worker.
     """
     from gradebook.rubrics.model.collecting import refuse_incomplete
     from gradebook.tasks.collecting.reply_store import ReplyFolder, refuse_other_format
@@ -102,31 +102,31 @@ def _served(subject: Mapping[str, Any], prompts: str | None, endpoint: str | Non
     refuse_other_format(out, "outputs")
     ReplyFolder(out).refuse_foreign("outputs")
     files = [*dataset_files(prompts)]
-    if is_settings_file(Path(endpoint)):
+    if is_settings_file(endpoint, Path()):
         endpoint = _place(endpoint)
         files.append(Path(endpoint))
     return {"prompts": prompts, "endpoint": endpoint}, f"{out} by {endpoint}: {digest_files(files)}"
 
 
 def _place(path: str) -> str:
-    """A path, or a glob, as the worker finds it."""
-    return path if "://" in path else os.path.abspath(path)  # noqa: PTH100 - Path would mend a glob
+    """Absolute path or glob, as the worker needs it."""
+    return path if "://" in path else os.path.abspath(path)  # noqa: PTH100 - Path would change a glob
 
 
 def _is_file(name: str, value: object) -> bool:
-    """Whether a parameter names a file that is here; the deployment's own words are those of its worker."""
+    """Whether a parameter names a file on this machine."""
     return name in FILES and isinstance(value, str) and os.path.isfile(value)  # noqa: PTH113 - no error for a long name
 
 
 def _ask(
     client: "SyncPrefectClient", found: "DeploymentResponse", deployment: str, key: str, parameters: dict[str, Any]
 ) -> Notified:
-    """The flow run of the key: the one that there is, unless it ended without its work, or a new one."""
+    """Find or create the flow run of a key; a failed flow run is followed by another one."""
     earlier = _run_of(client, found, key)
     for _ in range(MOST_TRIES - 1):
-        if earlier is None or not _is_over(earlier):
+        if earlier is None or not _has_failed(earlier):
             break
-        # Made of the run that failed: two that ask at once still ask for one.
+        # Derived from the failed run, so that two requests at once still share one new run.
         key = blake2b(f"{key} after {earlier.id}".encode(), digest_size=16).hexdigest()
         earlier = _run_of(client, found, key)
     if earlier is not None:
@@ -135,8 +135,8 @@ def _ask(
     return _notified(made, deployment, key, is_new=True)
 
 
-def _is_over(run: "FlowRun") -> bool:
-    """Whether it ended without its work, and does not go on."""
+def _has_failed(run: "FlowRun") -> bool:
+    """Whether a flow run failed, or crashed and was not resumed in time."""
     if run.state is None or not run.state.is_crashed():
         return run.state is not None and run.state.is_failed()
     return datetime.now(UTC) - run.state.timestamp > timedelta(seconds=TAKEN_UP_S)
@@ -162,27 +162,26 @@ def _notified(run: "FlowRun", deployment: str, key: str, *, is_new: bool) -> Not
     from prefect.utilities.urls import url_for
 
     state = run.state.name if run.state and run.state.name else "unknown"
-    is_given_up = not is_new and run.state is not None and run.state.is_failed()  # else another one would follow
+    is_given_up = not is_new and run.state is not None and run.state.is_failed()  # otherwise `_ask` makes another one
     return Notified(str(run.id), url_for("flow-run", obj_id=run.id), state, is_new, is_given_up, deployment, key)
 
 
 def _deployment(client: "SyncPrefectClient", name: str) -> "DeploymentResponse":
-    """The deployment of that name. Raises `InputError` where the server has none."""
+    """Read a deployment by name. Raises `InputError` if the server has none of that name."""
     from prefect.exceptions import ObjectNotFound
 
     if name.count("/") != 1:
-        raise InputError(f"--deployment: found {name!r}, expected FLOW/DEPLOYMENT, such as {DEPLOYMENT}")
+        raise InputError("--deployment", repr(name), f"FLOW/DEPLOYMENT, such as {DEPLOYMENT}")
     try:
         return client.read_deployment_by_name(name)
     except ObjectNotFound:
-        raise InputError(
-            f"--deployment: found no {name!r} on {client.api_url}, expected one that `prefect deploy` made there"
-        ) from None
+        found = f"no {name!r} on {client.api_url}"
+        raise InputError("--deployment", found, "one that `prefect deploy` made there") from None
 
 
 @contextmanager
 def _client() -> "Iterator[SyncPrefectClient]":
-    """A client of the server that Prefect's settings name. Raises `UnfinishedError` where none is named or answers."""
+    """Open a client of the server in Prefect's settings. Raises `UnfinishedError` if none is set or none answers."""
     import httpx
     from prefect.client.orchestration import get_client
     from prefect.exceptions import PrefectHTTPStatusError
@@ -199,28 +198,28 @@ def _client() -> "Iterator[SyncPrefectClient]":
             yield client
     except PrefectHTTPStatusError as error:
         status = error.response.status_code
-        refusal = f"notify: the Prefect server at {address} answers {status}: {_said(error.response)}"
-        if status in (400, 409, 422):  # what was asked is wrong, and is wrong the next time too
-            raise InputError(refusal) from None
-        raise UnfinishedError(refusal) from None
+        refusal = f"the Prefect server at {address} answers {status}: {_refusal_text(error.response)}"
+        if status in (400, 409, 422):  # the request is wrong, so a retry would not help
+            raise InputError("notify", refusal) from None
+        raise UnfinishedError(f"notify: {refusal}") from None
     except (httpx.HTTPError, RuntimeError, OSError) as error:
         raise UnfinishedError(
             f"notify: no Prefect server answers at {address} ({type(error).__name__}: {error}); "
-            "expected one: `gradebook sweep` finds later what it was not told of"
+            "run `gradebook sweep` later to request the evaluation"
         ) from None
 
 
-def _said(response: Any) -> str:
-    """What a server says is wrong, in at most a few words."""
+def _refusal_text(response: Any) -> str:
+    """Reason that a server gives for an error, cut to 500 characters."""
     try:
-        told = response.json()
+        body = response.json()
     except ValueError:
-        told = response.text
-    return str(told.get("detail", told) if isinstance(told, dict) else told)[:500]
+        body = response.text
+    return str(body.get("detail", body) if isinstance(body, dict) else body)[:500]
 
 
 def _emit_saved(key: str, subject: Mapping[str, Any]) -> None:
-    """Send the event to whoever listens; it has one id, however often it is sent. A lost one loses no work."""
+    """Send the event `checkpoint.saved`; its id depends on the key alone. The flow run does not need the event."""
     from prefect.events import emit_event
 
     model = str(subject["model"])

@@ -1,4 +1,4 @@
-"""Parameters of flows, with what a deployment's form says of each: type, bounds and meaning."""
+"""Parameters of flows, with type, bounds and meaning for a deployment's form."""
 
 import inspect
 from collections.abc import Callable, Iterable
@@ -15,10 +15,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def takes_options(use: Use) -> Callable[[Function], Function]:
-    """Give a flow's function the options of a use as parameters, in place of its `**options`.
+    """Replace a flow function's `**options` with the options of a use as parameters.
 
-    Prefect makes the form of a deployment from the function's signature and the `Args` of its docstring; both get the
-    options, the required parameters first.
+    Prefect makes the form of a deployment from the function's signature and the `Args` of its docstring. The options
+    are added to both, required parameters first.
     """
 
     def decorate(function: Function) -> Function:
@@ -41,7 +41,7 @@ def _parameter(option: Option) -> Parameter:
 
 
 def _documented(text: str, options: Iterable[Option]) -> str:
-    """A docstring with a line for each option under its `Args`."""
+    """Add a line for each option to the `Args` of a docstring."""
     head = text if "\nArgs:\n" in text else f"{text}\n\nArgs:"
     hints = (f"    {option.name}: {'; '.join(filter(None, (option.help, option.form_hint)))}" for option in options)
     return "\n".join([head, *hints])

@@ -1,4 +1,4 @@
-"""What a flow knows of the deployment that started it."""
+"""Run ids, dates and crash limits of flow runs that a deployment started."""
 
 import re
 from collections.abc import Sequence
@@ -11,15 +11,15 @@ from prefect.context import FlowRunContext
 
 from gradebook.rubrics.model.errors import UnfinishedError
 
-MOST_NAME = 48  # characters of a run's id that say what it is of; 80 is the most for all
-MOST_DEATHS = 4  # of the processes of a flow run
+MOST_NAME = 48  # characters of the name in a run id; a run id has at most 80
+MOST_DEATHS = 4  # processes of one flow run
 
 
 def deployed_run_id(name: str) -> str | None:
-    """The id of the one run that this flow run publishes of a name; None where no deployment started it.
+    """Id of the run that this flow run publishes under a name; None if no deployment started the flow run.
 
-    A retry of the flow run, after a crash or by hand, has the same id: it goes on with the run, or reads it back where
-    it is published. A command has none, for it goes on with whichever run of the same it left unfinished.
+    A retry of the flow run, after a crash or by hand, has the same id: it resumes the run, or reads it back if it is
+    published. A command has no such id: it resumes the unfinished run of the same request.
     """
     context = FlowRunContext.get()
     flow_run = context.flow_run if context else None
@@ -30,9 +30,9 @@ def deployed_run_id(name: str) -> str | None:
 
 
 async def refuse_endless_tries() -> None:
-    """Raise `UnfinishedError` in a flow run whose process died time and again: what kills it would kill it for ever.
+    """Raise `UnfinishedError` in a flow run whose process died `MOST_DEATHS` times, which ends an endless loop.
 
-    A try that failed is none of these: it ended, and said why.
+    Attempts that failed with an error do not count.
     """
     context = FlowRunContext.get()
     flow_run = context.flow_run if context else None
@@ -42,20 +42,20 @@ async def refuse_endless_tries() -> None:
         states = await client.read_flow_run_states(flow_run.id)
     if death_count(states) >= MOST_DEATHS:
         raise UnfinishedError(
-            f"the process of this flow run ended {MOST_DEATHS} times before its work did; what was judged is kept: "
-            "find what ended it (memory?), then start the deployment anew"
+            f"the process of this flow run died {MOST_DEATHS} times; finished judgments are stored: find the cause "
+            "(memory?), then start the deployment again"
         )
 
 
 def death_count(states: Sequence[State]) -> int:
-    """How many processes died: one may be reported more than once."""
+    """Number of processes that died; a death may be reported more than once."""
     kinds = [state.type for state in sorted(states, key=lambda state: state.timestamp)]
     seen = [kind for kind in kinds if kind in (StateType.RUNNING, StateType.CRASHED)]
     return sum(pair == (StateType.RUNNING, StateType.CRASHED) for pair in pairwise(seen))
 
 
 def flow_date() -> date:
-    """The local date on which this flow run was to start: a retry after midnight has that of its first try."""
+    """Local date of this flow run's scheduled start; a retry after midnight has the date of the first attempt."""
     context = FlowRunContext.get()
     expected = context.flow_run.expected_start_time if context and context.flow_run else None
     return (expected or datetime.now(UTC)).astimezone().date()

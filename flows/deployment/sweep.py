@@ -42,7 +42,7 @@ class Swept:
         """Checkpoints that will get no decision, each with the reason."""
         unreadable = [f"{saved.name}: {saved.fault}" for saved, _ in self.undecided if saved.fault is not None]
         given_up = [
-            f"{saved.name}: {MOST_TRIES} flow runs failed, the last {notified.flow_run_id}"
+            f"{saved.name}: {MOST_TRIES} flow runs failed, most recently {notified.flow_run_id}"
             for saved, notified in self.undecided
             if notified is not None and notified.is_given_up
         ]
@@ -51,8 +51,8 @@ class Swept:
     @property
     def sentence(self) -> str:
         new_count = sum(notified is not None and notified.is_new for _, notified in self.undecided)
-        asked = f"; {new_count:,} asked for now" if any(notified for _, notified in self.undecided) else ""
-        return f"{self.found_count:,} found, {len(self.undecided):,} of them never decided about{asked}"
+        asked = f"; {new_count:,} requested now" if any(notified for _, notified in self.undecided) else ""
+        return f"{self.found_count:,} found, {len(self.undecided):,} of them without a decision{asked}"
 
     def as_json(self) -> dict[str, Any]:
         rows = [
@@ -68,17 +68,18 @@ def sweep_saved(request: SweepRequest, *, is_notifying: bool) -> Swept:
     Raises `InputError` for a wrong request, `UnfinishedError` if no server answers: run the same sweep again then.
     """
     if (request.place is None) == (request.query is None):
-        raise InputError("sweep: expected a folder, a glob or a table, or a query, and not both")
+        found = "neither a place nor a query" if request.place is None else "both a place and a query"
+        raise InputError("sweep", found, "a folder, a glob or a table, or a query")
     lake = find_lake(request.lake, request.data)
     if request.query is not None:
-        found = query_saved(lake, request.query)
+        saved_now = query_saved(lake, request.query)
     else:
-        found = find_saved(request.place or "", request.model, request.pattern)
-    left = undecided(lake, request.rubric, found, request.column_map)
-    return Swept(len(found), tuple((saved, _asked(saved, request) if is_notifying else None) for saved in left))
+        saved_now = find_saved(request.place or "", request.model, request.pattern)
+    left = undecided(lake, request.rubric, saved_now, request.column_map)
+    return Swept(len(saved_now), tuple((saved, _submit(saved, request) if is_notifying else None) for saved in left))
 
 
-def _asked(saved: SavedCheckpoint, request: SweepRequest) -> Notified | None:
+def _submit(saved: SavedCheckpoint, request: SweepRequest) -> Notified | None:
     """Request the flow run of one checkpoint; returns None if its outputs can't be read."""
     if saved.fault is not None:
         return None

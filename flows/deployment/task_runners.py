@@ -1,4 +1,4 @@
-"""Prefect's task runner for a cluster, where the run's setting names one; the flow keeps its threads beside it."""
+"""Prefect's task runner for a cluster, if the run's setting names one; the flow's own threads stay in use."""
 
 import logging
 import os
@@ -22,9 +22,9 @@ CONNECT_TIMEOUT_S = 30
 
 @contextmanager
 def opened_cluster(run: Run) -> Iterator[TaskRunner[Any] | None]:
-    """The task runner that computes the run's checks and schemas while the block runs; None: the flow does.
+    """Open the task runner for the run's checks and schemas while the block runs; None if the flow computes them.
 
-    Raises `UnfinishedError` where it does not answer.
+    Raises `UnfinishedError` if the cluster does not answer.
     """
     runner = read_runner(run.request.runner)
     if not runner.is_cluster or not any(map(is_computed, run.rubric.criteria)):
@@ -36,7 +36,7 @@ def opened_cluster(run: Run) -> Iterator[TaskRunner[Any] | None]:
 
 
 def settle(future: PrefectFuture[Any]) -> None:
-    """Raise what the task of a future raised; `UnfinishedError` where it was its worker that failed, time and again."""
+    """Raise the error of a future's task, or `UnfinishedError` if its worker failed repeatedly."""
     try:
         future.result()
     except Exception as error:
@@ -44,8 +44,8 @@ def settle(future: PrefectFuture[Any]) -> None:
         if library not in {"distributed", "ray"} and not isinstance(error, CrashedRun):
             raise
         raise UnfinishedError(
-            f"the cluster gave a shard up ({type(error).__name__}: {error}); expected workers that live, each with "
-            "memory for a shard; the same command goes on with what is not scored yet"
+            f"the cluster gave up on a shard ({type(error).__name__}: {error}); expected workers that stay alive, each "
+            "with memory for a shard; run the same command again to resume"
         ) from error
 
 
@@ -55,7 +55,7 @@ def _dask(runner: Runner) -> Iterator[TaskRunner[Any]]:
 
     for name in ("distributed", "py.warnings"):  # dask logs warnings too
         logging.getLogger(name).setLevel(_log_level())
-    # A process a core, and one thread in each: checks hold Python's lock.
+    # One process for each core, with one thread each: checks hold the GIL.
     local = {"n_workers": core_count(), "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
     cluster = None if runner.address else local | {"silence_logs": _log_level()}
     opened = DaskTaskRunner(
@@ -71,18 +71,18 @@ def _dask(runner: Runner) -> Iterator[TaskRunner[Any]]:
 
 @contextmanager
 def _ray(runner: Runner) -> Iterator[TaskRunner[Any]]:
-    _knock(runner)
+    _refuse_closed_port(runner)
     from prefect_ray.task_runners import RayTaskRunner  # type: ignore[import-not-found]
 
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody outside is told
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no usage data leaves the machine
     quiet = {"logging_level": _log_level(), "log_to_driver": _log_level() < logging.CRITICAL}
-    # Prefect gives no address to Ray for either, and Ray takes the one that is there, or starts one where none is.
-    begun = {"address": "local", "num_cpus": core_count(), "include_dashboard": False}
-    asked = begun if runner.address is None else {"address": "auto"} if runner.address == "auto" else {}
-    opened = RayTaskRunner(address=runner.address, init_kwargs=quiet | asked)
+    # Prefect passes no address to Ray in these two cases; Ray would then use a running cluster, or start one.
+    local = {"address": "local", "num_cpus": core_count(), "include_dashboard": False}
+    place = local if runner.address is None else {"address": "auto"} if runner.address == "auto" else {}
+    opened = RayTaskRunner(address=runner.address, init_kwargs=quiet | place)
     try:
         opened.__enter__()
-    except Exception as error:  # ray raises a plain one where its processes are slow to start
+    except Exception as error:  # ray raises a plain Exception if its processes are slow to start
         raise _no_answer(runner, error) from error
     try:
         yield opened
@@ -90,22 +90,22 @@ def _ray(runner: Runner) -> Iterator[TaskRunner[Any]]:
         opened.__exit__(None, None, None)
 
 
-def _knock(runner: Runner) -> None:
-    """Raise `UnfinishedError` where nobody listens at the address: Ray itself would try for minutes."""
+def _refuse_closed_port(runner: Runner) -> None:
+    """Raise `UnfinishedError` if no process listens at the address: Ray itself would try for minutes."""
     try:
         parts = split_address(runner.address or "")
         if parts.hostname and parts.port:
             socket.create_connection((parts.hostname, parts.port), CONNECT_TIMEOUT_S).close()
-    except (OSError, ValueError) as error:  # a port that is no number is a ValueError
+    except (OSError, ValueError) as error:  # a port that is not a number raises ValueError
         raise _no_answer(runner, error) from error
 
 
 def _log_level() -> int:
-    """As Prefect logs: a command that shows progress instead has it at CRITICAL."""
+    """Prefect's log level; CRITICAL in a command that shows progress bars instead."""
     level: int = logging.getLevelNamesMapping().get(os.environ.get("PREFECT_LOGGING_LEVEL", "INFO"), logging.INFO)
     return level
 
 
 def _no_answer(runner: Runner, error: Exception) -> UnfinishedError:
     found = str(error) or type(error).__name__
-    return UnfinishedError(f"{runner.name}: found {found}; expected a cluster that answers, with workers")
+    return UnfinishedError(f"{runner.name}: found {found}, expected a cluster that answers, with workers")

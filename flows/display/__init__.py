@@ -1,6 +1,7 @@
-"""What people see in a terminal: one module for each command's results.
+"""Terminal output: one module for each command's results.
 
-terminal       show_rows, table_titled, plain: tables on stdout and stderr
+terminal       people, notes: the consoles on stdout and stderr; show_rows, table_titled, say, plain
+fitted_table   FittedTable: a table that fits its console
 progress_bars  shown_progress: stages while a run works
 tables         write_rows: `gradebook sql --format`
 """

@@ -1,10 +1,8 @@
-"""What people see of agreement and calibration: tables on stdout, as they ask for them."""
+"""Tables of agreement and calibration, on stdout."""
 
 from collections.abc import Iterator
 
-import typer
-
-from gradebook.flows.display.terminal import plain, show_rows
+from gradebook.flows.display.terminal import people, plain, say, show_rows
 from gradebook.rubrics.statistics.agreement import Measure
 from gradebook.rubrics.statistics.calibration import Estimate
 from gradebook.tasks.agreement.calibration import Calibration, RunCalibration
@@ -24,32 +22,35 @@ UNKNOWN = "–"
 
 
 def show_agreement(found: RunAgreement, by: str | None, *, is_full: bool) -> None:
-    """Print a table a kind of pairs, each figure with its 95% interval. by: rater or judge, each one by one.
+    """Print one table for each kind of pairs, each figure with its 95% interval.
 
-    is_full: every statistic, with why one is missing, and the confusion matrices.
+    by: `rater` or `judge` for one row each, None for all together. is_full: also print every statistic, the reasons for
+    missing ones, and the confusion matrices.
     """
     _show_run(found.run)
     if found.note:
-        typer.echo(f"{'note' if found.parts else 'nothing to compare'}: {plain(found.note)}")
+        say(f"{'note' if found.parts else 'nothing to compare'}: {plain(found.note)}")
     parts = [part for part in found.parts if _is_by(part, by)]
     if found.parts and not parts:
-        typer.echo(f"nothing to compare by {by}: {_why_nothing(found, by)}")
+        say(f"nothing to compare by {by}: {_why_nothing(found, by)}")
     for kind, title in TITLES.items():
         of_kind = [part for part in parts if part.kind == kind]
         if of_kind:
-            typer.echo(f"\n{title}, with 95% intervals")
+            people.print()
+            say(f"{title}, with 95% intervals")
             show_rows(("criterion", "who", "outputs", "pairs", *HEADINGS), map(_cells, of_kind))
     for part in parts if is_full else ():
         _show_in_full(part)
 
 
 def show_calibration(found: RunCalibration) -> None:
-    """Print a row a criterion and model: four estimates of its mean, and how many more ratings it takes."""
+    """Print one row for each criterion and model: four estimates of the mean, and the ratings needed to halve it."""
     _show_run(found.run)
     if found.note:
-        typer.echo(plain(found.note))
+        say(found.note)
     if found.rows:
-        typer.echo("\nmeans with 95% intervals; corrected is PPI++, by ratings and judge together")
+        people.print()
+        say("means with 95% intervals; corrected: PPI++, from ratings and judge together")
         headings = (
             "criterion",
             "model",
@@ -62,24 +63,23 @@ def show_calibration(found: RunCalibration) -> None:
         )
         show_rows((*headings, "to halve it"), map(_calibration_cells, found.rows))
     for note in _notes(found):
-        typer.echo(f"note: {plain(note)}")
+        say(f"note: {plain(note)}")
     if found.next_outputs:
-        typer.echo(f"\n{counted(len(found.next_outputs), 'output')} to rate next, in this order:")
+        people.print()
+        say(f"{counted(len(found.next_outputs), 'output')} to rate next, in this order:")
         columns = ("output_id", "case_id", "model", "checkpoint", "sample_index", "score")
         show_rows(columns, ([row[name] for name in columns] for row in found.next_outputs))
 
 
 def _show_run(run: Row) -> None:
-    typer.echo(
-        plain(f"run {run['run_id']}, {run['rubric_id']} {run['rubric_version']}, judge {run['judge'] or 'none'}")
-    )
+    say(f"run {run['run_id']}, {run['rubric_id']} {run['rubric_version']}, judge {run['judge'] or 'none'}")
 
 
 def _why_nothing(found: RunAgreement, by: str | None) -> str:
     if by == "judge":
-        return "one judge was asked"
+        return "there is only one judge"
     has_ratings = any(part.kind != JUDGES for part in found.parts)
-    return "too many raters, or too few outputs of each" if has_ratings else "nobody rated"
+    return "too many raters, or too few outputs of each" if has_ratings else "there are no ratings"
 
 
 def _is_by(part: AgreementPart, by: str | None) -> bool:
@@ -95,13 +95,14 @@ def _cells(part: AgreementPart) -> tuple[str, ...]:
 
 def _show_in_full(part: AgreementPart) -> None:
     who = part.judge or part.rater
-    typer.echo(f"\n{plain(part.criterion_id)}, {TITLES[part.kind]}{f', {plain(who)}' if who else ''}")
+    people.print()
+    say(f"{plain(part.criterion_id)}, {TITLES[part.kind]}{f', {plain(who)}' if who else ''}")
     show_rows(
         ("statistic", "value and interval", ""),
         ((each.statistic, _with_interval(each), each.reason or "") for each in part.measures),
     )
     if part.confusion:
-        typer.echo("how often this side (down) gave each level where the other one (across) gave each")
+        say("counts of outputs by level: this side in rows, the other side in columns")
         levels = [f"{level:.6g}" for level in part.levels]
         rows = zip(levels, part.confusion, strict=True)
         show_rows(("", *levels), ((level, *(f"{count:,}" for count in counts)) for level, counts in rows))

@@ -1,4 +1,4 @@
-"""What people see of a comparison in a terminal, what got worse first. All of it on stderr."""
+"""Tables and sentences of a comparison, regressions first, on stdout."""
 
 from collections.abc import Iterable
 
@@ -22,39 +22,39 @@ from gradebook.tasks.system.number_format import (
 
 MOST_PARTS = 20
 MOST_LOSSES = 3
-MOST_ROWS = 10  # beside the scores of a run
+MOST_ROWS = 10  # of a run's comparison with its baseline
 
 
 def show_comparison(comparison: Comparison) -> None:
-    """Print the banner where there is one, then what is to be seen of each pair of models, and the gate last."""
+    """Print the banner, if any, then the tables of each pair of models, and the gate last."""
     for letter, run in (("A", comparison.run_a), ("B", comparison.run_b)):
         people.print(
             f"[bold]{letter}[/] {run['run_id']}  {plain(run['rubric_id'])} {run['rubric_version']}", highlight=False
         )
     if comparison.banner:
-        people.print(f"[bold yellow]{escape(plain(comparison.banner))}[/]", soft_wrap=True)
+        people.print(f"[bold yellow]{escape(plain(comparison.banner))}[/]")
     for pair in comparison.models:
         _show_pair(pair)
     for words in comparison.not_compared:
-        people.print(f"[yellow]not compared:[/] {escape(plain(words))}", soft_wrap=True)
+        people.print(f"[yellow]not compared:[/] {escape(plain(words))}")
     if comparison.gate is not None:
         _show_gate(comparison.gate)
 
 
 def show_run_comparison(comparison: RunComparison) -> None:
-    """Print in a few lines how a run stands beside its baseline, what got worse first."""
+    """Print a short comparison of a run with its baseline, regressions first."""
     if comparison.banner:
-        people.print(f"[bold yellow]{escape(plain(comparison.banner))}[/]", soft_wrap=True)
+        people.print(f"[bold yellow]{escape(plain(comparison.banner))}[/]")
     for pair in comparison.models:
         if pair.rows:
-            people.print(_beside_table(pair, comparison))
-    people.print(f"all of it: gradebook compare {comparison.baseline_run_id} {comparison.run_id}", soft_wrap=True)
+            people.print(_baseline_table(pair, comparison))
+    people.print(f"full comparison: gradebook compare {comparison.baseline_run_id} {comparison.run_id}", soft_wrap=True)
     if comparison.gate is not None and not comparison.gate.is_failed:
         _show_gate(comparison.gate)
 
 
-def _beside_table(pair: ComparedModels, comparison: RunComparison) -> Table:
-    title = f"{pair.name}: {comparison.run_id} (B) beside {comparison.baseline_run_id} (A)"
+def _baseline_table(pair: ComparedModels, comparison: RunComparison) -> Table:
+    title = f"{pair.name}: {comparison.run_id} (B) compared with {comparison.baseline_run_id} (A)"
     table = table_titled(escape(plain(title)), "criterion")
     for heading in ("A", "B", "B - A", "95% interval", "p", "better", "worse", "pairs"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -82,7 +82,7 @@ def _show_pair(pair: ModelComparison) -> None:
     if pair.rows:
         people.print(_test_table(pair))
     for sentence in pair_sentences(pair.rows):
-        people.print(escape(plain(sentence)), soft_wrap=True)
+        people.print(escape(plain(sentence)))
     if pair.explanation is not None:
         _show_explanation(pair.explanation)
 
@@ -113,7 +113,7 @@ def _score_table(pair: ModelComparison) -> Table:
 
 def _test_table(pair: ModelComparison) -> Table:
     headings = ("p (t)", "p (Wilcoxon)", "p adjusted", "effect size", "bootstrap", "could find")
-    table = table_titled("how sure", "criterion", right=headings)
+    table = table_titled("tests and effect sizes", "criterion", right=headings)
     for row in worst_first(pair.rows):
         found = row.figures
         table.add_row(
@@ -129,7 +129,7 @@ def _test_table(pair: ModelComparison) -> Table:
 def _show_explanation(found: Explanation) -> None:
     if found.parts:
         people.print(_part_table(found))
-    people.print(escape(plain(found.sentence)), soft_wrap=True)
+    people.print(escape(plain(found.sentence)))
     for score, share_a, share_b in found.shares_at:
         people.print(f"At or below {score:g}: {rate_words(share_a)} of A, {rate_words(share_b)} of B.")
     if found.lost_most:
@@ -137,7 +137,7 @@ def _show_explanation(found: Explanation) -> None:
 
 
 def _part_table(found: Explanation) -> Table:
-    table = table_titled("what the overall difference is made of", "criterion", right=("part", "uniform weights"))
+    table = table_titled("overall difference by criterion", "criterion", right=("part", "uniform weights"))
     parts = sorted(found.parts, key=lambda part: part.part)
     shown = sorted(parts, key=lambda part: -abs(part.part))[:MOST_PARTS]
     for part in parts:
@@ -163,9 +163,9 @@ def _lost_table(cases: Iterable[LostCase]) -> Table:
 
 def _show_gate(gate: GateFinding) -> None:
     colour, words = ("red", "fails") if gate.is_failed else ("green", "does not hold")
-    people.print(f"[{colour}]--fail-if {words}:[/] {escape(plain(gate.rule))}", soft_wrap=True)
+    people.print(f"[{colour}]--fail-if {words}:[/] {escape(plain(gate.rule))}")
     for reason in gate.reasons:
-        people.print(f"  {escape(plain(reason))}", soft_wrap=True)
+        people.print(f"  {escape(plain(reason))}")
 
 
 def _name(row: ComparedRow) -> str:

@@ -1,9 +1,7 @@
-"""What people see of `gradebook cost`: sums on stdout, as they ask for them."""
-
-import typer
+"""Tables of `gradebook cost`, on stdout."""
 
 from gradebook.flows.display.summary import show_plan, usd_range_words
-from gradebook.flows.display.terminal import plain, show_rows
+from gradebook.flows.display.terminal import people, plain, say, show_rows
 from gradebook.tasks.ledger.spending import CostSum, Spending
 from gradebook.tasks.stages.cost_preview import CostChange
 from gradebook.tasks.system.number_format import counted, usd_words
@@ -12,28 +10,28 @@ HEADINGS = ("billed", "saved", "judgments", "replayed", "tokens in", "cached", "
 
 
 def show_spending(spending: Spending) -> None:
-    """Print the total, a table for each way of summing up, and what the sums leave out."""
+    """Print the total, a table for each breakdown, and notes on costs that are not included."""
     of = f"run {spending.run_id}" if spending.run_id else f"since {plain(spending.since)} UTC"
     if not (spending.total.judgment_count or spending.total.replayed_count):
-        typer.echo(f"{of}: no judge was asked, and nothing was taken from the ledger")
+        say(f"{of}: no judge was asked, and no stored reply was used")
     else:
-        typer.echo(f"{of}: {_total_words(spending.total)}")
+        say(f"{of}: {_total_words(spending.total)}")
         for part, sums in spending.parts.items():
-            typer.echo("")
+            people.print()
             show_rows((part, *HEADINGS), ((plain(each.part or ""), *_cells(each)) for each in sums))
     for note in spending.notes:
-        typer.echo(f"note: {plain(note)}")
+        say(f"note: {plain(note)}")
 
 
 def show_change(change: CostChange) -> None:
-    """Print the plan with the change, what it would cost beside what the run costs now, and the difference."""
+    """Print the plan after the change, the cost of a run before and after it, and the difference."""
     show_plan(change.rest, change.output_count, None)
     for name, plan in (("now", change.earlier), ("then", change.later)):
         words = usd_range_words(plan.cost_usd, plan.cost_low_usd, plan.cost_high_usd)
-        typer.echo(f"{name}: {words} a run, {counted(plan.request_count, 'request')} if nothing is judged yet")
-    typer.echo(plain(change.sentence))
+        say(f"{name}: {words} a run, {counted(plan.request_count, 'request')} if nothing is judged yet")
+    say(change.sentence)
     for note in change.notes:
-        typer.echo(f"note: {plain(note)}")
+        say(f"note: {plain(note)}")
 
 
 def _total_words(total: CostSum) -> str:
@@ -57,5 +55,5 @@ def _cells(costs: CostSum) -> tuple[str, ...]:
 
 
 def _known(cost_usd: float | None, unknown_count: int) -> str:
-    """Dollars; where some are unknown the sum of the others is the least that it can be."""
+    """Dollars; "at least" if some costs are unknown."""
     return f"at least {usd_words(cost_usd)}" if unknown_count and cost_usd is not None else usd_words(cost_usd)

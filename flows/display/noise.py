@@ -1,4 +1,4 @@
-"""What people see of a judge's noise in a terminal: each criterion in words, and how often gates fired on it."""
+"""Tables of a judge's noise and of the false alarms of gates, on stdout."""
 
 from collections.abc import Iterator
 
@@ -15,32 +15,31 @@ from gradebook.tasks.system.number_format import (
     p_words,
     rate_words,
     score_words,
+    short_interval_words,
     signed_words,
     sqrt_words,
 )
 
 
 def show_noise(found: JudgeNoise) -> None:
-    """Print what the run is, each criterion's noise, the outputs judged twice, and how often each rule fired."""
+    """Print the run, each criterion's noise, the comparison of two replicates, and the firing rate of each rule."""
     run, replicates = found.run, found.replicates
     head = f"{run['run_id']}  {run['rubric_id']} {run['rubric_version']}"
     people.print(f"[bold]{escape(plain(head))}[/]", highlight=False)
     many = len({model_name(row) for row in found.noise}) > 1
     for row in found.noise:
-        people.print(escape(plain(_noise_sentence(row, has_models=many))), soft_wrap=True)
+        people.print(escape(plain(_noise_sentence(row, has_models=many))))
     for model in found.models:
         people.print(_twice_table(model))
         if model.usual_diff is not None:
             words = f"19 of 20 draws differ by at most {model.usual_diff:.4f} overall, on the judge's noise alone."
-            people.print(escape(plain(f"{model.model}: {words}")), soft_wrap=True)
+            people.print(escape(plain(f"{model.model}: {words}")))
     people.print(_rule_table(found))
     for sentence in _notes(found):
-        people.print(escape(plain(sentence)), soft_wrap=True)
+        people.print(escape(plain(sentence)))
     if replicates.left_out_count:
         words = counted(replicates.left_out_count, "output")
-        people.print(
-            f"[yellow]left out:[/] {words} with fewer than {replicates.replicate_count} replies", soft_wrap=True
-        )
+        people.print(f"[yellow]left out:[/] {words} with fewer than {replicates.replicate_count} replies")
 
 
 def _noise_sentence(row: Row, *, has_models: bool) -> str:
@@ -48,8 +47,8 @@ def _noise_sentence(row: Row, *, has_models: bool) -> str:
     if not row["n"]:
         return f"{name}: no output has two scored replies."
     return (
-        f"{name}: two replies on one output give different levels in {rate_words(row['flip_rate'])}; a reply strays by "
-        f"{sqrt_words(row['judge_variance'])} (sd), outputs differ by {sqrt_words(row['output_variance'])} "
+        f"{name}: two replies on one output give different levels in {rate_words(row['flip_rate'])}; sd of replies "
+        f"{sqrt_words(row['judge_variance'])}, sd of outputs {sqrt_words(row['output_variance'])} "
         f"({counted(row['n'], 'output')})."
     )
 
@@ -79,7 +78,7 @@ def _twice_table(model: JudgedTwice) -> Table:
 
 def _rule_table(found: JudgeNoise) -> Table:
     draw_count = found.rules[0].gate.draw_count
-    table = table_titled(f"how often a gate fires on nothing: {counted(draw_count, 'draw')}", "--fail-if")
+    table = table_titled(f"false alarms of a gate: {counted(draw_count, 'draw')}", "--fail-if")
     for heading in ("model", "fired", "of all", "95% interval", "nominal"):
         table.add_column(heading, justify="right", no_wrap=True)
     for rule in found.rules:
@@ -95,7 +94,11 @@ def _rule_table(found: JudgeNoise) -> Table:
 
 def _fire_words(fires: Fires) -> tuple[str, str, str]:
     interval = fires.interval
-    return f"{fires.fired_count:,}", rate_words(fires.rate), f"{rate_words(interval.low)}..{rate_words(interval.high)}"
+    return (
+        f"{fires.fired_count:,}",
+        rate_words(fires.rate),
+        short_interval_words(interval.low, interval.high, rate_words),
+    )
 
 
 def _nominal_words(nominal: Nominal | None) -> str:
@@ -105,14 +108,14 @@ def _nominal_words(nominal: Nominal | None) -> str:
 
 
 def _notes(found: JudgeNoise) -> Iterator[str]:
-    """What the table does not say of itself."""
+    """Remarks on the table of rules."""
     for rule in found.rules:
         if rule.gate.unknown_count:
             yield _unknown_words(rule)
     if any(rule.nominal for rule in found.rules):
-        yield "Nominal: the bound of the rule's p; half of it where the rule asks for one direction."
+        yield "Nominal: the rule's bound on p, halved if the rule tests one direction."
 
 
 def _unknown_words(rule: RuleNoise) -> str:
     draws = counted(rule.gate.unknown_count, "draw")
-    return f"{rule.rule}: in {draws} it could not be known whether it holds; a gate fails on that."
+    return f"{rule.rule}: in {draws} the rule could not be evaluated; a gate fails then."

@@ -1,5 +1,7 @@
-"""TODO."""
+"""Progress of an evaluation's stages on stderr: a bar each in a terminal, a line each elsewhere."""
 
+import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,7 +18,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from gradebook.flows.display.terminal import people
+from gradebook.flows.display.terminal import notes
 from gradebook.tasks.system import progress
 from gradebook.tasks.system.logs import wanted_form
 
@@ -32,7 +34,7 @@ STAGE_WORDS = {
 
 
 class RateColumn(TextColumn):
-    """Units of work a second."""
+    """Units of work per second."""
 
     def __init__(self) -> None:
         super().__init__("")
@@ -44,14 +46,14 @@ class RateColumn(TextColumn):
 
 
 class TerminalReporter:
-    """Shows each stage as a progress bar with its count, rate and time left."""
+    """Reporter that shows each stage as a progress bar with its count, rate and time left."""
 
     def __init__(self, bars: Progress) -> None:
         self._bars = bars
         self._tasks: dict[str, TaskID] = {}
 
     def begin(self, stage: str, total: int | None) -> None:
-        """Show the stage's bar: one, however many begin it at once."""
+        """Show the stage's bar; callers in several threads share one bar."""
         task = self._tasks.get(stage)
         if task is not None and not self._bars.tasks[self._bars.task_ids.index(task)].finished:
             return
@@ -70,14 +72,44 @@ class TerminalReporter:
             self._bars.update(task, total=done or 1, completed=done or 1)
 
 
+class LineReporter:
+    """Reporter that prints a line when a stage begins; threads that begin it together print one."""
+
+    def __init__(self) -> None:
+        self._begun: set[str] = set()
+        self._lock = threading.Lock()
+
+    def begin(self, stage: str, total: int | None) -> None:
+        """Print the stage and its units of work, if known."""
+        with self._lock:
+            is_new = stage not in self._begun
+            self._begun.add(stage)
+        if is_new:
+            words = STAGE_WORDS.get(stage, stage)
+            notes.print(words if total is None else f"{words}: {total:,}", markup=False)
+
+    def advance(self, stage: str, count: int) -> None:
+        pass
+
+    def end(self, stage: str) -> None:
+        """Let the stage be printed when it begins again, as in the next suite of a night."""
+        with self._lock:
+            self._begun.discard(stage)
+
+
 @contextmanager
 def shown_progress() -> Iterator[None]:
-    """Show the progress of what runs in the block; a terminal is drawn on, a log file is left alone."""
-    if not people.is_terminal or wanted_form() is not None:  # lines of a log would tear what is drawn
+    """Show each stage while the block runs, unless a log is written to stderr, which would break up the bars."""
+    if wanted_form() is not None:
+        yield
+        return
+    if not sys.stderr.isatty():
+        notes.print("starting")
+        progress.watch(LineReporter())
         yield
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), RateColumn())
-    with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=people, transient=True) as bars:
+    with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=notes, transient=True) as bars:
         starting = bars.add_task("starting", total=None)
         watcher = TerminalReporter(bars)
         progress.watch(_AfterStart(watcher, bars, starting))
@@ -85,7 +117,7 @@ def shown_progress() -> Iterator[None]:
 
 
 class _AfterStart:
-    """Takes the `starting` bar away when the first stage begins."""
+    """Reporter that removes the `starting` bar when the first stage begins."""
 
     def __init__(self, watcher: TerminalReporter, bars: Progress, starting: TaskID) -> None:
         self._watcher, self._bars, self._starting = watcher, bars, starting

@@ -1,4 +1,4 @@
-"""What people see of a rebuild: each table of scores, and the first rows that came out differently."""
+"""Table of rebuilt marts, and the first rows that differ, on stdout."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,9 +12,9 @@ from gradebook.tasks.system.number_format import counted
 
 
 def show_rebuilt(rebuilt: Rebuilt) -> None:
-    """Show what was built again, what differs, and where the files are."""
+    """Print the rebuilt marts, the differing rows, and the paths of written files."""
     checks = {check.mart: check for check in rebuilt.checks}
-    table = table_titled(f"run {rebuilt.run_id}, built again", "table")
+    table = table_titled(f"run {rebuilt.run_id}, rebuilt", "table")
     table.add_column("rows", justify="right")
     if checks:
         table.add_column("as published")
@@ -23,7 +23,7 @@ def show_rebuilt(rebuilt: Rebuilt) -> None:
     people.print(table)
     for check in rebuilt.checks:
         for difference in check.differences:
-            people.print(f"[red]{check.mart}[/] {escape(_sentence(difference))}", soft_wrap=True)
+            people.print(f"[red]{check.mart}[/] {escape(_sentence(difference))}")
     if rebuilt.made_by != rebuilt.code_version and not rebuilt.is_equal:
         people.print(f"gradebook {rebuilt.made_by} published the run, this is {rebuilt.code_version}")
     for file in rebuilt.files:
@@ -31,7 +31,9 @@ def show_rebuilt(rebuilt: Rebuilt) -> None:
 
 
 def _words(check: MartCheck, rebuilt: Rebuilt) -> str:
-    words = "equal" if check.is_equal else f"[red]{counted(check.differing_count, 'row')} of either differ[/]"
+    words = (
+        "equal" if check.is_equal else f"[red]{counted(check.differing_count, 'row')} of both tables without a match[/]"
+    )
     if not check.new_columns:
         return words
     return f"{words}; made by gradebook {rebuilt.made_by}, new since: {', '.join(check.new_columns)}"
@@ -40,12 +42,12 @@ def _words(check: MartCheck, rebuilt: Rebuilt) -> str:
 def _sentence(difference: Difference) -> str:
     key = _pairs(difference.key)
     if difference.published is None:
-        return f"{key}: was not published, and is built now"
+        return f"{key}: only in the rebuilt table"
     if difference.rebuilt is None:
-        return f"{key}: was published, and is not built now"
+        return f"{key}: only in the published table"
     rebuilt = difference.rebuilt
-    told = [f"{name} {plain(value)} -> {plain(rebuilt[name])}" for name, value in difference.published.items()]
-    return f"{key}: {', '.join(told)} (published -> rebuilt)"
+    changes = [f"{name} {plain(value)} -> {plain(rebuilt[name])}" for name, value in difference.published.items()]
+    return f"{key}: {', '.join(changes)} (published -> rebuilt)"
 
 
 def _pairs(key: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What people see of a review in a terminal. All of it on stderr."""
+"""Verdicts and feedback of a review, on stdout."""
 
 from rich.markup import escape
 
@@ -12,7 +12,7 @@ def show_review(review: Review) -> None:
         colour = "green" if evaluation.status == APPROVED else "red"
         people.print(f"\n[bold]{escape(plain(evaluation.rubric))}[/]: [{colour}]{evaluation.status}[/]")
         for line in evaluation.feedback.splitlines():
-            people.print(f"  {escape(plain(line))}", soft_wrap=True)
+            people.print(f"  {escape(plain(line))}")
         for sentence in (*evaluation.unmet, *evaluation.notes):
-            people.print(f"  [yellow]{escape(plain(sentence))}[/]", soft_wrap=True)
+            people.print(f"  [yellow]{escape(plain(sentence))}[/]")
     people.print(f"\n{escape(plain(review.artifact))}: [bold]{review.status}[/]")

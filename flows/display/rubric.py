@@ -1,13 +1,13 @@
-"""What people see of rubrics in a terminal: findings of lint, differences, imports. All of it on stderr."""
+"""Lint findings, differences and import summaries of rubrics, on stdout."""
 
 from collections import Counter
 from collections.abc import Sequence
 
 from rich.markup import escape
 
-from gradebook.flows.display.terminal import people, plain
+from gradebook.flows.display.terminal import notes, people, plain
 from gradebook.rubrics.files.semver import VersionStep, next_version, step_between
-from gradebook.rubrics.lint.findings import Finding, Severity
+from gradebook.rubrics.lint.findings import LintFinding, Severity
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.rubric_store.files import ImportSummary
 from gradebook.tasks.system.number_format import counted
@@ -15,40 +15,40 @@ from gradebook.tasks.system.number_format import counted
 COLOURS: dict[Severity, str] = {"error": "red", "warning": "yellow", "note": "dim"}
 
 
-def show_findings(found: Sequence[Finding], file_count: int) -> None:
-    """Print each finding with its mend, and how many there are."""
+def show_findings(found: Sequence[LintFinding], file_count: int) -> None:
+    """Print each finding with its fix, and the number of findings."""
     for finding in found:
         where = finding.path if finding.line is None else f"{finding.path}:{finding.line}"
         colour = COLOURS[finding.severity]
         place = f"{finding.place}: " if finding.place else ""
-        _tell(where, f"[{colour}]{finding.severity}[/] [bold]{finding.rule}[/]", f"{place}{finding.message}")
+        _print_finding(where, f"[{colour}]{finding.severity}[/] [bold]{finding.rule}[/]", f"{place}{finding.message}")
         people.print(f"    {escape(plain(finding.mend))}", soft_wrap=True)
     files = counted(file_count, "rubric")
     if not found:
         people.print(f"[green]{files}, nothing found[/]")
         return
     counts = Counter(finding.severity for finding in found)
-    told = ", ".join(counted(counts[severity], severity) for severity in COLOURS)
-    people.print(f"{files}: {told}", highlight=False)
+    totals = ", ".join(counted(counts[severity], severity) for severity in COLOURS)
+    people.print(f"{files}: {totals}", highlight=False)
 
 
 def show_difference(old: Rubric, new: Rubric, needed: VersionStep) -> None:
-    """Print what changed, and the smallest version that says so."""
+    """Print the changes, and the smallest version step for them."""
     people.print(f"[bold]{old.id} {old.version} -> {new.id} {new.version}[/]")
     for step, words in needed.reasons:
         people.print(f"  {step}: {escape(plain(words))}", soft_wrap=True)
     if needed.step == "none":
-        people.print("nothing that the digest sees has changed")
+        people.print("no change that affects the digest")
         return
     smallest = next_version(old.version, needed.step)
     taken = step_between(old.version, new.version)
     is_right = taken != "back" and _size(taken) >= _size(needed.step)
     verdict = "" if is_right else f"; [red]found {new.version}[/]"
-    people.print(f"smallest right step: {needed.step}, {smallest} or later{verdict}")
+    people.print(f"smallest allowed step: {needed.step}, {smallest} or later{verdict}")
 
 
 def show_import(summary: ImportSummary) -> None:
-    """Print what an import wrote, what it kept in metadata, and what is left to do."""
+    """Print the written files, the fields put into metadata, and the work left to do."""
     counts = (
         counted(summary.criterion_count, "criterion", "criteria"),
         counted(summary.case_count, "row"),
@@ -56,24 +56,24 @@ def show_import(summary: ImportSummary) -> None:
     )
     people.print(", ".join(counts), highlight=False)
     if summary.kept:
-        people.print(f"kept in metadata: {escape(plain('; '.join(summary.kept)))}", soft_wrap=True)
+        people.print(f"stored in metadata: {escape(plain('; '.join(summary.kept)))}", soft_wrap=True)
     for words in summary.unmatched[:10]:
         people.print(f"[yellow]unmatched:[/] {escape(plain(words))}", soft_wrap=True)
     if len(summary.unmatched) > 10:
         people.print(f"[yellow]... and {len(summary.unmatched) - 10:,} more[/]")
     if summary.findings:
-        people.print(f"lint finds {len(summary.findings)} things to mend: gradebook rubric lint {summary.written[0]}")
+        people.print(f"lint finds {len(summary.findings)} problems: gradebook rubric lint {summary.written[0]}")
     for path in summary.written:
         people.print(f"wrote {escape(plain(path))}", soft_wrap=True)
 
 
 def show_lost(lost: Sequence[str]) -> None:
-    """Print what a foreign format has no place for."""
+    """Print, on stderr, the fields without an equivalent in the other format."""
     for words in lost:
-        people.print(f"[yellow]lost:[/] {escape(plain(words))}", soft_wrap=True)
+        notes.print(f"[yellow]lost:[/] {escape(plain(words))}", soft_wrap=True)
 
 
-def _tell(where: str, kind: str, words: str) -> None:
+def _print_finding(where: str, kind: str, words: str) -> None:
     people.print(f"{escape(plain(where))}: {kind} {escape(plain(words))}", soft_wrap=True)
 
 

@@ -1,4 +1,4 @@
-"""A lake at a glance, for people."""
+"""Overview of a lake for `gradebook status`."""
 
 from rich.markup import escape
 
@@ -9,17 +9,17 @@ from gradebook.tasks.published.status import Status, UnpublishedRun
 from gradebook.tasks.system.number_format import counted, usd_words
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
-QUIET_S = 900.0  # a run at work that wrote nothing for longer waits for something
+QUIET_S = 900.0  # a running run that wrote nothing for longer is marked as quiet
 
 
 def show_status(status: Status) -> None:
-    """Print what is at work, what stands still, what was published last, what failed, and the lake's size."""
+    """Print the running, interrupted, failed and last published runs, and the lake's size."""
     if status.at_work:
-        people.print("\n[bold]at work[/]")
+        people.print("\n[bold]running[/]")
         _show_at_work(status)
     for run in status.left:
-        people.print(f"\n[red]left unfinished[/] {_named(run, status)}, begun {age_words(run.age_s)} ago")
-        people.print(f"  its process is gone; it goes on with\n  {escape(plain(run.go_on))}", soft_wrap=True)
+        people.print(f"\n[red]interrupted[/] {_named(run, status)}, started {age_words(run.age_s)} ago")
+        people.print(f"  its process is gone; resume it with\n  {escape(plain(run.go_on))}", soft_wrap=True)
     for row in status.failures:
         reason = (row["reason"] or "").partition("\n")[0]
         people.print(
@@ -28,19 +28,19 @@ def show_status(status: Status) -> None:
         if go_on := status.go_on(row["run_id"]):
             people.print(f"  {escape(plain(go_on))}", soft_wrap=True)
     if not (status.at_work or status.left or status.failures):
-        people.print("nothing is at work, nothing failed and nothing was left unfinished")
+        people.print("no run is running, interrupted or failed")
     _show_published(status)
     _show_sizes(status.lake, status.sizes)
 
 
 def age_words(seconds: float) -> str:
-    """A span of time in its largest whole unit, as `5 min`."""
+    """Duration in its largest whole unit, such as `5 min`."""
     length, unit = next((each for each in _UNITS if seconds >= each[0]), _UNITS[-1])
     return f"{int(seconds // length)} {unit}"
 
 
 def size_words(count: int) -> str:
-    """Bytes, as `3.2 MB`."""
+    """Size in bytes as text, such as `3.2 MB`."""
     size, unit = float(count), "bytes"
     for larger in ("kB", "MB", "GB", "TB"):
         if size < 1000:
@@ -81,7 +81,7 @@ def _show_published(status: Status) -> None:
         people.print("no run is published yet")
         return
     people.print("\n[bold]published last[/]")
-    headings = ("rubric", "run", "at (UTC)", "version", "outputs", "dollars", "verdict")
+    headings = ("rubric", "run", "verdict", "at (UTC)", "version", "outputs", "dollars")
     show_rows(headings, [_row_published(row) for row in status.last_published])
 
 
@@ -91,11 +91,11 @@ def _row_published(row: Row) -> tuple[str, ...]:
     return (
         f"{row['rubric_id']} {row['rubric_version']}",
         row["run_id"],
+        verdict + (f" and {len(unmet) - 1} more" if len(unmet) > 1 else ""),
         f"{row['finished_at'] or row['created_at']:%Y-%m-%d %H:%M}",
         str(row["version"]),
         f"{row['output_count'] or 0:,}",
         usd_words(row["cost_usd"]),
-        verdict + (f" and {len(unmet) - 1} more" if len(unmet) > 1 else ""),
     )
 
 

@@ -1,4 +1,4 @@
-"""What people see in a terminal: progress while a run works, tables when it is done. All of it on stderr."""
+"""Tables of a published run and of a plan, on stdout."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from gradebook.flows.display.terminal import people, plain, table_titled
 from gradebook.tasks.lake.rows import model_name
 from gradebook.tasks.planning.plan import RunPlan
 from gradebook.tasks.published.summary import RunSummary
-from gradebook.tasks.system.number_format import rate_words, score_words, sqrt_words, usd_words
+from gradebook.tasks.system.number_format import rate_words, score_words, short_interval_words, sqrt_words, usd_words
 
 
 def show_summary(summary: RunSummary, report: str | None) -> None:
@@ -20,8 +20,13 @@ def show_summary(summary: RunSummary, report: str | None) -> None:
     )
     people.print(_score_table(summary))
     people.print(_criterion_table(summary))
+    for row in summary.unscored:
+        example = "" if row["example"] == row["reason"] else f", such as {row['example']}"
+        people.print(
+            f"[yellow]unscored:[/] {escape(plain(row['reason']))} x {row['verdict_count']:,}{escape(plain(example))}"
+        )
     if summary.comparison is not None:
-        from gradebook.flows.display.comparison import show_run_comparison  # it prints with what stands here
+        from gradebook.flows.display.comparison import show_run_comparison
 
         show_run_comparison(summary.comparison)
     if summary.noise:
@@ -33,16 +38,18 @@ def show_summary(summary: RunSummary, report: str | None) -> None:
     people.print(f"[{'green' if summary.is_met else 'red'}]{summary.verdict}[/]")
     for sentence in summary.unmet:
         people.print(f"  {escape(plain(sentence))}")
+    for sentence in summary.waived:
+        people.print(f"  not counted by --gate {summary.run_gate}: {escape(plain(sentence))}")
     people.print(f"run {run['run_id']}, published as version {run['version']}", highlight=False)
     if summary.report_fault:
-        fault = f"{summary.report_fault}; gradebook report {run['run_id']} tries it again"
+        fault = f"{summary.report_fault}; gradebook report {run['run_id']} tries again"
         people.print(f"[yellow]no report could be drawn:[/] {escape(plain(fault))}", soft_wrap=True)
     elif report:
         people.print(f"report {report}", highlight=False, soft_wrap=True)
 
 
 def show_plan(plan: "RunPlan", output_count: int, budget_usd: float | None) -> None:
-    """Print what a run would ask and cost."""
+    """Print the requests and the cost of a run."""
     headings = ("rows", "replayed", "to ask", "tokens in", "tokens out", "estimated")
     table = table_titled(f"plan over {output_count:,} outputs", "criterion", "method", right=headings)
     for row in plan.criteria:
@@ -55,13 +62,13 @@ def show_plan(plan: "RunPlan", output_count: int, budget_usd: float | None) -> N
     people.print(f"{plan.request_count:,} requests, about {estimated}{budget}")
     if plan.at_most_count:
         people.print(
-            f"{plan.at_most_count:,} of them at most: the second judge is asked where the first is unsure; "
-            "the estimate counts the share that it was in the past, all where that is unknown"
+            f"up to {plan.at_most_count:,} of them go to the second judge, which is asked if the first is unsure; the "
+            "estimate uses the share of past runs, or all of them if that share is unknown"
         )
 
 
 def usd_range_words(cost_usd: float | None, low_usd: float | None, high_usd: float | None) -> str:
-    """Dollars and between what they lie, in cents where there are many of them: $1.20 ($0.95 to $1.60)."""
+    """Dollars and their range, rounded to cents from $1 on: $1.20 ($0.95 to $1.60)."""
     if cost_usd is None or low_usd is None or high_usd is None or low_usd == high_usd:
         return usd_words(cost_usd)
     digits = 2 if cost_usd >= 1 else 4
@@ -75,7 +82,7 @@ def _score_table(summary: RunSummary) -> Table:
         table.add_row(
             escape(_model(row)),
             score_words(row["mean"]),
-            f"{score_words(row['ci_low'])}..{score_words(row['ci_high'])}",
+            short_interval_words(row["ci_low"], row["ci_high"]),
             rate_words(row["pass_rate"]),
             rate_words(row["gate_failure_rate"]),
             rate_words(row["coverage_rate"]),
@@ -96,7 +103,7 @@ def _criterion_table(summary: RunSummary) -> Table:
         cells.setdefault(row["criterion_id"], {})[row["model"], row["checkpoint"]] = row
     for criterion_id, by_model in cells.items():
         (first, *_) = by_model.values()
-        weight = "gate" if first["weight"] is None else score_words(first["weight"])
+        weight = "gate" if first["is_gate"] else "per case" if first["weight"] is None else score_words(first["weight"])
         table.add_row(
             escape(plain(criterion_id)), weight, *(_mean_and_coverage(by_model.get(model)) for model in models)
         )
@@ -105,7 +112,7 @@ def _criterion_table(summary: RunSummary) -> Table:
 
 def _noise_table(summary: RunSummary) -> Table:
     headings = ("outputs", "opinions", "output sd", "judge sd", "flips", "swap flips", "agreement", "votes")
-    table = table_titled("several opinions: how far they agree", "criterion", "model", right=headings)
+    table = table_titled("agreement of several opinions", "criterion", "model", right=headings)
     for row in summary.noise:
         deviations = (sqrt_words(row["output_variance"]), sqrt_words(row["judge_variance"]))
         rates = (rate_words(row[name]) for name in ("flip_rate", "swap_flip_rate", "agreement_rate"))
@@ -116,14 +123,14 @@ def _noise_table(summary: RunSummary) -> Table:
 
 
 def _show_calibration(summary: RunSummary) -> None:
-    """The corrected means, and what is to be known of them."""
+    """Print the corrected means and their notes."""
     if summary.calibration:
         headings = ("rated", "of", "judge alone", "corrected", "95% interval")
         table = table_titled("means corrected by people's ratings", "criterion", "model", right=headings)
         for row in summary.calibration:
             means = (score_words(row["naive_mean"]), score_words(row["corrected_mean"]))
             counts = (f"{row['n']:,}", f"{row['output_count']:,}")
-            interval = f"{score_words(row['ci_low'])}..{score_words(row['ci_high'])}"
+            interval = short_interval_words(row["ci_low"], row["ci_high"])
             table.add_row(escape(plain(row["criterion_id"])), escape(_model(row)), *counts, *means, interval)
         people.print(table)
     for row in summary.calibration:

@@ -1,12 +1,11 @@
-"""Rows of a query on stdout or in a file."""
+"""Rows of a query, written to stdout or a file."""
 
 import csv
 import io
-import sys
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
-from typing import IO
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -15,24 +14,30 @@ from gradebook.rubrics.model.errors import InputError, QueryError
 MOST_ROWS_SHOWN = 500
 
 
+class Writable(Protocol):
+    """Part of a file that the writers use."""
+
+    def write(self, text: str, /) -> int: ...
+
+
 def write_rows(rows: pa.Table, form: str, out: Path | None) -> None:
     """Write a table as `table`, `csv`, `json` or `parquet`.
 
-    Raises `InputError` where the file can't be written, `QueryError` where the form has no words for the rows.
+    Raises `InputError` if the file can't be written, `QueryError` if the format can't represent the rows.
     """
     if out is not None and not out.name:
-        raise InputError(f"--out: found {str(out)!r}, expected the name of a file")
+        raise InputError("--out", f"{str(out)!r}", "a file name")
     if form in ("json", "parquet"):
         _refuse_repeated_names(rows)
     try:
         _write_rows(rows, form, out)
     except (OverflowError, pa.ArrowException) as error:
-        message = f"found a value that --format {form} can't hold ({error}), expected a cast, as in `value::varchar`"
-        raise QueryError(f"sql: {message}") from error
+        found = f"a value that --format {form} can't represent ({error})"
+        raise QueryError("sql", found, "a cast, as in `value::varchar`") from error
     except OSError as error:
         if out is None:
             raise
-        raise InputError(f"--out: can't write {out}: {error.strerror or error}") from error
+        raise InputError("--out", f"can't write {out}: {error.strerror or error}") from error
 
 
 def _write_rows(rows: pa.Table, form: str, out: Path | None) -> None:
@@ -40,7 +45,9 @@ def _write_rows(rows: pa.Table, form: str, out: Path | None) -> None:
         if form == "table":
             _show_table(rows)
         else:
-            _WRITERS[form](rows, sys.stdout)
+            from gradebook.flows.display.terminal import Stdout
+
+            _WRITERS[form](rows, Stdout())
         return
     from gradebook.tasks.system.files import replaced_file, write_parquet
 
@@ -52,31 +59,29 @@ def _write_rows(rows: pa.Table, form: str, out: Path | None) -> None:
 
 
 def _refuse_repeated_names(rows: pa.Table) -> None:
-    """An object of JSON would silently hold the last of two columns, and few readers take such Parquet."""
+    """Raise `QueryError` for repeated columns: JSON keeps only the last one, and few readers accept such Parquet."""
     twice = sorted({name for name in rows.column_names if rows.column_names.count(name) > 1})
     if twice:
-        raise QueryError(
-            f"sql: found {', '.join(twice)} more than once, expected each column once: rename it with `as`"
-        )
+        raise QueryError("sql", f"{', '.join(twice)} more than once", "each column once", "rename it with `as`")
 
 
 def _show_table(rows: pa.Table) -> None:
-    from gradebook.flows.display.terminal import people, show_rows
+    from gradebook.flows.display.terminal import notes, show_rows
 
     shown = rows.slice(0, MOST_ROWS_SHOWN)
-    show_rows(rows.column_names, zip(*(column.to_pylist() for column in shown.columns), strict=True))
+    show_rows(rows.column_names, zip(*(column.to_pylist() for column in shown.columns), strict=True), null="null")
     if rows.num_rows > MOST_ROWS_SHOWN:
-        people.print(f"the first {MOST_ROWS_SHOWN} of {rows.num_rows:,} rows; --format csv writes all")
+        notes.print(f"the first {MOST_ROWS_SHOWN} of {rows.num_rows:,} rows; --format csv writes all")
 
 
-def _write_csv(rows: pa.Table, file: IO[str]) -> None:
+def _write_csv(rows: pa.Table, file: Writable) -> None:
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(rows.column_names)
     for batch in rows.to_batches():
         writer.writerows(zip(*(column.to_pylist() for column in batch.columns), strict=True))
 
 
-def _write_json(rows: pa.Table, file: IO[str]) -> None:
+def _write_json(rows: pa.Table, file: Writable) -> None:
     import orjson
 
     text = io.StringIO()
@@ -87,12 +92,12 @@ def _write_json(rows: pa.Table, file: IO[str]) -> None:
 
 
 def _plain_value(value: object) -> object:
-    """What JSON has no word for; DuckDB's sums of integers come as decimals."""
+    """JSON value for a type that orjson can't write; DuckDB's sums of integers are decimals."""
     if isinstance(value, Decimal):
         if value != value.to_integral_value():
             return float(value)
-        return int(value) if -(2**63) <= value < 2**64 else str(value)  # beyond them a number would lose its digits
+        return int(value) if -(2**63) <= value < 2**64 else str(value)  # larger numbers would lose digits
     return str(value)
 
 
-_WRITERS: dict[str, Callable[[pa.Table, IO[str]], None]] = {"csv": _write_csv, "json": _write_json}
+_WRITERS: dict[str, Callable[[pa.Table, Writable], None]] = {"csv": _write_csv, "json": _write_json}

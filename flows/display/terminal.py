@@ -1,38 +1,96 @@
-"""TODO."""
+"""The two consoles, tables that fit them, and text made safe for a terminal."""
 
+import json
+import os
 import sys
 from collections.abc import Container, Iterable
 from datetime import datetime
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, ConsoleDimensions
 from rich.markup import escape
-from rich.table import Table
 
-people = Console(stderr=True, width=None if sys.stderr.isatty() else 120, highlight=False)
+from gradebook.flows.display.fitted_table import FittedTable
+
+NO_WIDTH = 1_000_000
 
 
-def show_rows(headings: Iterable[str], rows: Iterable[Iterable[object]], bold: Container[int] = ()) -> None:
-    """Print rows as a table on stdout. bold: the numbers of the rows that stand out in a terminal, from 0."""
-    table = Table(*(escape(plain(heading)) for heading in headings), box=SIMPLE_HEAD, pad_edge=False)
+class _Console(Console):
+    """Console as wide as its terminal. A pipe and a file have no width, so nothing is cut or wrapped there.
+
+    is_wide: as if the terminal had no width either.
+    """
+
+    is_wide = False
+
+    @property  # type: ignore[misc]
+    def size(self) -> ConsoleDimensions:
+        found = super().size
+        return found if self.file.isatty() and not self.is_wide else ConsoleDimensions(NO_WIDTH, found.height)
+
+    @property  # type: ignore[misc]
+    def width(self) -> int:
+        return self.size.width
+
+    def on_broken_pipe(self) -> None:
+        """Go on without output: `| head` changes no exit code."""
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
+
+
+people = _Console(highlight=False)  # stdout: what a command was asked for, unless as JSON
+notes = _Console(stderr=True, highlight=False)  # progress, and remarks on the command itself
+
+
+def show_wide(is_wanted: bool = True) -> None:
+    """Show all columns and whole cells of tables, whatever the terminal's width."""
+    people.is_wide = is_wanted
+
+
+def show_rows(
+    headings: Iterable[str], rows: Iterable[Iterable[object]], bold: Container[int] = (), null: str = "–"
+) -> None:
+    """Print rows as a table on stdout. bold: indexes of the rows to print in bold, from 0. null: text for None."""
+    table = FittedTable(*(escape(plain(heading)) for heading in headings))
     for index, row in enumerate(rows):
-        cells = (escape("" if value is None else plain(value)) for value in row)
+        cells = (escape(null if value is None else plain(value)) for value in row)
         table.add_row(*cells, style="bold" if index in bold else None)
-    # A pipe has no width: rich would cut every cell at 80 columns.
-    Console(file=sys.stdout, width=None if sys.stdout.isatty() else 10_000).print(table)
+    people.print(table)
 
 
-def table_titled(title: str, *left: str, right: Iterable[str] = ()) -> Table:
-    """An empty table under a title; left, right: the headings of its columns of text, and of figures behind them."""
-    table = Table(*left, title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+def table_titled(title: str, *left: str, right: Iterable[str] = ()) -> FittedTable:
+    """Make an empty table with a title. left: headings of text columns; right: headings of the number columns after."""
+    table = FittedTable(*left, title=title)
     for heading in right:
         table.add_column(heading, justify="right", no_wrap=True)
     return table
 
 
+def say(*sentences: str) -> None:
+    """Print sentences on stdout, a line each; a terminal wraps them between words."""
+    for sentence in sentences:
+        people.print(plain(sentence), markup=False)
+
+
 def plain(value: object) -> str:
-    """A value on one line of a terminal: control characters, which could steer it, are shown as what they are."""
+    """Format a value on one line; control characters, which could control a terminal, are escaped."""
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
     if isinstance(value, datetime):
         text = f"{value:%Y-%m-%d %H:%M:%S}"
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+
+
+def for_stdout(text: str) -> str:
+    """Text of many lines as stdout gets it: a terminal gets control characters and marks of direction as `\\u202e`.
+
+    In JSON that is the same text. A file or a pipe gets the text unchanged.
+    """
+    if not sys.stdout.isatty():
+        return text
+    return "".join(letter if letter.isprintable() or letter in "\n\t" else json.dumps(letter)[1:-1] for letter in text)
+
+
+class Stdout:
+    """Stdout for writers that write piece by piece: see `for_stdout`."""
+
+    def write(self, text: str) -> int:
+        return sys.stdout.write(for_stdout(text))

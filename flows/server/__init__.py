@@ -1,6 +1,6 @@
 """Flows run by a command in its own process, and the Prefect server that they report to.
 
 start    evaluate_here, evaluate_night_here: run a flow, with Prefect set up, until it ends or its server is lost
-own      OwnServer: the server of one command, where the settings name no other
+shared   SharedServer: the server of a person's commands, where Prefect's settings name no other
 process  the script that this server's process runs
 """

@@ -1,7 +1,9 @@
-"""Script of the process that flows.server.own starts: Prefect's server, until stdin is closed.
+"""Program of the process that flows.server.shared starts: Prefect's server, until no command uses it.
 
-It prints two lines: its address, empty if the settings name another server, and `ready`. It imports nothing of
-gradebook, so it runs from any place.
+    python process.py STATE_FILE IDLE_S PORT
+
+It prints one line: a JSON object that describes the server which serves these settings, itself or one that was faster;
+an empty line if Prefect's settings name another server.
 """
 
 import asyncio
@@ -9,47 +11,47 @@ import fcntl
 import gc
 import os
 import socket
-import threading
+import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
-# Prefect's settings for the server that it starts itself: no pages, and no services for schedules.
-EPHEMERAL = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
-# Time to finish after the command has ended: while it migrates a new database, and while it stores the last events.
-STARTING_GRACE_S, READY_GRACE_S = 3.0, 10.0
+from gradebook.tasks.system.kept_process import LEAST_IDLE_S, claim_state, other_state, write_state
 
-
-class _Command:
-    """The command that started this process. It has ended when stdin is closed."""
-
-    has_ended = False
-    grace_s = 0.0  # how long this process may go on after that
-
-    def watch(self) -> None:
-        """Wait for the end of the command, then exit after the grace period."""
-        while os.read(0, 1):
-            pass
-        self.has_ended = True
-        time.sleep(self.grace_s)
-        os._exit(0)
+AUTH = "PREFECT_SERVER_API_AUTH_STRING"
+# Prefect's settings for the server that it starts itself: no pages, and no services for schedules. Without a page,
+# no other origin has a reason to ask.
+EPHEMERAL = {
+    "PREFECT_UI_ENABLED": "0",
+    "PREFECT__SERVER_EPHEMERAL": "1",
+    "PREFECT__SERVER_FINAL": "1",
+    "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": "http://127.0.0.1",
+}
 
 
 def main() -> None:
-    """Serve until the command that started this process ends or is killed."""
+    """Serve until no client has been connected for IDLE_S."""
+    state_file, idle_s, port = Path(sys.argv[1]), max(float(sys.argv[2]), LEAST_IDLE_S), int(sys.argv[3])
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # other output must not be read as the address
-    command = _Command()
-    threading.Thread(target=command.watch, daemon=True).start()
+    os.dup2(2, 1)  # other output must not be read as the answer
+    os.umask(0o077)  # the database has the parameters of runs, and Secret blocks
     os.environ.update(EPHEMERAL)
     gc.disable()  # the imports create a million objects, hardly any of them garbage
     if not _is_needed():
         print(file=answers, flush=True)
         return
+    state = claim_state(state_file)
+    if state is None:
+        print(other_state(state_file), file=answers, flush=True)
+        return
     listening = socket.socket()
-    listening.bind(("127.0.0.1", 0))
-    print(f"http://127.0.0.1:{listening.getsockname()[1]}/api", file=answers, flush=True)
-    asyncio.run(_serve(listening, command, lambda: print("ready", file=answers, flush=True)))
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # also at the address of one that was killed
+    listening.bind(("127.0.0.1", port))
+    address = f"http://127.0.0.1:{listening.getsockname()[1]}/api"
+    print(write_state(state, address, os.environ[AUTH], idle_s), file=answers, flush=True)
+    answers.close()
+    asyncio.run(_serve(listening, idle_s))
 
 
 def _is_needed() -> bool:
@@ -68,30 +70,31 @@ def _startup_lock() -> Iterator[None]:
         yield
 
 
-async def _serve(listening: socket.socket, command: _Command, report_ready: Callable[[], None]) -> None:
+async def _serve(listening: socket.socket, idle_s: float) -> None:
     import uvicorn
 
-    class OwnServer(uvicorn.Server):
-        """A server that reports when it has started and stops when the command has ended."""
+    class SharedServer(uvicorn.Server):
+        """A server that stops when no client has been connected for a while."""
+
+        used_at = time.monotonic()
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            command.grace_s = STARTING_GRACE_S
             with _startup_lock():
                 await super().startup(sockets)
-            command.grace_s = READY_GRACE_S
+            self.used_at = time.monotonic()
             gc.freeze()
             gc.enable()
-            with suppress(BrokenPipeError):
-                report_ready()
 
         async def on_tick(self, counter: int) -> bool:
-            self.should_exit |= command.has_ended
+            if self.server_state.connections:
+                self.used_at = time.monotonic()
+            self.should_exit |= time.monotonic() - self.used_at > idle_s
             return await super().on_tick(counter)
 
     settings = uvicorn.Config(
         "prefect.server.api.server:create_app", factory=True, log_level="error", lifespan="on", access_log=False
     )
-    await OwnServer(settings).serve([listening])
+    await SharedServer(settings).serve([listening])
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from types import FrameType
 from typing import cast
 
 from gradebook.flows.display.progress_bars import shown_progress
-from gradebook.flows.server.own import start_own_server
+from gradebook.flows.server.shared import prefect_home, shared_server
 from gradebook.rubrics.model.errors import UnfinishedError
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import prepare_lake
@@ -23,16 +23,17 @@ from gradebook.tasks.operations.nightly import Night, NightUnfinished
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.runs.request import EvaluationRequest, Use, json_values
 from gradebook.tasks.stages.check_request import check_request
-from gradebook.tasks.stages.quality import warm_up
+from gradebook.tasks.stages.suite_process import use_suite_process
 from gradebook.tasks.system.lazy_imports import uncollected
 from gradebook.tasks.workspace.folder import RunFolder
+from gradebook.tasks.workspace.timings import note_start
 
 PREFECT_LOGS = (
     "PREFECT_LOGGING_LEVEL",
     "PREFECT_LOGGING_LOGGERS_PREFECT_FLOW_RUNS_LEVEL",
     "PREFECT_LOGGING_LOGGERS_PREFECT_TASK_RUNS_LEVEL",
 )
-# Loggers with a level of their own: of our own server, and of threads that still send events when it ends.
+# Loggers with a level of their own: of the shared server, and of threads that still send events when a run ends.
 PREFECT_INNER_LOGS = ("PREFECT_SERVER_LOGGING_LEVEL", "PREFECT_INTERNAL_LOGGING_LEVEL")
 UNREACHED = "Failed to reach API"  # Prefect's message if no server answered from the beginning
 
@@ -46,8 +47,19 @@ def evaluate_here(request: EvaluationRequest, *, is_verbose: bool = False) -> tu
     with _prefect_set_up(checked.lake, is_verbose=is_verbose):
         from gradebook.flows.evaluate_outputs import evaluate_outputs
 
-        summary = asyncio.run(evaluate_outputs(**json_values(request, Use.OUTPUTS_FLOW)))
-    return summary, RunFolder(checked.lake.root / "runs" / summary.run_id).report_file
+        try:
+            with report_lost_server():
+                # mypy sees the returned state; callers get its value
+                flow_run = evaluate_outputs(**json_values(request, Use.OUTPUTS_FLOW))
+                summary = cast(RunSummary, asyncio.run(flow_run))
+        except LostServer:
+            from gradebook.flows.deployment.run_evaluation import published_summary
+
+            published = published_summary()
+            if published is None:
+                raise
+            summary = published
+    return summary, RunFolder.below(checked.lake.root, summary.run_id).report_file
 
 
 def evaluate_night_here(
@@ -61,8 +73,9 @@ def evaluate_night_here(
         from gradebook.flows.evaluate_nightly import evaluate_nightly
 
         try:
-            # mypy sees the returned state; callers get its value
-            ended = cast(Night, asyncio.run(evaluate_nightly(str(suites), night, list(only) or None, lake, data)))
+            with report_lost_server():
+                # mypy sees the returned state; callers get its value
+                ended = cast(Night, asyncio.run(evaluate_nightly(str(suites), night, list(only) or None, lake, data)))
         except NightUnfinished as unfinished:
             return unfinished.night
     return ended
@@ -73,8 +86,8 @@ def _prefect_set_up(lake: Lake, *, is_verbose: bool) -> Iterator[None]:
     """Prepare the lake, Prefect's settings, its server and the imports of a flow; show progress during the block."""
     prepare_lake(lake)
     _choose_prefect_logs(is_verbose=is_verbose)
-    server = start_own_server()
-    warm_up()
+    server = shared_server()
+    use_suite_process(prefect_home())
     with shown_progress(), _interruptible():
         with uncollected():
             if server:
@@ -83,8 +96,8 @@ def _prefect_set_up(lake: Lake, *, is_verbose: bool) -> Iterator[None]:
             import gradebook.flows.deployment.run_evaluation  # noqa: F401
         if server:
             server.wait()
-        with report_lost_server():
-            yield
+        note_start()
+        yield
 
 
 def _choose_prefect_logs(*, is_verbose: bool) -> None:
@@ -118,9 +131,13 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
+class LostServer(UnfinishedError):
+    """Prefect's server is gone for good; what the lake holds decides how the command ends."""
+
+
 @contextmanager
 def report_lost_server() -> Iterator[None]:
-    """Raise `UnfinishedError` if Prefect's client gives up its server during the block.
+    """Raise `LostServer` if Prefect's client gives up its server during the block.
 
     The client retries for about a minute (PREFECT_CLIENT_MAX_RETRIES); a run goes on if the server is back by then.
     """
@@ -134,8 +151,8 @@ def report_lost_server() -> Iterator[None]:
 
         _drop_events()
         address = without_secrets(PREFECT_API_URL.value() or "")
-        raise UnfinishedError(
-            f"Prefect's server at {address} {fault}; what was judged is kept: "
+        raise LostServer(
+            f"Prefect's server at {address} {fault}; finished judgments are stored: "
             "run the same command again once it is back"
         ) from error
 

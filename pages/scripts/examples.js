@@ -1,5 +1,5 @@
-// Finds examples by text, kind, criterion, level and model. What is chosen stands in the address, behind #examples?, so
-// that a view can be shared; #o-… opens one output. Without this all examples are there.
+// Filters examples by text, kind, criterion, level and model. The address stores the filter after #examples?, so that a
+// view can be shared; #o-… opens one output. Without this script the page shows all examples.
 (() => {
   const form = document.getElementById("examples-finder");
   if (!form) return;
@@ -28,7 +28,7 @@
           const score = parseFloat(row.querySelector(".amount").textContent);
           const level = row.querySelector(".level").textContent;
           if (row.dataset.level) levels.set(`is ${row.dataset.level}`, { level, score: isNaN(score) ? -1 : score });
-          if (row.classList.contains("differs")) levels.set("differs", { level: "differs from beside it", score: 2 });
+          if (row.classList.contains("differs")) levels.set("differs", { level: "differs from the paired answer", score: 2 });
         }
     const worstFirst = [...levels].sort(([, one], [, other]) => one.score - other.score);
     offer(field("level"), worstFirst.map(([value, { level }]) => [value, level]));
@@ -54,7 +54,7 @@
     count.textContent = `${shown} of ${examples.length} shown`;
   };
 
-  const keepInAddress = () => {
+  const storeInAddress = () => {
     const chosen = new URLSearchParams(fields.map((name) => [name, field(name).value]).filter(([, value]) => value));
     try { history.replaceState(null, "", chosen.size ? `#examples?${chosen}` : "#examples"); } catch { /* a frame without an address */ }
   };
@@ -94,9 +94,9 @@
   form.addEventListener("input", (event) => {
     if (event.target.name === "criterion") { field("level").value = ""; offerLevels(); }
     clearTimeout(waiting);
-    waiting = setTimeout(() => { show(); keepInAddress(); }, event.target.name === "q" ? 150 : 0);
+    waiting = setTimeout(() => { show(); storeInAddress(); }, event.target.name === "q" ? 150 : 0);
   });
-  form.addEventListener("reset", (event) => { event.preventDefault(); choose(new URLSearchParams()); keepInAddress(); });
+  form.addEventListener("reset", (event) => { event.preventDefault(); choose(new URLSearchParams()); storeInAddress(); });
   form.addEventListener("submit", (event) => event.preventDefault());
   addEventListener("hashchange", follow);
 })();

@@ -1,9 +1,9 @@
-// The home page's filters: which runs of the list are shown. What is chosen stands in the address, to be sent on.
+// Filters of the list of runs on the home page. The address stores the filter, so that a view can be shared.
 (() => {
   const form = document.getElementById("run-filters");
   if (!form) return;
   const runs = [...document.querySelectorAll("#run-list > tbody")];
-  const told = form.querySelector("output");
+  const shownCount = form.querySelector("output");
   const { q, rubric, verdict } = form.elements;
   const texts = runs.map((run) => run.textContent.toLowerCase());
 
@@ -18,7 +18,7 @@
       run.hidden = !isShown;
       count += isShown;
     });
-    told.textContent = `${count} of ${runs.length} shown`;
+    shownCount.textContent = `${count} of ${runs.length} shown`;
     const chosen = new URLSearchParams([...new FormData(form)].filter(([, value]) => value));
     try {
       history.replaceState(null, "", chosen.size ? `#runs?${chosen}` : location.pathname + location.search);
@@ -34,5 +34,5 @@
   form.addEventListener("input", show);
   form.addEventListener("submit", (event) => event.preventDefault());
   if (location.hash.includes("?")) show();
-  else told.textContent = `${runs.length} of ${runs.length} shown`;
+  else shownCount.textContent = `${runs.length} of ${runs.length} shown`;
 })();

@@ -1,5 +1,5 @@
-// The threshold that a reader moves: the line in the picture, the sentence and the table follow it. The sentence has the
-// words of meeting_words in tasks/reporting/grids.py, a share those of share_words in tasks/wording.py.
+// Movable threshold: the line in the picture, the sentence and the table follow the slider. The sentence is worded as in
+// meeting_words of tasks/reporting/sections/spread/grids.py, a share as in share_words of tasks/system/number_format.py.
 (() => {
   const figure = document.getElementById("threshold");
   if (!figure) return;
@@ -19,14 +19,14 @@
     return `${permille % 10 === 0 ? permille / 10 : (permille / 10).toFixed(1)}%`;
   };
 
-  const told = (place) => {
+  const wordsAt = (place) => {
     const scored = meetings.filter((meeting) => meeting.n);
     const own = scored.filter((meeting) => !meeting.isBaseline);
     const met = (meeting) => meeting.counts[place] / meeting.n;
     const bestFirst = [...own].sort((a, b) => met(b) - met(a));
     const [best, other] = own.length > 1 ? bestFirst : [...own, ...scored.filter((meeting) => meeting.isBaseline)];
-    const words = `With ${best.name}, ${share(best.counts[place], best.n)} of outputs meet ${thresholds[place]}`;
-    return other ? `${words}, with ${other.name} ${share(other.counts[place], other.n)}.` : `${words}.`;
+    const words = `${share(best.counts[place], best.n)} of the outputs of ${best.name} meet ${thresholds[place]}`;
+    return other ? `${words}, ${share(other.counts[place], other.n)} of those of ${other.name}.` : `${words}.`;
   };
 
   const move = () => {
@@ -36,7 +36,7 @@
     line.setAttribute("x1", at);
     line.setAttribute("x2", at);
     figure.querySelector("output").textContent = thresholds[place];
-    if (sentence.textContent !== told(place)) sentence.textContent = told(place); // said again only where it changes
+    if (sentence.textContent !== wordsAt(place)) sentence.textContent = wordsAt(place); // a screen reader repeats a changed sentence
     for (const row of rows) {
       const { n, counts } = meetings[Number(row.dataset.meeting)];
       row.cells[1].textContent = share(counts[place], n);

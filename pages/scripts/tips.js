@@ -1,4 +1,4 @@
-// What a mark of a picture stands for, beside the pointer. The same words are in the table under the picture.
+// Tooltips of the marks in a picture. The table under the picture has the same numbers.
 (() => {
   const tip = document.createElement("div");
   tip.id = "tip";

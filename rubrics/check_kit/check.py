@@ -3,11 +3,12 @@
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import InitErrorDetails
 
 Cost = Literal["columns", "rows", "heavy"]
@@ -18,6 +19,10 @@ COSTS: Mapping[Cost, str] = MappingProxyType(
         "heavy": "a parser, a model or a file for each output",
     }
 )
+
+
+_FILE = object()  # marks a setting that names a file
+FileName = Annotated[str, Field(min_length=1), _FILE]  # path below the folder of the rubric that has the setting
 
 
 class CheckSettings(BaseModel):
@@ -42,6 +47,11 @@ class CheckVerdicts:
 
 
 CheckFunction = Callable[[pa.Table, Any], CheckVerdicts]
+
+
+def is_panic(error: BaseException) -> bool:
+    """Whether a library written in Rust panicked: pyo3 raises this as a `BaseException`, which no import names."""
+    return type(error).__module__ == "pyo3_runtime"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +111,18 @@ def register_check(
     return register
 
 
-def read_settings(check: Check, settings: Mapping[str, Any]) -> CheckSettings:
-    """Validate a rubric's settings for a check. Raises `ValidationError` with every fault, each reported once."""
+def file_settings(check: Check) -> tuple[str, ...]:
+    """Names of the settings that name a file."""
+    return tuple(name for name, field in check.settings_model.model_fields.items() if _FILE in field.metadata)
+
+
+def read_settings(check: Check, settings: Mapping[str, Any], folder: Path | None = None) -> CheckSettings:
+    """Validate a rubric's settings for a check. Raises `ValidationError` with every fault, each reported once.
+
+    folder: location of the files that settings may name; None allows none, as for rows, which must not name files.
+    """
     try:
-        return check.settings_model.model_validate(settings)
+        return check.settings_model.model_validate(settings, context=folder)
     except ValidationError as error:
         faults = error.errors(include_url=False)
         # pydantic counts only the valid entries of a list, so a list with an invalid entry is reported as too short as

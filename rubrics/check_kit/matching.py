@@ -63,11 +63,15 @@ def without_code(texts: pa.Array) -> pa.Array:
 def place_findings(is_judged: pa.BooleanArray, findings: Iterable[RowFinding], others: CheckVerdicts) -> CheckVerdicts:
     """Merge the findings of the judged rows, in order, into the verdicts of the other rows. is_judged: (output,)."""
     judged = gather_rows(findings)
+    level_ids = others.level_ids
+    if level_ids is not None:
+        level_ids = pc.if_else(is_judged, pa.scalar(None, pa.string()), level_ids)
     others_reasons = pa.nulls(len(is_judged), pa.string()) if others.reasons is None else others.reasons
     return CheckVerdicts(
         pc.replace_with_mask(others.is_passed, is_judged, judged.is_passed),
         pc.replace_with_mask(others.evidence, is_judged, judged.evidence),
         pc.replace_with_mask(others_reasons, is_judged, judged.reasons),
+        level_ids,
     )
 
 

@@ -1,4 +1,4 @@
-"""Verdicts of criteria from the findings of their checks."""
+"""Verdicts of criteria from the outcomes of their checks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ NO_REASON = "the check can't tell"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """Result of a criterion's check. output_ids: (output,)."""
+class CheckedCriterion:
+    """Criterion with the outcome of its check. output_ids: (output,)."""
 
     criterion: Criterion
     output_ids: pa.Array
@@ -25,44 +25,44 @@ class Finding:
 
 
 def grade_outputs(run_id: str, criterion: Criterion, output_ids: pa.Array, found: CheckVerdicts) -> pa.Table:
-    """Build the verdicts of one criterion, as `grade_findings` does."""
-    return grade_findings(run_id, [Finding(criterion, output_ids, found)])
+    """Build the verdicts of one criterion, as `grade_checked` does."""
+    return grade_checked(run_id, [CheckedCriterion(criterion, output_ids, found)])
 
 
-def grade_findings(run_id: str, findings: Sequence[Finding]) -> pa.Table:
-    """Build the verdicts of many findings at once, as per-case criteria may number thousands.
+def grade_checked(run_id: str, checked: Sequence[CheckedCriterion]) -> pa.Table:
+    """Build the verdicts of many checked criteria at once, as per-case criteria may number thousands.
 
     The level is the one that the check named, else the highest level for a pass and the lowest for a fail. A row with
-    neither is unscored. Returns a table of `VERDICT_SCHEMA`, one row per finding and output.
+    neither is unscored. Returns a table of `VERDICT_SCHEMA`, one row per criterion and output.
     """
-    if not findings:
+    if not checked:
         return VERDICT_SCHEMA.empty_table()
-    owners = pa.array(np.repeat(np.arange(len(findings)), [len(finding.output_ids) for finding in findings]))
-    level_ids, scores = _levels(findings, owners)
-    reasons = pc.fill_null(_column(findings, "reasons", pa.string()), NO_REASON)
+    owners = pa.array(np.repeat(np.arange(len(checked)), [len(each.output_ids) for each in checked]))
+    level_ids, scores = _levels(checked, owners)
+    reasons = pc.fill_null(_column(checked, "reasons", pa.string()), NO_REASON)
     return verdict_rows(
         run_id,
-        pa.array([finding.criterion.id for finding in findings]).take(owners),
-        pa.array([finding.criterion.method.type for finding in findings]).take(owners),
-        _joined([finding.output_ids for finding in findings], pa.string()),
+        pa.array([each.criterion.id for each in checked]).take(owners),
+        pa.array([each.criterion.method.type for each in checked]).take(owners),
+        _joined([each.output_ids for each in checked], pa.string()),
         level_ids,
         scores,
         reasons=pc.if_else(level_ids.is_null(), reasons, pa.scalar(None, pa.string())),
-        evidence=_column(findings, "evidence", pa.string()),
+        evidence=_column(checked, "evidence", pa.string()),
     )
 
 
-def _levels(findings: Sequence[Finding], owners: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Level and score of each row: (row,). owners: (row,), index of the row's finding."""
-    ranked = [finding.criterion.ranked_levels for finding in findings]
-    is_passed = _column(findings, "is_passed", pa.bool_())
+def _levels(checked: Sequence[CheckedCriterion], owners: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Level and score of each row: (row,). owners: (row,), index of the row in `checked`."""
+    ranked = [each.criterion.ranked_levels for each in checked]
+    is_passed = _column(checked, "is_passed", pa.bool_())
     best, worst = (_ids_and_scores([levels[place] for levels in ranked]) for place in (-1, 0))
     level_ids, scores = (
         pc.if_else(is_passed, high.take(owners), low.take(owners)) for high, low in zip(best, worst, strict=True)
     )
-    if all(finding.found.level_ids is None for finding in findings):
+    if all(each.found.level_ids is None for each in checked):
         return level_ids, scores
-    level_ids = pc.coalesce(_column(findings, "level_ids", pa.string()), level_ids)
+    level_ids = pc.coalesce(_column(checked, "level_ids", pa.string()), level_ids)
     known = {f"{owner} {level.id}": level.score for owner, levels in enumerate(ranked) for level in levels}
     keys = pc.binary_join_element_wise(owners.cast(pa.string()), level_ids, " ")
     places = pc.index_in(keys, pa.array(list(known), pa.string()))
@@ -73,12 +73,10 @@ def _ids_and_scores(levels: list[Level]) -> tuple[pa.Array, pa.Array]:
     return pa.array([level.id for level in levels]), pa.array([level.score for level in levels], pa.float64())
 
 
-def _column(findings: Sequence[Finding], name: str, kind: pa.DataType) -> pa.Array:
-    """One array of all findings: (row,), null for findings without it."""
-    arrays = [(finding, getattr(finding.found, name)) for finding in findings]
-    return _joined(
-        [pa.nulls(len(finding.output_ids), kind) if array is None else array for finding, array in arrays], kind
-    )
+def _column(checked: Sequence[CheckedCriterion], name: str, kind: pa.DataType) -> pa.Array:
+    """One array of all checked criteria: (row,), null for those without it."""
+    arrays = [(each, getattr(each.found, name)) for each in checked]
+    return _joined([pa.nulls(len(each.output_ids), kind) if array is None else array for each, array in arrays], kind)
 
 
 def _joined(arrays: list[pa.Array], kind: pa.DataType) -> pa.Array:

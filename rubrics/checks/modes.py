@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gradebook.rubrics.check_kit.check import Check, CheckSettings, CheckVerdicts
+from gradebook.rubrics.check_kit.check import Check, CheckSettings, CheckVerdicts, is_panic
 from gradebook.rubrics.check_kit.columns import text_column
 from gradebook.rubrics.check_kit.evidence import evidence_where
 from gradebook.rubrics.check_kit.regexes import WHITESPACE
@@ -18,6 +18,7 @@ from gradebook.rubrics.model.methods import Mode
 
 FIRST_LINE = r"\A[^\n]*(?:\n|\z)"
 LAST_LINE = r"(?:\n[^\n]*|\A[^\n]*)\z"
+PANIC = "the check broke off: its library can't process this output"
 NOT_BLANK = rf"[^{WHITESPACE}]"
 
 
@@ -26,8 +27,42 @@ def run_check(check: Check, shard: pa.Table, settings: CheckSettings, mode: Mode
 
     A check that does not read the output's text, such as an audio check, is the same in both modes.
     """
-    found = check.function(shard, settings)
+    found = _run(check, shard, settings)
     return _loosen(found, check, shard, settings) if mode == "loose" and "output" in check.columns else found
+
+
+def _run(check: Check, shard: pa.Table, settings: CheckSettings) -> CheckVerdicts:
+    """Run a check; outputs over which its library panics stay unscored, and no others."""
+    try:
+        return check.function(shard, settings)
+    except BaseException as error:
+        if not is_panic(error):
+            raise
+        middle = shard.num_rows // 2
+        if not middle:
+            return _undecided(shard.num_rows)
+    return _joined(*(_run(check, half, settings) for half in (shard.slice(0, middle), shard.slice(middle))))
+
+
+def _undecided(count: int) -> CheckVerdicts:
+    nothing = pa.nulls(count, pa.string())
+    return CheckVerdicts(pa.nulls(count, pa.bool_()), nothing, pa.repeat(PANIC, count))
+
+
+def _joined(first: CheckVerdicts, second: CheckVerdicts) -> CheckVerdicts:
+    def texts(name: str) -> pa.Array | None:
+        halves = [(getattr(found, name), len(found.is_passed)) for found in (first, second)]
+        if all(half is None for half, _ in halves):
+            return None
+        filled = [pa.nulls(count, pa.string()) if half is None else _flat(half) for half, count in halves]
+        return pa.concat_arrays(filled)
+
+    is_passed = pa.concat_arrays([_flat(found.is_passed) for found in (first, second)])
+    return CheckVerdicts(is_passed, texts("evidence"), texts("reasons"), texts("level_ids"))
+
+
+def _flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 def _loosen(found: CheckVerdicts, check: Check, shard: pa.Table, settings: CheckSettings) -> CheckVerdicts:
@@ -54,7 +89,7 @@ def _try_variants(check: Check, unmet: pa.Table, settings: CheckSettings) -> tup
         tried = unmet.set_column(place, "output", variants).filter(is_tried)
         if not tried.num_rows:
             continue
-        found = check.function(tried, settings)
+        found = _run(check, tried, settings)
         has_passed = pc.replace_with_mask(
             pa.repeat(False, len(nothing)), is_tried, pc.fill_null(found.is_passed, False)
         )

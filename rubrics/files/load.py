@@ -3,19 +3,20 @@
 import os
 from dataclasses import dataclass, field
 from importlib import resources
-from importlib.resources.abc import Traversable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from gradebook.rubrics.files.inheritance import compose
-from gradebook.rubrics.files.validate import validate
+from gradebook.rubrics.files.validate import place_files, validate
 from gradebook.rubrics.model.errors import Fault, ModelFault, RubricError
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.schemas.files import write_out_schemas
+from gradebook.rubrics.text.named_files import NoFile, UnreadableFile, is_path, read_below
 from gradebook.rubrics.text.plain_words import Place, unknown_word
 from gradebook.rubrics.text.yaml_lines import YamlText, read_yaml
 
 NO_RUBRIC = "none"  # rows are scored by their per-case criteria only
 DEEPEST_EXTENSION = 10
+MOST_BYTES = 10_000_000  # of a rubric that another one extends
 TAKEN_LISTS = ("criteria", "categories", "schemas")  # lists that a file may inherit from another rubric
 
 
@@ -41,9 +42,12 @@ def read_rubric(name_or_path: str | Path) -> Rubric:
     """
     if str(name_or_path) == NO_RUBRIC:
         return Rubric(id=NO_RUBRIC, version="1.0.0", name="No rubric", criteria=())
-    rubric = _read_named(str(name_or_path), Path(), _Reading())
-    if rubric is not None:
-        return rubric
+    path = Path(name_or_path)
+    content = _read_file(path) if isinstance(name_or_path, Path) or is_path(name_or_path) else None
+    if content is not None:
+        return _parse_once(os.path.realpath(path), content, str(path), path.parent, _Reading())
+    if str(name_or_path) in shipped_rubrics():
+        return _parse_shipped(str(name_or_path), _Reading())
     known = unknown_word(Path(name_or_path).stem, shipped_rubrics())
     message = f"found no such file and no shipped rubric of that name, expected a file or {known}"
     raise RubricError((Fault(str(name_or_path), None, message, "unknown-rubric"),))
@@ -81,7 +85,7 @@ def _parse(text: str | bytes, path: str, folder: Path | None, reading: _Reading)
         raise RubricError(yaml_text.faults)
     values, unread = write_out_schemas(yaml_text.values, folder or _definitions())
     composed = compose(values, lambda name: _extended(name, folder, reading))
-    rubric, found = validate(composed.values)
+    rubric, found = validate(composed.values, folder)
     faults = {
         *yaml_text.faults,
         *(
@@ -95,12 +99,21 @@ def _parse(text: str | bytes, path: str, folder: Path | None, reading: _Reading)
 
 
 def _extended(name: str, folder: Path | None, reading: _Reading) -> Rubric:
-    """Rubric that another one extends. Raises `ModelFault`."""
+    """Rubric that another one extends: a file below the folder, or a shipped one. Raises `ModelFault`.
+
+    Faults of that rubric are told by place and rule: their words may repeat the content of a file that is no rubric.
+    """
     try:
-        rubric = _read_named(name, folder, reading)
+        rubric = _read_below(name, folder, reading) if folder is not None and is_path(name) else None
+        if rubric is None and name in shipped_rubrics():
+            rubric = _parse_shipped(name, reading)
+    except UnreadableFile as error:
+        raise ModelFault("unknown-rubric", str(error)) from None
     except RubricError as error:
         first = error.faults[0]
-        raise ModelFault(first.rule, f"found a rubric with faults of its own ({first}), expected one without") from None
+        place = first.path if first.line is None else f"{first.path}:{first.line}"
+        fault = first if first.rule == "unknown-rubric" else f"{place}: {first.rule}"  # the former names files alone
+        raise ModelFault(first.rule, f"found a rubric with faults of its own ({fault}), expected one without") from None
     if rubric is None:
         known = unknown_word(name, shipped_rubrics())
         kinds = "a shipped rubric" if folder is None else "a file or a shipped rubric"
@@ -108,15 +121,19 @@ def _extended(name: str, folder: Path | None, reading: _Reading) -> Rubric:
     return rubric
 
 
-def _read_named(name: str, folder: Path | None, reading: _Reading) -> Rubric | None:
-    """Rubric of a file below the folder, or the shipped one; None if neither exists."""
-    path = None if folder is None else folder / name
-    content = None if path is None else _read_file(path)
-    if content is not None and path is not None:
-        return _parse_once(os.path.realpath(path), content, str(path), path.parent, reading)
-    if name in shipped_rubrics():
-        return _parse_once(name, *shipped_text(name), None, reading)
-    return None
+def _read_below(name: str, folder: Path, reading: _Reading) -> Rubric | None:
+    """Rubric of a file below the folder; None if there is no such file. Raises `UnreadableFile`."""
+    try:
+        content = read_below(name, folder, MOST_BYTES)
+    except NoFile:
+        return None
+    path, above = folder / name, PurePosixPath(name).parent
+    rubric = _parse_once(os.path.realpath(path), content, str(path), path.parent, reading)
+    return rubric if above == PurePosixPath() else place_files(rubric, folder, f"{above}/")
+
+
+def _parse_shipped(name: str, reading: _Reading) -> Rubric:
+    return _parse_once(name, *shipped_text(name), None, reading)
 
 
 def _parse_once(identity: str, content: bytes, path: str, folder: Path | None, reading: _Reading) -> Rubric:
@@ -135,8 +152,8 @@ def _parse_once(identity: str, content: bytes, path: str, folder: Path | None, r
     raise RubricError(found)
 
 
-def _definitions() -> Traversable:
-    return resources.files("gradebook.rubrics") / "definitions"
+def _definitions() -> Path:
+    return Path(str(resources.files("gradebook.rubrics"))) / "definitions"
 
 
 def _read_file(path: Path) -> bytes | None:

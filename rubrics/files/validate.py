@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from gradebook.rubrics.model.errors import ModelFault
 from gradebook.rubrics.model.levels import Frozen, Level, Scale
-from gradebook.rubrics.model.methods import METHODS, CheckMethod, JudgedExample
+from gradebook.rubrics.model.methods import METHODS, CheckMethod, JudgedExample, Method
 from gradebook.rubrics.model.rubric import CaseCriterion, Category, Criterion, Notes, Overall, Rubric, highest_score
 from gradebook.rubrics.schemas.files import schemas_in
 from gradebook.rubrics.text.plain_words import Place, describe, keys_of, place_text, shown
@@ -23,18 +24,20 @@ FoundFault = tuple[Place, str, str]  # place, message and the rule's id
 CASE_CRITERIA = TypeAdapter(tuple[CaseCriterion, ...])
 
 
-def validate(values: dict[str, Any]) -> tuple[Rubric | None, list[FoundFault]]:
+def validate(values: dict[str, Any], folder: Path | None = None) -> tuple[Rubric | None, list[FoundFault]]:
     """Validate a rubric's values. Returns the rubric or None, and all faults: each part is checked even if others
     fail.
+
+    folder: location of the files that checks' settings may name; None allows none.
     """
     repeated = list(_repeated_ids(values))
-    found = [*_bools_for_numbers(values), *repeated, *method_faults(values), *_no_criteria(values)]
+    found = [*_bools_for_numbers(values), *repeated, *method_faults(values, folder), *_no_criteria(values)]
     found += _schemas_faults(values)
     try:
         rubric = Rubric.model_validate(values)
     except ValidationError as error:
         return None, [*found, *_model_faults(error, values, {place[:-2] for place, _, _ in repeated})]
-    return rubric, [*found, *_unknown_levels(rubric.criteria), *_out_of_reach(rubric)]
+    return place_files(rubric, folder), [*found, *_unknown_levels(rubric.criteria), *_out_of_reach(rubric)]
 
 
 def validate_case_criteria(values: list[Any]) -> tuple[tuple[CaseCriterion, ...], list[FoundFault]]:
@@ -184,7 +187,50 @@ def _repeats_in(entries: Any, place: Place) -> Iterator[FoundFault]:
         seen.add(str(entry_id))
 
 
-def method_faults(values: dict[str, Any]) -> Iterator[FoundFault]:
+def place_files(rubric: Rubric, folder: Path | None, prefix: str = "") -> Rubric:
+    """Rubric whose checks read the files that their settings name below the folder.
+
+    prefix: put before these names, for a rubric that one in a higher folder extends.
+    """
+    if folder is None or not any(_named_files(criterion.method) for criterion in rubric.criteria):
+        return rubric
+    criteria = tuple(_placed(criterion, folder, prefix) for criterion in rubric.criteria)
+    return rubric.model_copy(update={"criteria": criteria})
+
+
+def _placed(criterion: Criterion, folder: Path, prefix: str) -> Criterion:
+    names, method = _named_files(criterion.method), criterion.method
+    if not names or not isinstance(method, CheckMethod):
+        return criterion
+    moved = {key: prefix + value if key in names else value for key, value in method.settings.items()}
+    return criterion.model_copy(update={"method": method.placed(folder, moved)})
+
+
+def unreadable_files(criteria: Sequence[Criterion]) -> list[tuple[str, str]]:
+    """Criterion and setting of each file that a rubric names without being a file itself, as one of a lake."""
+    return [
+        (criterion.id, name)
+        for criterion in criteria
+        if isinstance(criterion.method, CheckMethod) and criterion.method.folder is None
+        for name in _named_files(criterion.method)
+    ]
+
+
+def _named_files(method: Method) -> list[str]:
+    """Settings of a method that name a file."""
+    from gradebook.rubrics.check_kit.check import file_settings
+    from gradebook.rubrics.checks.registry import find_check  # here: a check imports pyarrow's compute module
+
+    if not isinstance(method, CheckMethod) or not any(isinstance(value, str) for value in method.settings.values()):
+        return []
+    try:
+        names = file_settings(find_check(method.check))
+    except KeyError:  # reported by `_check_faults`
+        return []
+    return [name for name in names if isinstance(method.settings.get(name), str)]
+
+
+def method_faults(values: dict[str, Any], folder: Path | None = None) -> Iterator[FoundFault]:
     """Faults of checks' names and settings and of schemas, which the model does not check."""
     others = schemas_in(values)
     for place, mapping in _mappings(values):
@@ -192,21 +238,21 @@ def method_faults(values: dict[str, Any]) -> Iterator[FoundFault]:
             continue
         match mapping.get("type"), mapping.get("check"), mapping.get("settings", {}), mapping.get("schema"):
             case "check", str(name), dict(settings), _:
-                yield from _check_faults(name, settings, place)
-                if mapping.get("mode") == "loose" and "levels" in settings:
+                yield from _check_faults(name, settings, place, folder)
+                if mapping.get("mode") == "loose" and isinstance(settings.get("levels"), dict):
                     message = "found loose with levels, expected strict: a check that grades has no loose mode"
                     yield (*place, "mode"), f"{place_text((*place, 'mode'))}: {message}", "check-settings"
             case "schema", _, _, dict(schema):
                 yield from _schema_faults(schema, others, (*place, "schema"))
 
 
-def _check_faults(name: str, settings: dict[str, Any], place: Place) -> Iterator[FoundFault]:
+def _check_faults(name: str, settings: dict[str, Any], place: Place, folder: Path | None) -> Iterator[FoundFault]:
     from gradebook.rubrics.check_kit.check import read_settings
     from gradebook.rubrics.checks.registry import find_check  # here: a check imports pyarrow's compute module
 
     try:
         check = find_check(name)
-        read_settings(check, settings)
+        read_settings(check, settings, folder)
     except KeyError as error:
         yield (*place, "check"), f"{place_text((*place, 'check'))}: {error.args[0]}", "unknown-check"
     except ValidationError as error:

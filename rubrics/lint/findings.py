@@ -30,7 +30,7 @@ class Remark:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class LintFinding:
     """Fault of a rubric file. place: "criteria[2].levels[0]"; mend: remedy, one sentence."""
 
     rule: str

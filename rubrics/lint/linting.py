@@ -18,7 +18,7 @@ from gradebook.rubrics.lint import (
     weights,
     words,
 )
-from gradebook.rubrics.lint.findings import Finding, Remark, Rule, find_all, known_rules
+from gradebook.rubrics.lint.findings import LintFinding, Remark, Rule, find_all, known_rules
 from gradebook.rubrics.lint.parser_rules import find_by_fault
 from gradebook.rubrics.lint.steps import VERSION_STEP, find_wrong_step
 from gradebook.rubrics.model.errors import RubricError
@@ -44,7 +44,7 @@ FAMILIES = (
 
 def lint_text(
     text: str | bytes, path: str, previous: Rubric | None = None, folder: Path | None = None
-) -> tuple[Finding, ...]:
+) -> tuple[LintFinding, ...]:
     """Every finding about a rubric file, sorted by line, then rule; only parser faults if it does not parse.
 
     previous: version before this one, for the version step. folder: location of the files that the rubric may extend;
@@ -69,10 +69,10 @@ def _remarks(rubric: Rubric, previous: Rubric | None) -> Iterator[tuple[Rule, Re
         yield VERSION_STEP, remark
 
 
-def _finding(rule: Rule, remark: Remark, yaml_text: YamlText) -> Finding:
+def _finding(rule: Rule, remark: Remark, yaml_text: YamlText) -> LintFinding:
     line, place = line_of(yaml_text, remark.place), place_text(remark.place)
-    return Finding(rule.id, rule.severity, yaml_text.path, line, place, remark.message, remark.mend or rule.mend)
+    return LintFinding(rule.id, rule.severity, yaml_text.path, line, place, remark.message, remark.mend or rule.mend)
 
 
-def _in_order(findings: Iterator[Finding]) -> tuple[Finding, ...]:
+def _in_order(findings: Iterator[LintFinding]) -> tuple[LintFinding, ...]:
     return tuple(sorted(findings, key=lambda each: (each.line or 0, each.rule, each.place, each.message)))

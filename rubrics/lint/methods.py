@@ -43,12 +43,12 @@ def find_stand_ins(rubric: Rubric) -> Iterator[Remark]:
             yield Remark(("criteria", index, "method"), message)
 
 
-@register_rule("own-function", "note", "Name its package in gradebook.toml or --allow-functions.")
+@register_rule("own-function", "note", "Name its package with --allow-functions.")
 def find_functions(rubric: Rubric) -> Iterator[Remark]:
     """A function of your own gives the verdict: it runs only if its package is allowed."""
     for index, name in _functions(rubric):
         if not is_within(name.partition(":")[0], STAND_INS):
-            expected = "expected its package in gradebook.toml or --allow-functions"
+            expected = "expected its package in --allow-functions"
             yield Remark(("criteria", index, "method"), f"found the function {name}, {expected}")
 
 

@@ -2,7 +2,7 @@
 
 import re
 
-from gradebook.rubrics.lint.findings import Finding, Rule, declare_rule, known_rules
+from gradebook.rubrics.lint.findings import LintFinding, Rule, declare_rule, known_rules
 from gradebook.rubrics.model.errors import Fault
 
 _RULES_OF_THE_PARSER = (
@@ -68,10 +68,10 @@ PARSER_RULES = ("invalid", *(entry[0] for entry in _RULES_OF_THE_PARSER))
 _PLACE_OF_A_MESSAGE = re.compile(r"([a-z_]+(?:\[[0-9]+\]|\.[A-Za-z0-9_$-]+)*): ")
 
 
-def find_by_fault(fault: Fault) -> Finding:
+def find_by_fault(fault: Fault) -> LintFinding:
     """Convert a fault of the parser to a finding. Its message starts with the place, if it has one."""
     rule = known_rules().get(fault.rule, INVALID)
     named = _PLACE_OF_A_MESSAGE.match(fault.message)
     place = named[1] if named else ""
     message = fault.message[named.end() :] if named else fault.message
-    return Finding(rule.id, rule.severity, fault.path, fault.line, place, message, rule.mend)
+    return LintFinding(rule.id, rule.severity, fault.path, fault.line, place, message, rule.mend)

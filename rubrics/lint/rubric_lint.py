@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.columns import text_column
 from gradebook.rubrics.check_kit.rows import RowFinding, gather_rows
-from gradebook.rubrics.lint.findings import Finding
+from gradebook.rubrics.lint.findings import LintFinding
 from gradebook.rubrics.lint.linting import lint_text, rules
 from gradebook.rubrics.lint.parser_rules import PARSER_RULES
 
@@ -84,7 +84,7 @@ def _size_fault(text: str) -> str | None:
     return None
 
 
-def _counts(finding: Finding, settings: LintSettings) -> bool:
+def _counts(finding: LintFinding, settings: LintSettings) -> bool:
     if settings.rules is not None and finding.rule not in settings.rules:
         return False
     if settings.severity == "error":
@@ -92,7 +92,7 @@ def _counts(finding: Finding, settings: LintSettings) -> bool:
     return finding.severity != "note" or settings.rules is not None  # a note counts if its rule is named
 
 
-def _describe(findings: list[Finding]) -> str:
+def _describe(findings: list[LintFinding]) -> str:
     shown = "; ".join(f"line {each.line or 1} {each.rule}: {each.message}" for each in findings[:MOST_FINDINGS_SHOWN])
     hidden_count = len(findings) - MOST_FINDINGS_SHOWN
     return f"{shown}; and {hidden_count} more" if hidden_count > 0 else shown

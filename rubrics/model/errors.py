@@ -157,7 +157,7 @@ class StorageUnavailable(UnfinishedError):
     def __str__(self) -> str:
         return (
             f"{self.args[0]}: the storage does not answer, expected it at AWS_ENDPOINT_URL or at AWS; nothing was "
-            "published, what was judged is kept: run the same command again once it answers"
+            "published, finished judgments are stored: run the same command again once it answers"
         )
 
 

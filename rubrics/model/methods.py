@@ -1,8 +1,9 @@
 """Methods that give a criterion its verdicts, by `type`."""
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, field_validator
+from pydantic import ConfigDict, Field, PrivateAttr, field_validator
 
 from gradebook.rubrics.model.levels import LEVEL_ID_PATTERN, Frozen, number_as_text
 
@@ -24,6 +25,18 @@ class CheckMethod(Frozen):
     """settings of the check: [checks](checks.md)"""
     mode: Mode = "strict"
     """`loose` also accepts an output that passes without its first line, its last line, both, or asterisks"""
+    _folder: Path | None = PrivateAttr(None)
+
+    @property
+    def folder(self) -> Path | None:
+        """Folder of the rubric's file, where its settings name a file; None if no file may be read for them."""
+        return self._folder
+
+    def placed(self, folder: Path, settings: dict[str, Any]) -> "CheckMethod":
+        """Same check with settings that name files below a folder. The folder is part of no digest and no table."""
+        method = self.model_copy(update={"settings": settings})
+        method._folder = folder
+        return method
 
 
 class SchemaMethod(Frozen):
@@ -111,6 +124,8 @@ class FunctionMethod(Frozen):
     """`module.path:function`"""
     settings: dict[str, Any] = {}
     """second argument of the function; not passed if empty"""
+    takes: Literal["row", "content"] = "row"
+    """first argument: the `row`, or the output's `content` alone, a JSON object; other outputs are unscored"""
 
 
 Method = Annotated[

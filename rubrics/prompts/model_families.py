@@ -27,6 +27,7 @@ _FAMILIES = {
 }
 _FAMILY_BY_NAME = {name: family for family, names in _FAMILIES.items() for name in names}
 _WORD = re.compile(r"[a-z]+\d*")
+_VERSION = re.compile(r"(?:[-@:_.](?:latest|\d{4}(?:[-.]?\d{2}){0,2}|\d{2}[-.]\d{2}))+$")  # a date, or the latest one
 _NAMESAKES = re.compile(r"\bgpt-?(?:j|neox?|4all)\b")  # models of other families with such a name
 # Also ordinary words: as the second word of a name they do not identify a family.
 _FIRST_WORD_ONLY = frozenset({"command", "nova", "titan", "yi", "palm", "bison", "aya", "o1", "o3", "o4"})
@@ -48,6 +49,15 @@ def family_of(model: str) -> str | None:
             if family and (index == 0 or word not in _FIRST_WORD_ONLY):
                 return family
     return None
+
+
+def is_same_model(asked: str, answered: str) -> bool:
+    """Whether two names mean one model: a provider's prefix and a date at the end (`-2024-07-18`) may differ."""
+    return _plain_name(asked) == _plain_name(answered)
+
+
+def _plain_name(model: str) -> str:
+    return _VERSION.sub("", model.strip().lower().rpartition("/")[2])
 
 
 def _parts(name: str) -> list[str]:

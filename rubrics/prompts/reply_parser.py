@@ -30,6 +30,7 @@ MOST_QUOTES_READ = 200  # a reply with more is not a selection, and each has to 
 MOST_QUOTES_KEPT, MOST_QUOTE_LENGTH, MOST_RATIONALE_LENGTH = 20, 1_000, 4_000
 
 _THINKING = re.compile(r"\A\s*<(think|thinking)>.*?</\1>", re.DOTALL)
+_AMBIGUOUS = re.compile(r"[{}\[\]]|</?think")  # brackets, or a thought without its other end
 _FENCED = re.compile(r"\A```(?:json|JSON)?[ \t]*\r?\n(.*)\n[ \t]*```\Z", re.DOTALL)
 
 
@@ -157,16 +158,48 @@ def _decode(text: str) -> str | None:
 
 
 def parse_reply(text: str, shape: type[Shape]) -> Shape | None:
-    """Parse a reply's JSON object, bare or fenced, after its thinking; None if it does not have that shape."""
+    """Parse a reply's JSON object, after its thinking; None if it does not have that shape.
+
+    The object may stand alone, in a fence, or between sentences. Sentences with brackets make a reply unreadable: two
+    objects, or a part of a larger one, would be a guess.
+    """
     if len(text) > MOST_REPLY_LENGTH:
         return None
-    body = _THINKING.sub("", text.removeprefix("\ufeff"), count=1).strip()
-    fenced = _FENCED.match(body)
+    body = _body(text)
     try:
-        parsed = json.loads(fenced[1] if fenced else body, object_pairs_hook=_distinct, parse_constant=_refuse)
+        try:
+            parsed = _DECODER.decode(body)
+        except ValueError:
+            parsed = _embedded(body)
         return shape.model_validate(parsed)
     except (ValueError, RecursionError, ValidationError):
         return None
+
+
+def is_bare(text: str) -> bool:
+    """Whether a reply is one JSON value, alone or in a fence, after its thinking."""
+    try:
+        _DECODER.decode(_body(text))
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _body(text: str) -> str:
+    body = _THINKING.sub("", text.removeprefix("\ufeff"), count=1).strip()
+    fenced = _FENCED.match(body)
+    return fenced[1].strip() if fenced else body
+
+
+def _embedded(body: str) -> object:
+    """The only JSON object between sentences. Raises `ValueError` if there is none."""
+    start = body.find("{")
+    if start < 0:
+        raise ValueError("found no object")
+    parsed, end = _DECODER.raw_decode(body, start)
+    if _AMBIGUOUS.search(body[:start]) or _AMBIGUOUS.search(body[end:]):
+        raise ValueError("found brackets or a thought around the object")
+    return parsed
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any] | None:
@@ -177,6 +210,9 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any] | None:
 
 def _refuse(name: str) -> NoReturn:
     raise ValueError(f"found {name}, expected a finite number")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_distinct, parse_constant=_refuse)
 
 
 def clean_text(text: str, most: int | None = None) -> str:

@@ -1,28 +1,28 @@
 """Schemas of a rubric: names of files beside the rubric are replaced by their content."""
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator
-from importlib.resources.abc import Traversable
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from gradebook.rubrics.check_kit.json_text import NotJson, count_levels, parse_json
 from gradebook.rubrics.model.errors import ModelFault
+from gradebook.rubrics.text.named_files import UnreadableFile, read_below
 from gradebook.rubrics.text.plain_words import Place, place_text, shown
 from gradebook.rubrics.text.yaml_lines import DEEPEST, read_yaml
 
 RULE = "unsafe-schema"
 SUFFIXES = (".json", ".yaml", ".yml")
 MOST_BYTES = 1_000_000
+MOST_LINES_SHOWN = 3
 MOST_LEVELS = DEEPEST - 5  # the rest is for the rubric around it
 
 Values = dict[str, Any]
 FoundFault = tuple[Place, str, str]
 
 
-def write_out_schemas(values: Values, folder: Traversable) -> tuple[Values, list[FoundFault]]:
+def write_out_schemas(values: Values, folder: Path) -> tuple[Values, list[FoundFault]]:
     """Replace the names of schema files in a rubric's values by their content. Returns the faults too.
 
     folder: location of the files. An unreadable file becomes an empty schema, so that references to it are not reported
@@ -43,47 +43,29 @@ def write_out_schemas(values: Values, folder: Traversable) -> tuple[Values, list
     return {**values, "schemas": written}, found
 
 
-def _read_schema(name: str, folder: Traversable) -> Values:
+def _read_schema(name: str, folder: Path) -> Values:
     content = _content(name, folder)
     schema = _from_json(content) if name.endswith(".json") else _from_yaml(name, content)
     if not isinstance(schema, dict):
-        raise _fault(f"found {shown(schema)} in {name}, expected a JSON Schema: a mapping of keys to values")
+        kind = "a list" if isinstance(schema, list) else "a single value"
+        raise _fault(f"found {kind} in {name}, expected a JSON Schema: a mapping of keys to values")
     if count_levels(schema) > MOST_LEVELS:
         raise _fault(f"found more than {MOST_LEVELS} levels of nesting in {name}, expected fewer")
     try:
         json.dumps(schema, allow_nan=False, ensure_ascii=False).encode()
-    except ValueError as error:
-        raise _fault(
-            f"found a value that JSON can't hold in {name} ({error}), expected plain numbers and text"
-        ) from None
+    except ValueError:
+        raise _fault(f"found a value that JSON can't hold in {name}, expected plain numbers and text") from None
     return schema
 
 
-def _content(name: str, folder: Traversable) -> bytes:
+def _content(name: str, folder: Path) -> bytes:
     """Read the file. Raises `ModelFault` if it is not a file below the folder."""
-    parts = PurePosixPath(name).parts
     if not name.endswith(SUFFIXES):
         raise _fault(f"found {shown(name)}, expected a JSON Schema, or a file that ends in {', '.join(SUFFIXES)}")
-    if name.startswith("/") or ".." in parts or "\\" in name or ":" in name or "\x00" in name:
-        raise _fault(f"found {shown(name)}, expected a path below the rubric's folder")
-    file = folder.joinpath(*parts)
     try:
-        if isinstance(file, Path) and not _is_below(file, folder):
-            raise _fault(f"found {shown(name)}, which leads out of the rubric's folder, expected a file below it")
-        if not file.is_file():
-            raise _fault(f"found no file {shown(name)} beside the rubric, expected one")
-        with file.open("rb") as stream:
-            content = stream.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise _fault(f"found {shown(name)}, which can't be read ({error.strerror}), expected a file") from None
-    if len(content) > MOST_BYTES:
-        raise _fault(f"found more than {MOST_BYTES:,} bytes in {name}, expected fewer")
-    return content
-
-
-def _is_below(file: Path, folder: Traversable) -> bool:
-    above = os.path.realpath(str(folder))
-    return os.path.commonpath([above, os.path.realpath(file)]) == above
+        return read_below(name, folder, MOST_BYTES)
+    except UnreadableFile as error:
+        raise _fault(str(error)) from None
 
 
 def _from_json(content: bytes) -> Any:
@@ -99,16 +81,15 @@ def _from_json(content: bytes) -> Any:
 def _refuse_repeats(pairs: list[tuple[str, Any]]) -> None:
     """Refuse a repeated key, which JSON allows: the last one would count. Raises `ModelFault`."""
     counts = Counter(key for key, _ in pairs)
-    twice = [key for key, count in counts.items() if count > 1]
-    if twice:
-        raise _fault(f"found the key {shown(twice[0])} twice in an object, expected each key once")
+    if any(count > 1 for count in counts.values()):
+        raise _fault("found a key twice in an object, expected each key once")
 
 
 def _from_yaml(name: str, content: bytes) -> Any:
     read = read_yaml(content, name)
     if read.faults:
-        more = f" and {len(read.faults) - 1} more" if len(read.faults) > 1 else ""
-        raise _fault(f"found a file with faults ({read.faults[0]}{more}), expected one without")
+        lines = ", ".join(str(fault.line) for fault in read.faults[:MOST_LINES_SHOWN])
+        raise _fault(f"found faults in {name} (YAML, at line {lines}), expected a file without")
     return read.values
 
 

@@ -1,4 +1,4 @@
--- No output's row brings one criterion along twice.
+-- No output has a per-case criterion twice.
 -- severity: error
 with criteria as (select * from stg_case_criteria),
 

@@ -1,4 +1,4 @@
--- Every criterion that a row brings along is of an output of the run.
+-- Every per-case criterion belongs to an output of the run.
 -- severity: error
 with criteria as (select * from stg_case_criteria),
 

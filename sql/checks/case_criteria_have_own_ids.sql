@@ -1,4 +1,4 @@
--- No criterion that a row brings along has the id of a criterion of the rubric.
+-- No per-case criterion has the id of a criterion of the rubric.
 -- severity: error
 with own as (select * from stg_case_criteria),
 

@@ -1,4 +1,4 @@
--- Contributions in criterion_scores add up to the mean in run_scores, held to 0..1, where every verdict is scored.
+-- Contributions in criterion_scores add up to the mean in run_scores, clipped to 0..1, where every verdict is scored.
 -- severity: error
 with parts as (select * from criterion_scores),
 

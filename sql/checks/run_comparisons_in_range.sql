@@ -1,4 +1,4 @@
--- Comparisons are with another run; their counts add up, shares and p are 0..1, and intervals hold their figures.
+-- Comparisons are with another run; their counts add up, shares and p are 0..1, and intervals contain their figures.
 -- severity: warning
 with compared as (select * from run_comparisons),
 

@@ -1,4 +1,4 @@
--- Every unscored verdict says why.
+-- Every unscored verdict has a reason.
 -- severity: warning
 with verdicts as (select * from stg_verdicts),
 

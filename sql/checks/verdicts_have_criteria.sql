@@ -1,4 +1,4 @@
--- Every verdict is on a criterion of the rubric, or on one that its output's row brought along.
+-- Every verdict is on a criterion of the rubric or on a per-case criterion of its output.
 -- severity: error
 with verdicts as (select * from stg_verdicts),
 

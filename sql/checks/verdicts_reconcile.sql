@@ -1,4 +1,4 @@
--- Scored and unscored verdicts add up to outputs times criteria, and the rows' own: weighted ones and gates.
+-- Scored and unscored verdicts add up to outputs times criteria plus per-case criteria, weighted ones and gates.
 -- severity: error
 with verdicts as (select * from int_verdicts_weighted where is_weighted or is_gate),
 

@@ -1,4 +1,4 @@
--- cluster_of(cluster, case_id): what an output shares with others, as a text: the cluster that it names, else its case.
+-- cluster_of(cluster, case_id): the cluster of an output as a unique text: the named cluster, else the case.
 create or replace macro cluster_of(cluster, case_id) as (
     coalesce('cluster ' || cluster, 'case ' || case_id)
 )

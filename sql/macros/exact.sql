@@ -1,20 +1,21 @@
--- exact_sum(x): the sum of x, to 15 decimals. Whole numbers are added, so that it is the same to the bit in whatever
--- order threads add.
+-- exact_sum(x): the sum of x, to 15 decimals. It adds whole numbers, so the sum is the same to the bit in any
+-- order of the threads.
 create or replace macro exact_sum(x) as (
     sum((x * 1e15)::hugeint)::double / 1e15
 );
 
--- exact_unit_sum(x): exact_sum of what is in -1..1, in half the time.
+-- exact_unit_sum(x): exact_sum of values in -1..1, in half the time.
 create or replace macro exact_unit_sum(x) as (
     sum((x * 1e15)::bigint)::double / 1e15
 );
 
--- share_of_sum(total, n): the n-th part of a sum of x * 1e15. The mean of equal x is x, however many.
+-- share_of_sum(total, n): total divided by n * 1e15; total is a sum of x * 1e15. The mean of any number of equal x is
+-- x.
 create or replace macro share_of_sum(total, n) as (
     ((total // n)::double + (total % n)::double / n) / 1e15
 );
 
--- exact_mean(x): the mean of x where it is not null, the same to the bit in whatever order threads add.
+-- exact_mean(x): the mean of the x that are not null, the same to the bit in any order of the threads.
 create or replace macro exact_mean(x) as (
     share_of_sum(sum((x * 1e15)::hugeint), nullif(count(x), 0))
 );
@@ -24,14 +25,14 @@ create or replace macro mean_of_counted(x, n) as (
     share_of_sum(sum((x * 1e15)::hugeint * n), sum(n))
 );
 
--- in_billionths(x): x as a whole number of billionths; beyond 10,000 it counts as that, so that sums of squares fit.
+-- in_billionths(x): x as a whole number of billionths; limited to 10,000, so that sums of squares fit.
 create or replace macro in_billionths(x) as (
     (case when x > 1e4 then 1e4 when x < -1e4 then -1e4 else x end * 1e9)::bigint::hugeint
 );
 
--- sd_of_sums(n, total, square_total): the standard deviation of a sample of n whole numbers of billionths; 0 only where all
--- are equal, null where there are under two. Squares are taken about the whole part of the mean, and what that leaves
--- out is put right.
+-- sd_of_sums(n, total, square_total): the standard deviation of a sample of n whole numbers of billionths; 0 only where
+-- all are equal, null where there are under two. Squares are taken about the whole part of the mean, with a correction
+-- for the remainder.
 create or replace macro sd_of_sums(n, total, square_total) as (
     case
         when n >= 2 then
@@ -42,8 +43,8 @@ create or replace macro sd_of_sums(n, total, square_total) as (
     end
 );
 
--- exact_sd(x): the standard deviation of the sample x, taken to 9 decimals, the same to the bit in whatever order
--- threads add; null where there are under two.
+-- exact_sd(x): the standard deviation of the sample x, to 9 decimals, the same to the bit in any order of the
+-- threads; null where there are under two.
 create or replace macro exact_sd(x) as (
     sd_of_sums(count(x), sum(in_billionths(x)), sum(in_billionths(x) * in_billionths(x)))
 );
@@ -53,8 +54,8 @@ create or replace macro sd_of_counted(x, n) as (
     sd_of_sums(sum(n), sum(in_billionths(x) * n), sum(in_billionths(x) * in_billionths(x) * n))
 );
 
--- exact_corr(x, y): Pearson's correlation of x and y, neither null, taken to 9 decimals, the same to the bit in whatever
--- order threads add; null where one of them is constant.
+-- exact_corr(x, y): Pearson's correlation of x and y, neither null, to 9 decimals, the same to the bit in any order of
+-- the threads; null where one of them is constant.
 create or replace macro exact_corr(x, y) as (
     (count(*) * sum((x * 1e9)::hugeint * (y * 1e9)::hugeint) - sum((x * 1e9)::hugeint) * sum((y * 1e9)::hugeint))::double
     / nullif(exact_sd(x) * exact_sd(y) * 1e18 * count(*) * (count(*) - 1), 0.0)

@@ -13,14 +13,14 @@ create or replace macro student_t_975(df) as (
     end
 );
 
--- is_rate(x): are all of x 0 or 1, so that their mean is a rate?
+-- is_rate(x): whether all x are 0 or 1, so that their mean is a rate.
 create or replace macro is_rate(x) as (
     bool_and(x in (0.0, 1.0))
 );
 
--- wilson_end(rate, n, side): an end of the 95% score interval on a rate of n trials (Wilson 1927), in 0..1, the lower one
--- where side is -1, the upper one where it is 1; never of no width. n may be what a clustered sample is worth; null where
--- it is 0.
+-- wilson_end(rate, n, side): an end of the 95% score interval on a rate of n trials (Wilson 1927), in 0..1: the lower
+-- end for side -1, the upper end for side 1; the interval always has a width. n may be an effective sample size; null
+-- where n is 0.
 create or replace macro wilson_end(rate, n, side) as (
     case
         when n > 0 then clip(
@@ -32,9 +32,9 @@ create or replace macro wilson_end(rate, n, side) as (
     end
 );
 
--- cluster_worth(rate, n, spread): how many independent trials the n values of a rate are worth, where spread says how far
--- clusters stand apart (int_clusters_compared; null: not at all): n over the design effect, with a correction by t for few
--- clusters (Korn and Graubard 1998), at most n. Equal clusters tell no design effect, and count one each; one alone: null.
+-- cluster_worth(rate, n, spread): effective sample size of the n values of a rate; spread is the variation between
+-- clusters (int_clusters_compared; null: none). It is n over the design effect, with a correction by t for few clusters
+-- (Korn and Graubard 1998), at most n. Equal clusters have no design effect and count one each; null for one cluster.
 create or replace macro cluster_worth(rate, n, spread) as (
     case
         when spread is null or spread.unit_count = n then n

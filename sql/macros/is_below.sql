@@ -1,4 +1,5 @@
--- is_below(score, mark): does the score miss the mark by more than a float sum can be off (1e-9)? Null where either is.
+-- is_below(score, mark): whether the score is below the mark by more than the error of a float sum (1e-9). Null where
+-- either is.
 create or replace macro is_below(score, mark) as (
     score < mark - 1e-9
 )

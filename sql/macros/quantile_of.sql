@@ -1,5 +1,5 @@
--- quantile_of(x, up_to, total, share): the x that a share of total outputs do not exceed, interpolated between two of them
--- in order, the first at 0. up_to: how many have this x or a lower one.
+-- quantile_of(x, up_to, total, share): the quantile of total outputs at a share (0..1), interpolated between two
+-- outputs in order, the first at 0. up_to: count of outputs with this x or a lower one.
 create or replace macro quantile_of(x, up_to, total, share) as (
     min(x) filter (up_to > floor(share * (total - 1)))
     + (

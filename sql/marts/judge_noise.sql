@@ -9,7 +9,7 @@ flips as (select * from int_opinions_flipped),
 
 agreements as (select * from int_judges_compared),
 
--- Under one another, so that a null checkpoint groups and no side needs a match.
+-- A union, because a null checkpoint groups but does not join, and either side may be absent.
 measured as (
     select * from variances
     union all by name

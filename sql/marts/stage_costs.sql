@@ -9,7 +9,7 @@ criteria as (select * from stg_criteria),
 
 run as (select * from stg_run),
 
--- Both kinds of rows under one another, so that a null criterion groups and no side needs a match.
+-- A union of both kinds of rows, because a null criterion groups but does not join, and either side may be absent.
 work as (
     select
         stage, criterion_id, wall_s, cpu_s, row_count, replayed_count, saved_usd,
@@ -18,7 +18,7 @@ work as (
     union all by name
     select
         'score' as stage,
-        -- As in timings: what rows brought along is one piece of work, (feedback) is another.
+        -- As in timings: all per-case criteria are one piece of work, (feedback) is another.
         case
             when judgments.criterion_id = '(feedback)' or criteria.criterion_id is not null then judgments.criterion_id
             else '(own)'

@@ -10,7 +10,7 @@ with ladders as (
     group by rubric_id, rubric_version, criterion_id
 ),
 
--- The body leaves defaults out: a category without a weight weighs 1, one without a parent stands at the top.
+-- The body leaves defaults out: a category without a weight weighs 1, one without a parent is at the top.
 trees as (
     select
         rubric_id,
@@ -21,7 +21,7 @@ trees as (
     from rubrics
 ),
 
--- Beside the categories stand the criteria that name none. A gate weighs 0.
+-- Criteria without a category are at the top, next to the categories. A gate has weight 0.
 tops as (
     select
         trees.rubric_id,

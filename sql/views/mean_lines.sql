@@ -7,7 +7,7 @@ with own as (
         bool_and(is_gate) as is_gate,
         avg(weight) as weight,
         max(coalesce(threshold, levels[-1].score)) as threshold,
-        -- Rows may ask different questions under one id: of those no level can be named.
+        -- Rows may ask different questions under one id: then there is no common level to name.
         case when min(levels) = max(levels) then min(levels) end as levels,
     from case_criteria
     group by run_id, criterion_id

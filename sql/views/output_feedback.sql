@@ -41,7 +41,7 @@ final as (
         headed.checkpoint,
         headed.is_passed,
         headed.score,
-        -- Each line is one, whatever white space a rubric or a judge wrote.
+        -- Each criterion takes one line, with any white space from the rubric or the judge folded.
         array_to_string(
             list_transform(
                 list_concat([headline || '.'], told.lines, if(aim is null, [], ['To aim for in ' || aim])),

@@ -24,7 +24,7 @@ judged as (
         held.*,
         verdicts.score,
         is_gate and list_contains(failed_gates, held.criterion_id) as is_failed_gate,
-        -- A failed gate asks for a level that passes it, anything else for the next better one.
+        -- The aim for a failed gate is a level that passes it, otherwise the next better level.
         case
             when is_failed_gate
                 then list_filter(levels, lambda level: level.score >= coalesce(threshold, levels[-1].score) - 1e-9)[1]

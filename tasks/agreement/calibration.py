@@ -163,6 +163,6 @@ def _next_outputs(judged: pa.Table, count: int) -> tuple[Row, ...]:
     names = pc.binary_join_element_wise(outputs.column("model"), pc.coalesce(outputs.column("checkpoint"), ""), "\n")
     is_rated = outputs.column("rating_count").to_numpy() > 0
     places = rate_next(outputs.column("score_mean").to_numpy(), is_rated, names.to_numpy(), count)
-    chosen = outputs.take(places).drop_columns(["rating_count"])
+    chosen = outputs.take(pa.array(places, pa.int64())).drop_columns(["rating_count"])
     rows: list[Row] = chosen.rename_columns([*keys, "score"]).to_pylist()
     return tuple(rows)

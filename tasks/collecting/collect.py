@@ -21,7 +21,7 @@ from gradebook.tasks.judging.replies.collection_question import CollectAnswer, C
 from gradebook.tasks.judging.session.session import Money, open_session
 from gradebook.tasks.judging.settings.files import EndpointSettings, read_endpoint
 from gradebook.tasks.judging.settings.judge import digest
-from gradebook.tasks.judging.settings.keys import read_keys
+from gradebook.tasks.judging.settings.keys import read_keys, refuse_unpaired_keys
 from gradebook.tasks.judging.transport.probe import probe
 from gradebook.tasks.system.files import replaced_file
 from gradebook.tasks.system.progress import reporter
@@ -129,6 +129,7 @@ def collect_outputs(request: CollectRequest) -> Collected:
     """
     _refuse_bad(request)
     settings = read_endpoint(request.endpoint, os.environ)
+    refuse_unpaired_keys(settings.asking, os.environ)
     if request.max_in_flight is not None:
         settings = settings.model_copy(update={"max_in_flight": request.max_in_flight})
     if request.budget_usd is not None:

@@ -24,6 +24,7 @@ from gradebook.tasks.comparing.replicates import Replicates, name_replicate, spl
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, model_name, read_rows
+from gradebook.tasks.lake.sql import open_database
 
 DEFAULT_RULES = ("mean_diff < 0 and p < 0.05", "any criterion (mean_diff < 0 and p_adjusted < 0.05)")
 USUAL_SHARE = 0.95  # of the draws, whose overall difference is reported
@@ -119,7 +120,7 @@ def measure_noise(
     parsed = [parse_rule(text, FIGURES) for text in texts]
     for rule in parsed:
         _refuse_undrawn(rule)
-    with connect_up_to_date(lake) as connection, duckdb.connect() as memory:
+    with connect_up_to_date(lake) as connection, open_database() as memory:
         side = read_side(connection, lake, run_id)
         noise = read_rows(connection, _NOISE, run_id)
         replicates = split_replicates(connection, memory, side)
@@ -200,8 +201,8 @@ class _ModelReplicates:
 def _refuse_undrawn(rule: Rule) -> None:
     for name in names_in(rule):
         if name.figure in UNDRAWN_FIGURES:
-            expected = f"expected {name.figure.replace('boot', 'diff')}, which needs no resampling"
-            raise InputError(f"--fail-if: at character {name.position}: found {name.figure}, {expected} of each draw")
+            expected = f"{name.figure.replace('boot', 'diff')}, which needs no resampling of each draw"
+            raise InputError(f"--fail-if: at character {name.position}", name.figure, expected)
 
 
 def _usual_diff(draws: HeldDraws) -> float | None:
@@ -211,7 +212,7 @@ def _usual_diff(draws: HeldDraws) -> float | None:
 
 
 def _count(text: str, rule: Rule, index: int, names: Sequence[str], held: Sequence[HeldDraws]) -> RuleNoise:
-    """Count the firings of one rule. held: of each model."""
+    """Count the firings of one rule. held: draws of each model."""
     fired = [draws.is_fired[index] for draws in held]
     unknown = [np.isnan(draws.held[index]) for draws in held]
     models = zip(names, map(_fires, fired, unknown), strict=True)

@@ -102,9 +102,8 @@ class Explanation:
 class WeightedPairs:
     """Pairs with overall scores on both sides, with their weighted verdicts.
 
-    criterion_ids: (criterion,) of the scores. places, cases: (pair,). scores_a, scores_b: (pair,), overall. bounds:
-    range
-    of possible differences of two overall scores.
+    criterion_ids: (criterion,) of the scores. places, cases: (pair,). scores_a, scores_b: (pair,), overall.
+    bounds: range of possible differences of two overall scores.
     """
 
     scores: PairedScores

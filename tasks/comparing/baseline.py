@@ -27,9 +27,8 @@ MOST_NAMED = 10
 class BaselineSearch:
     """Search for the run that `latest` means.
 
-    suite, night: of a nightly run, to be compared with an earlier nightly run of its suite, however often both were
-    run.
-    model, checkpoint, dataset_digest: of a checkpoint's run, to be compared with another checkpoint of its model.
+    suite, night: of a nightly run, which is compared with the suite's run of an earlier date, even after repetitions.
+    model, checkpoint, dataset_digest: of a checkpoint's run, which is compared with another checkpoint of its model.
     """
 
     run_id: str
@@ -43,7 +42,7 @@ class BaselineSearch:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """Outcome of a comparison with a baseline. run_id: None if there was none; not_compared: parts without counterpart.
+    """Outcome of a comparison with a baseline. run_id: None without one; not_compared: parts without a counterpart.
 
     fault: why there was no comparison although the rubric has earlier runs.
     """
@@ -93,7 +92,7 @@ def find_baseline(
 ) -> str | None:
     """Id of the run to compare with; None if there is none. Needs the run's mart `run_scores`.
 
-    It is the named run, or the latest published run of the rubric with a common model.
+    The baseline is the named run, or the latest published run of the rubric with a common model.
     """
     if asked != LATEST:
         return asked
@@ -129,10 +128,10 @@ def baseline_notes(rubric_id: str, folder: RunFolder, asked: str | None, fail_if
         return []
     stored = stored_baseline(folder)
     if stored.fault is not None:
-        return [f"compared with none: {stored.fault}"]
+        return [f"not compared with a baseline: {stored.fault}"]
     if stored.run_id is None:
-        unheld = "" if fail_if is None else ", and --fail-if is checked against nothing"
-        return [f"no earlier run of {rubric_id} has a model in common: compared with none{unheld}"]
+        unchecked = "" if fail_if is None else ", and --fail-if is not checked"
+        return [f"no earlier run of {rubric_id} has a model in common: no comparison{unchecked}"]
     if not stored.not_compared:
         return []
     named, more = stored.not_compared[:MOST_NAMED], len(stored.not_compared) - MOST_NAMED

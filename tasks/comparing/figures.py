@@ -138,8 +138,7 @@ class RowMaker:
         """Rows of the categories that have the same criteria with the same weights in both rubrics.
 
         Per-case criteria are left out. A pair counts if both sides are scored on each weighted criterion of the
-        category,
-        whatever the rubric does with missing scores: a score that one side lacks can't be compared.
+        category, whatever the rubric does with missing scores: a score that one side lacks can't be compared.
         """
         rows = []
         for category, pairs, bounds in pair_categories(sides, old, new, same):

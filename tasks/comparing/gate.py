@@ -71,9 +71,9 @@ def evaluate_rule(
         figures = RowFigures(rows)
         match holds(rule, figures):
             case True:
-                reasons.append(f"{name}: it holds: {_listed(describe_figures(rule, figures))}")
+                reasons.append(f"{name}: the rule holds: {_listed(describe_figures(rule, figures))}")
             case None:
-                reasons.append(f"{name}: not known whether it holds: no {_listed(unknown_names(rule, figures))}")
+                reasons.append(f"{name}: the rule can't be evaluated without {_listed(unknown_names(rule, figures))}")
     return GateFinding(text, bool(reasons), tuple(reasons))
 
 

@@ -55,11 +55,12 @@ def read_side(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str, op
     run = read_published_run(connection, lake, run_id, query("comparing/run_with_rubric"), option)
     body = run.pop("body")
     if body is None:
-        raise InputError(f"{option}: found no rubric {run['rubric_id']} {run['rubric_version']}, which {run_id} used")
+        name = f"{run['rubric_id']} {run['rubric_version']}"
+        raise InputError(option, f"no rubric {name}", f"the rubric that run {run_id} used")
     try:
         return Side(run, rubric_from_body(body))
     except RubricError as error:
-        raise InputError(f"{option}: the rubric of {run_id} can't be read: {error}") from error
+        raise InputError(option, f"the rubric of {run_id} can't be read: {error}") from error
 
 
 def find_wanted(
@@ -98,10 +99,8 @@ def pair_groups(connection: duckdb.DuckDBPyConnection, wanted: Wanted) -> tuple[
     """Pair the models of run A with those of run B.
 
     Order of precedence: models named by the caller; the only model on each side; same name and checkpoint; same name
-    with
-    one remaining checkpoint on each side. Returns the pairs, and descriptions of unpaired models unless models were
-    named.
-    Raises `InputError` if nothing can be paired.
+    with one remaining checkpoint on each side. Returns the pairs, and descriptions of unpaired models unless models
+    were named. Raises `InputError` if nothing can be paired.
     """
     of_a = read_rows(connection, _GROUPS, wanted.run_a)
     of_b = of_a if wanted.is_one_run else read_rows(connection, _GROUPS, wanted.run_b)

@@ -87,7 +87,7 @@ def _refuse_single(run_id: str, judge: PastJudge | None, counts: dict[str, int])
         f"run {run_id}",
         f"one reply of {', '.join(single) or judge.name} to each question",
         f"several: write `replicates: 2` into {whose} and evaluate the outputs again",
-        "the replies that are there are not asked again",
+        "existing replies are not paid for again",
     )
 
 

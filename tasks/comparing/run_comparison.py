@@ -42,8 +42,7 @@ def show_unpublished(
     """Limit the tables that a comparison reads to the baseline's rows and the unpublished run's own files.
 
     Temporary views shadow the lake's tables of the same names. The baseline's id is in the views' text, so that only
-    its
-    partition is read, whatever the query. Needs the marts `output_scores` and `run_scores`.
+    its partition is read, whatever the query. Needs the marts `output_scores` and `run_scores`.
     """
     collected = [folder.collected_file(index) for index in range(shard_count)]
     _shadow(connection, "verdicts", baseline_run_id, _files(collected))
@@ -80,8 +79,7 @@ class ComparedModels:
 
 @dataclass(frozen=True, slots=True)
 class RunComparison:
-    """Comparison of a published run (B) with its baseline (A). figures: its rows of the table, in the order of
-    `models`.
+    """Comparison of a published run (B) with its baseline (A). figures: its rows of the table, as `models`.
 
     banner: difference of the rubrics, if any. gate: None without a rule.
     """
@@ -133,7 +131,7 @@ def compare_with_baseline(run: Run, shard_count: int) -> pa.Table:
             return RUN_COMPARISON_SCHEMA.empty_table()
         try:
             side = read_side(connection, run.lake, baseline)
-        except GradebookError as error:  # the judging is paid for, so the run is published, and its rule fails
+        except GradebookError as error:  # judging is paid for, so the run is published and its rule fails
             store_baseline(folder, Baseline(fault=f"run {baseline} can't be read: {error}"))
             return RUN_COMPARISON_SCHEMA.empty_table()
         show_unpublished(connection, folder, shard_count, baseline)

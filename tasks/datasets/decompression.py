@@ -1,7 +1,9 @@
 """Decompression as a stream, with limits against decompression bombs."""
 
 import io
+import re
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -20,6 +22,11 @@ MOST_RATIO = 200
 # Parquet dictionaries write each text once, and users can't avoid them, so only absurd ratios are refused.
 MOST_PARQUET_RATIO = 1_000
 VALUE_BYTES = 8
+OBJECT_BYTES = 32  # of each entry of a list, beyond its value: Arrow packs eight booleans into a byte
+MOST_VALUES = 1_000_000  # of a row: each becomes an object of 60 bytes and more, and takes two in the file
+_VALUE_MARKS = b",:[{"
+# A mark of a value, or a whole text: an unclosed one ends with the file, so that each byte is looked at once.
+_MARK = re.compile(rb'[,:\[{]|"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
 
 
 class _MeasuredStream(io.RawIOBase):
@@ -54,6 +61,14 @@ def open_unpacked(path: Path, compression: Literal["gzip", "zstd"] | None) -> IO
     if compression is None:
         return io.BufferedReader(pa.input_stream(str(path), compression=None), BUFFER_BYTES)
     return io.BufferedReader(_MeasuredStream(path, compression), BUFFER_BYTES)
+
+
+def value_fault(text: bytes, most: int = MOST_VALUES) -> str | None:
+    """Fault of JSON or CSV text with more values than `most`; None if there is none. Bounds the objects made of it."""
+    if len(text) <= most or sum(text.count(mark) for mark in _VALUE_MARKS) <= most:
+        return None
+    marks = (1 for found in _MARK.finditer(text) if found[0][:1] != b'"')
+    return f"found more than {most:,} values, expected fewer" if sum(islice(marks, most + 1)) > most else None
 
 
 def text_columns(parquet_schema: pq.ParquetSchema) -> list[str]:
@@ -113,18 +128,20 @@ def _pieces(path: Path, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch,
 
 
 def _dense_bytes(values: pa.Array) -> int:
-    """Size of the values in bytes once decoded."""
+    """Size of the values in bytes once decoded, with the objects that entries of lists become."""
     if pa.types.is_dictionary(values.type):
         sizes = pc.binary_length(values.dictionary).cast(pa.int64())
         return int(pc.sum(sizes.take(values.indices)).as_py() or 0)
     if pa.types.is_struct(values.type):
         return sum(map(_dense_bytes, values.flatten()))
     if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
-        return _dense_bytes(values.flatten())
+        flat = values.flatten()
+        return _dense_bytes(flat) + OBJECT_BYTES * len(flat)
     if pa.types.is_map(values.type):
         entries = values.slice(0)
         first, last = entries.offsets[0].as_py(), entries.offsets[len(entries)].as_py()
-        return sum(_dense_bytes(part.slice(first, last - first)) for part in (values.keys, values.items))
+        parts = [part.slice(first, last - first) for part in (values.keys, values.items)]
+        return sum(_dense_bytes(part) + OBJECT_BYTES * len(part) for part in parts)
     return int(values.nbytes)
 
 

@@ -5,6 +5,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 
 from gradebook.rubrics.model.columns import column_faults, map_faults
@@ -31,6 +32,9 @@ def dataset_files(outputs: str) -> tuple[Path, ...]:
         return _folder_files(Path(outputs))
     matches = [outputs] if os.path.isfile(outputs) else sorted(glob.glob(outputs, recursive=True))  # noqa: PTH113, PTH207  # may be absolute
     files = [file for file in map(Path, matches) if file.is_file()]
+    if glob.has_magic(outputs) and matches != [outputs]:
+        plain = takewhile(lambda part: not glob.has_magic(part), Path(outputs).parts)
+        _refuse_links_out(Path(*plain), files)
     if not files:
         kind = "glob that matches no file" if glob.has_magic(outputs) else "path that is not there"
         raise OutputsError((Fault(outputs, None, f"found a {kind}, expected a file, a folder or a glob of outputs"),))
@@ -51,7 +55,21 @@ def _folder_files(folder: Path) -> tuple[Path, ...]:
         message = f"found a folder without outputs, expected files that end in {_SUFFIXES}"
         hint = f"for folders inside it, give a glob such as '{folder}/**/*.jsonl'"
         raise OutputsError((Fault(str(folder), None, f"{message}; {hint}"),))
+    _refuse_links_out(folder, files)
     return files
+
+
+def _refuse_links_out(folder: Path, files: Iterable[Path]) -> None:
+    """Raise `OutputsError` for files that links lead out of the folder to: whoever filled it may read no others."""
+    root = os.path.realpath(folder)
+    places = {file: os.path.realpath(file) for file in files}
+    faults = tuple(
+        Fault(str(file), None, f"found a link out of the folder to {place}, expected a file in it, or its own name")
+        for file, place in places.items()
+        if os.path.commonpath([root, place]) != root
+    )
+    if faults:
+        raise OutputsError(faults)
 
 
 def _unreadable(path: Path, error: OSError) -> OutputsError:

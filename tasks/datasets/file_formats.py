@@ -19,6 +19,7 @@ from gradebook.tasks.datasets.decompression import (
     batch_rows,
     open_unpacked,
     text_columns,
+    value_fault,
     written_out,
 )
 
@@ -99,6 +100,8 @@ def _lines(path: Path, encoding: Encoding) -> Iterator[bytes]:
                 if len(line) == MOST_ROW_BYTES:
                     message = f"found a line of {MOST_ROW_BYTES} bytes or more, expected one row a line"
                     raise _fatal(path, line_count, message)
+                if (fault := value_fault(line)) is not None:
+                    raise _fatal(path, line_count, f"{fault} in a row")
                 yield line.removeprefix(_BOM) if line_count == 1 else line
     except OSError as error:
         raise _unreadable(path, encoding, error) from error

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -17,6 +16,7 @@ from gradebook.rubrics.model.outputs import QUARANTINE_SCHEMA, SHARD_SCHEMA, Out
 from gradebook.tasks.datasets.file_formats import RawRow
 from gradebook.tasks.datasets.row_parser import canonical_json
 from gradebook.tasks.lake.rows import make_table
+from gradebook.tasks.lake.sql import open_database
 from gradebook.tasks.system.files import replaced_file, temporary_path
 
 _MOST_ROW_CHARACTERS = 2_000
@@ -123,8 +123,8 @@ def drop_repeats(paths: Sequence[Path], spill_folder: Path) -> list[Path]:
     """
     if len(paths) < 2:
         return list(paths)
-    with duckdb.connect(
-        config={"memory_limit": "512MB", "temp_directory": str(spill_folder), "preserve_insertion_order": False}
+    with open_database(
+        memory_limit="512MB", temp_directory=str(spill_folder), preserve_insertion_order=False
     ) as connection:
         make_table(connection, "datasets/repeats", shards=[glob.escape(str(path)) for path in paths])
         concerned = connection.execute("select distinct shard from repeats order by shard").fetchall()

@@ -16,14 +16,15 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.errors import (
     BACK_SOON_S,
     COMMIT_DEADLINE_S,
-    NoLakeThere,
     is_conflict,
     locked_fault,
     opening_fault,
     server_fault,
 )
+from gradebook.tasks.lake.identity import no_lake
 from gradebook.tasks.lake.schema import CATALOG, missing_parts
 from gradebook.tasks.lake.sql import quoted
+from gradebook.tasks.system.files import is_full
 
 # Rows of small tables stay in the catalog: a run would otherwise write a dozen tiny files.
 INLINED_ROW_LIMIT = 200
@@ -62,13 +63,17 @@ def _unmakeable(folder: Path, error: OSError) -> LakeError:
     return LakeError(f"{folder}: can't make the lake's folder: {error.strerror}")
 
 
-def attach(connection: duckdb.DuckDBPyConnection, lake: "Lake", *, read_only: bool, at: int | None) -> None:
+def attach(
+    connection: duckdb.DuckDBPyConnection, lake: "Lake", *, read_only: bool, at: int | None, is_new: bool = False
+) -> None:
     """Attach the lake and read its tables; wait while another process writes, or the server restarts.
 
-    Raises `LakeError` if the lake can't be opened, `LakeUnavailable` if it may be later.
+    is_new: make a lake where there is none. Raises `LakeError` if the lake can't be opened, `LakeUnavailable` if it may
+    be later.
     """
     options = [f"data_path '{quoted(lake.data_path)}/'", "override_data_path true"]
     options.append("read_only" if read_only else f"data_inlining_row_limit {INLINED_ROW_LIMIT}")
+    options.append(f"create_if_not_exists {str(is_new).lower()}")
     if at is not None:
         options.append(f"snapshot_version {at:d}")
     statement_of_lake = f"attach 'ducklake:{lake.catalog}:{quoted(lake.address)}' as lake ({', '.join(options)})"
@@ -79,8 +84,10 @@ def attach(connection: duckdb.DuckDBPyConnection, lake: "Lake", *, read_only: bo
         read_catalog(connection, lake, f"detach database if exists lake; {statement_of_lake}")
         use_lake(connection, lake)
     except duckdb.Error as error:
-        if read_only and "creating a new DuckLake is explicitly disabled" in str(error):
-            raise NoLakeThere(lake.name) from None
+        if not is_new and "creating a new DuckLake is explicitly disabled" in str(error):
+            raise no_lake(lake) from None
+        if lake.catalog == "sqlite" and is_full(error):
+            raise
         raise LakeError(opening_fault(lake, error, at)) from None  # DuckDB's text contains the password
 
 
@@ -176,7 +183,8 @@ def _import_extension(connection: duckdb.DuckDBPyConnection, name: str) -> None:
         duckdb_extensions.import_extension(name)
         connection.execute(f"load {name}")
     except ImportError as error:
-        remedy = "pip install 'gradebook[s3]'" if name == "httpfs" else f"duckdb-extension-{name.replace('_', '-')}"
+        package = f"duckdb-extension-{name.replace('_', '-')}"
+        remedy = "pip install '.[s3]' in gradebook's clone" if name == "httpfs" else package
         raise LakeError(
             f"DuckDB's extension {name} can't be loaded", "no package of it", f"it installed: {remedy}"
         ) from error

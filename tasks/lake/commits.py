@@ -9,6 +9,7 @@ import secrets
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
+from pathlib import Path
 
 import duckdb
 
@@ -16,6 +17,7 @@ from gradebook.rubrics.model.errors import LakeError, LakeUnavailable
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.errors import COMMIT_DEADLINE_S, is_conflict, is_lost, is_read_only, locked_fault
 from gradebook.tasks.lake.object_store import store_fault
+from gradebook.tasks.system.files import sync_new_files
 
 LOST_DEADLINE_S = 60.0  # restarting servers are back sooner
 MARK = "commit"  # its key in the commit's extra info
@@ -41,6 +43,7 @@ class Transaction:
         self._is_sent = False  # whether this try's commit was sent
         self._is_unclear = False  # whether the outcome of an earlier sent commit is unknown
         self._attempt = 0
+        self._began = time.time()  # of the first try: a later one may reuse its files
 
     def run(self, opened: Opened) -> int:
         """Commit once and return the version. opened: opens a connection to the lake, anew after a lost one.
@@ -91,6 +94,8 @@ class Transaction:
         self._body(connection, version)
         values = [self._message, self._extra]
         connection.execute("call lake.set_commit_message('gradebook', ?, extra_info => ?)", values)
+        if self._lake.bucket is None:  # the catalog must not name files that a power cut empties
+            sync_new_files(Path(self._lake.data_path), self._began)
         self._is_sent = True
         connection.execute("commit")
         return version

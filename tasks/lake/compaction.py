@@ -7,9 +7,10 @@ Each step is its own transaction: DuckLake reports a flush and a merge of one ta
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -18,10 +19,12 @@ from pyarrow.fs import FileInfo
 from gradebook.rubrics.model.errors import LakeError, LakeUnavailable
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import commit, connect, lake_exists
-from gradebook.tasks.lake.data_files import address_of, file_system, orphans, remove_orphans, stored_files
+from gradebook.tasks.lake.data_files import address_of, file_system, is_lake_file, stored_files
 from gradebook.tasks.lake.errors import NoLakeThere, is_conflict
+from gradebook.tasks.lake.orphans import orphans, remove_orphans
 from gradebook.tasks.lake.schema import CATALOG, begin_statistics, tables_without_statistics
 from gradebook.tasks.lake.sql import query, quoted
+from gradebook.tasks.system.files import sync_new_files
 from gradebook.tasks.system.number_format import counted
 
 FLUSHED_FROM = 2_000  # inlined rows of a table: fewer cost a query less than one more file
@@ -144,9 +147,12 @@ def _each(lake: Lake, tables: list[str], word: str, call: str, left: list[str]) 
     for table in tables:
 
         def step(connection: duckdb.DuckDBPyConnection, table: str = table) -> None:
+            began = time.time()
             connection.execute("begin")
             connection.execute(call.format(table=quoted(table))).fetchall()
             connection.execute(_MESSAGE, [f"compact {table}: {word}"])
+            if lake.bucket is None:
+                sync_new_files(Path(lake.data_path), began)
             connection.execute("commit")
 
         if _tried(lake, step):
@@ -177,6 +183,7 @@ def _remove_merged(lake: Lake, before: datetime, left: list[str]) -> list[int]:
     def step(connection: duckdb.DuckDBPyConnection) -> None:
         call = "select * from ducklake_cleanup_old_files('lake', older_than => ?, dry_run => {})"
         merged = {path for (path,) in connection.execute(call.format("true"), [before]).fetchall()}
+        _refuse_foreign(lake, merged)
         there = stored_files(lake, file_system(lake)) if merged else ()
         found = [file.size for file in there if address_of(lake, file.path) in merged]
         connection.execute(call.format("false"), [before]).fetchall()
@@ -185,6 +192,19 @@ def _remove_merged(lake: Lake, before: datetime, left: list[str]) -> list[int]:
     if not _tried(lake, step):
         left.append("remove merged files")
     return sizes
+
+
+def _refuse_foreign(lake: Lake, paths: Iterable[str]) -> None:
+    """Raise `LakeError` for a path that is no data file of the lake: anyone who writes the catalog can add one."""
+    prefix = "" if lake.bucket is None else "s3://"
+    for path in sorted(paths):
+        if not path.startswith(prefix) or not is_lake_file(lake, path.removeprefix(prefix)):
+            raise LakeError(
+                lake.name,
+                f"{path} among the files that its catalog wants deleted",
+                f"data files of the lake only, in {lake.data_path}",
+                "nothing was deleted: the catalog was changed by something other than gradebook",
+            )
 
 
 def _remove_orphans(lake: Lake, before: datetime, left: list[str]) -> list[int]:

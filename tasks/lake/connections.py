@@ -23,10 +23,13 @@ from gradebook.tasks.lake.attaching import (
 )
 from gradebook.tasks.lake.commits import Body, Transaction, roll_back
 from gradebook.tasks.lake.connection_cache import Attached, cached_connections, release
-from gradebook.tasks.lake.errors import NoLakeThere, translate_lost_connection
+from gradebook.tasks.lake.errors import NoLakeThere, translate_broken_files, translate_lost_connection
+from gradebook.tasks.lake.identity import LostCatalog, check_identity, no_lake
 from gradebook.tasks.lake.object_store import allow_reading, look_at_store, probe_store, translate_storage_errors
+from gradebook.tasks.lake.own_parts import refuse_foreign_parts
 from gradebook.tasks.lake.schema import CATALOG, bring_up_to_date, is_up_to_date
-from gradebook.tasks.lake.sql import NO_PROGRESS_BAR
+from gradebook.tasks.lake.sql import NO_PROGRESS_BAR, open_database
+from gradebook.tasks.system.files import translate_full_disk
 
 EXTENSIONS = {"sqlite": "sqlite_scanner", "postgres": "postgres_scanner"}
 # A second thread adds half to the cost of a query of a few rows; up to this size one thread is fast enough.
@@ -87,20 +90,23 @@ def _version_now(attached: Attached) -> int:
     return version
 
 
-def _open(attached: Attached) -> duckdb.DuckDBPyConnection:
-    """Open a new connection with the lake attached."""
+def _open(attached: Attached, *, is_new: bool = False) -> duckdb.DuckDBPyConnection:
+    """Open a new connection with the lake attached. is_new: make a lake where there is none."""
     lake = attached.lake
     # DuckDB hashes 70 MB to check the extensions' signatures, which takes 90 ms: check them once per process.
     extensions = ("ducklake", EXTENSIONS[lake.catalog], *(("httpfs",) if lake.bucket else ()))
-    connection = duckdb.connect(config={"allow_unsigned_extensions": _verified.issuperset(extensions), "threads": 1})
+    connection = open_database(allow_unsigned_extensions=_verified.issuperset(extensions), threads=1)
     try:
         connection.execute(NO_PROGRESS_BAR)
         load_extensions(connection, *extensions)
         _verified.update(extensions)
         if lake.bucket is not None:
             allow_reading(connection, lake.bucket)
-        attach(connection, lake, read_only=attached.read_only, at=attached.at)
+        attach(connection, lake, read_only=attached.read_only, at=attached.at, is_new=is_new)
         refuse_other_place(connection, lake)
+        refuse_foreign_parts(connection, lake, attached.at)
+        if not attached.read_only:
+            check_identity(connection, lake)
     except BaseException:
         release(connection)
         raise
@@ -142,11 +148,17 @@ def connect(
     reads, and `LakeUnavailable` if its server is gone or others lock it for minutes.
     """
     at = lake.at if at is None else at
-    if read_only and not lake.is_there:
-        raise NoLakeThere(lake.name)
+    if not lake.is_there:
+        raise no_lake(lake)
     if not read_only:
         make_folders(lake)
-    with _TURN, translate_lost_connection(lake, read_only=read_only), translate_storage_errors(lake.bucket):
+    with (
+        _TURN,
+        translate_full_disk(lake.name),
+        translate_broken_files(),
+        translate_lost_connection(lake, read_only=read_only),
+        translate_storage_errors(lake.bucket),
+    ):
         attached = Attached(lake, read_only, at)
         with (
             attached_lake(attached, other_bytes, is_pinned=is_pinned, is_unshared=is_unshared) as connection,
@@ -196,12 +208,23 @@ def prepare_lake(lake: Lake) -> None:
                 return
     except NoLakeThere:
         _refuse_taken(lake)
+        _make_lake(lake)
+    except LostCatalog:  # unless another process made the catalog, and then the folder's id, since the first look
+        if not lake_exists(lake):
+            raise
 
     def make_tables(connection: duckdb.DuckDBPyConnection, _version: int) -> None:
         if not is_up_to_date(connection):
             bring_up_to_date(connection)
 
     commit(lake, "make tables", make_tables)
+
+
+def _make_lake(lake: Lake) -> None:
+    """Make the catalog of a new lake, and the id in its data folder."""
+    make_folders(lake)
+    with _TURN, translate_lost_connection(lake, read_only=False), translate_storage_errors(lake.bucket):
+        release(_open(Attached(lake, read_only=False, at=None), is_new=True))
 
 
 def refuse_unusable(lake: Lake) -> None:
@@ -221,8 +244,6 @@ def upgrade_lake(lake: Lake) -> None:
 
 def lake_exists(lake: Lake) -> bool:
     """Whether the lake exists. Raises as `connect` if its catalog can't be opened."""
-    if not lake.is_there:
-        return False
     try:
         with connect(lake, read_only=True):
             return True

@@ -1,5 +1,6 @@
 """Classification of DuckDB's errors about a lake: retry or not, for how long, and the message for the user."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -8,6 +9,7 @@ import duckdb
 
 from gradebook.rubrics.model.errors import LakeError, LakeUnavailable
 from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.system.files import is_full
 
 COMMIT_DEADLINE_S = timedelta(minutes=3).total_seconds()
 BACK_SOON_S = 5.0  # how long a reader waits for a restarting server
@@ -42,6 +44,9 @@ LOST_WORDS = (  # libpq, PostgreSQL and system messages of a server that is stop
     "remaining connection slots",
     "temporary failure in name resolution",
 )
+BROKEN_FILE_WORDS = ("No magic bytes", "too small to be a Parquet file", "Cannot open file", "Invalid thrift", "footer")
+_PARQUET = re.compile(r"[^\s'\"]+\.parquet")
+RESTORE = "restore the file from a backup of the lake's folder; nothing else holds its rows"
 READ_ONLY_WORDS = ("readonly database", "read-only transaction", "permission denied for")
 
 
@@ -89,6 +94,18 @@ def translate_lost_connection(lake: Lake, *, read_only: bool) -> Iterator[None]:
         raise fault from None  # libpq's text may contain the password
 
 
+@contextmanager
+def translate_broken_files() -> Iterator[None]:
+    """Raise `LakeError` if a Parquet file that the catalog names is gone, truncated or no Parquet file."""
+    try:
+        yield
+    except duckdb.Error as error:
+        reason = str(error).splitlines()[0]
+        if any(word in reason for word in BROKEN_FILE_WORDS) and (path := _PARQUET.search(reason)):
+            raise LakeError(f"{path[0]}: can't be read: {reason}; {RESTORE}") from error
+        raise
+
+
 def is_read_only(error: Exception) -> bool:
     """Whether the error means that the catalog is read-only."""
     return any(word in str(error).lower() for word in READ_ONLY_WORDS)
@@ -97,16 +114,13 @@ def is_read_only(error: Exception) -> bool:
 class NoLakeThere(LakeError):
     """No catalog file, or a database without a lake in it."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name)  # args == parameters, so it pickles
-
     def __str__(self) -> str:
-        return f"{self.args[0]}: found no lake there, expected one; `gradebook evaluate` or `gradebook demo` makes it"
+        return f"{self.place}: found no lake there, expected one; `gradebook evaluate` or `gradebook demo` makes it"
 
 
 def is_conflict(error: duckdb.Error) -> bool:
     """Whether another writer committed first, so that a retry of the transaction may succeed."""
-    return any(word.lower() in str(error).lower() for word in CONFLICT_WORDS)
+    return not is_full(error) and any(word.lower() in str(error).lower() for word in CONFLICT_WORDS)
 
 
 def opening_fault(lake: Lake, error: duckdb.Error, at: int | None) -> str:

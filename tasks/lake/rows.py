@@ -7,6 +7,7 @@ import duckdb
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.sql import query
+from gradebook.tasks.workspace.folder import refuse_run_ids
 
 Row = dict[str, Any]
 
@@ -14,10 +15,17 @@ Row = dict[str, Any]
 def read_rows(
     connection: duckdb.DuckDBPyConnection, select: str, /, *parameters: object, **named: object
 ) -> tuple[Row, ...]:
-    """The rows of a select by column name. parameters: for `?`; named: for `$name`, in their place."""
+    """The rows of a select by column name. parameters: for `?`; named: for `$name`, in their place.
+
+    Raises `LakeError` for an id of a run that is none.
+    """
     found = connection.execute(select, named or list(parameters))
     names = [column[0] for column in found.description or ()]
-    return tuple(dict(zip(names, row, strict=True)) for row in found.fetchall())
+    rows = found.fetchall()
+    if "run_id" in names:
+        place = names.index("run_id")
+        refuse_run_ids({row[place] for row in rows})
+    return tuple(dict(zip(names, row, strict=True)) for row in rows)
 
 
 def make_table(connection: duckdb.DuckDBPyConnection, name: str, **named: object) -> None:

@@ -10,7 +10,7 @@ import yaml
 from gradebook.rubrics.files.digest import rubric_from_body
 from gradebook.rubrics.model.errors import RubricError
 from gradebook.rubrics.model.rubric import Rubric
-from gradebook.tasks.lake.sql import query, quoted, read_sql
+from gradebook.tasks.lake.sql import open_database, query, quoted, read_sql
 
 CATALOG = "__ducklake_metadata_lake"  # DuckLake's name for the database of the catalog
 NARROWED = ("output_scores", "verdicts", "case_criteria", "written_feedback")
@@ -25,6 +25,9 @@ VIEWS = (
     "score_history",
     "criterion_history",
     "latest_runs",
+    "latest_run_scores",
+    "latest_criterion_scores",
+    "latest_output_scores",
     "cost_history",
     "worst_outputs",
 )
@@ -94,6 +97,16 @@ def bring_up_to_date(connection: duckdb.DuckDBPyConnection) -> None:
         _fill_criteria(connection)
 
 
+def table_names() -> set[str]:
+    """Names of the tables that gradebook makes."""
+    return {table for table, _ in _wanted()[0]}.difference(VIEWS)
+
+
+def column_types() -> Columns:
+    """Type of each column of the tables and views that gradebook makes."""
+    return _wanted()[0]
+
+
 def make_tables(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute(read_sql("tables.sql"))
 
@@ -110,7 +123,7 @@ def begin_statistics(connection: duckdb.DuckDBPyConnection) -> None:
 
 def tables_without_statistics(connection: duckdb.DuckDBPyConnection) -> list[str]:
     """Tables of gradebook that exist and never had a row, sorted."""
-    made = {table for table, _ in _wanted()[0]}.difference(VIEWS)
+    made = table_names()
     begun = {table for (table,) in connection.execute(query("lake/begun_tables")).fetchall()}
     return sorted(made.intersection(table for table, _ in _columns(connection, "lake")) - begun)
 
@@ -189,7 +202,7 @@ def _readable(bodies: Iterable[str]) -> "Iterator[Rubric]":
 
 @cache
 def _wanted() -> tuple[Columns, dict[str, str]]:
-    with duckdb.connect() as scratch:
+    with open_database() as scratch:
         make_tables(scratch)
         make_views(scratch)
         return _columns(scratch, "memory"), _views(scratch, "memory")

@@ -3,9 +3,19 @@
 from collections.abc import Iterable
 from functools import cache
 from importlib import resources
+from pathlib import Path
 
+import duckdb
+
+Setting = str | bool | int | float | list[str]
 # Without a terminal (a notebook) DuckDB prints its progress bar on stdout, among a command's output.
 NO_PROGRESS_BAR = "set enable_progress_bar = false"
+
+
+def open_database(path: str | Path = ":memory:", **settings: Setting) -> duckdb.DuckDBPyConnection:
+    """Open a DuckDB database that downloads nothing: extensions are loaded by name from installed packages."""
+    offline = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+    return duckdb.connect(path, config={**offline, **settings})
 
 
 def quoted(text: str) -> str:

@@ -3,9 +3,10 @@
 import json
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -14,34 +15,17 @@ from gradebook.rubrics.model.errors import QueryError
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.lake.errors import reader_fault
+from gradebook.tasks.lake.function_lists import FUNCTIONS, REFUSED_SYSTEM_VIEWS, TABLE_FUNCTIONS
 from gradebook.tasks.lake.object_store import store_fault
+from gradebook.tasks.lake.own_parts import foreign_views, views_ever
 from gradebook.tasks.lake.sql import quoted
+from gradebook.tasks.system.bounded_child import ChildKilled, ChildTimeout, call_in_child, limit_memory
 
+BATCH_ROWS = 10_000
+MARGIN_BYTES = 2**28
+Rows = TypeVar("Rows")
 READING = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
 EXPLAIN = re.compile(r"\s*explain(\s+analyze)?\s+", re.IGNORECASE)
-# Other table functions reach beyond the lake: sqlite_scan reads any SQLite file on disk, postgres_query the whole
-# server. DuckDB's settings don't restrict them.
-# DuckDB's settings don't hold them back.
-TABLE_FUNCTIONS = {
-    "range",
-    "generate_series",
-    "unnest",
-    "json_each",
-    "json_tree",
-    "duckdb_tables",
-    "duckdb_columns",
-    "duckdb_functions",
-    "ducklake_snapshots",
-    "ducklake_current_snapshot",
-    "ducklake_table_info",
-    "ducklake_table_changes",
-    "ducklake_table_insertions",
-    "ducklake_table_deletions",
-}
-DATABASE_LISTS = {"duckdb_databases", "pragma_database_list"}  # these list the whole connection string
-SETTINGS = {"current_setting", "pg_settings"}  # paths of this machine; keys and proxy passwords, if set
-# How DuckDB writes a view of plain names; a quoted name could hide where the body begins.
-VIEW_HEAD = re.compile(r"CREATE VIEW (?:\w+\.)*\w+ ?(?:\(\w+(?:, \w+)*\) ?)?AS ")
 CATALOG_PREFIX = "__ducklake_metadata"  # DuckLake's own name for the SQLite or PostgreSQL database behind the lake
 
 
@@ -49,27 +33,64 @@ def run_query(lake: Lake, query: str) -> pa.Table:
     """Run one reading statement over the lake in half of the memory, spilling to TMPDIR.
 
     Raises `QueryError` for anything but one `select` (or `from`, `show`, `describe`, `explain`) over the lake's tables,
-    and for any error of DuckDB about it.
+    and for any error of DuckDB about it. A text or list of one row can take more memory: see `run_bounded_query`.
     """
-    with (
-        tempfile.TemporaryDirectory(prefix="gradebook-sql-") as folder,
-        connect(lake, read_only=True, is_unshared=True) as connection,
-    ):
+    with tempfile.TemporaryDirectory(prefix="gradebook-sql-") as folder:
+        return _run(lake, query, folder, _answer)
+
+
+def run_bounded_query(lake: Lake, query: str, timeout_s: float) -> pa.Table:
+    """Run a statement as `run_query` does, in a child process with limits that hold for every function.
+
+    Raises `QueryError` also if it takes longer than `timeout_s`, or more than half of the memory (on Linux).
+    """
+    with tempfile.TemporaryDirectory(prefix="gradebook-sql-") as folder:
+        file = f"{folder}/rows.arrow"
+
+        def write(connection: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> None:
+            # DuckDB's own limit does not count single texts and lists; the margin is what it needs beside them.
+            ((limit,),) = connection.execute("select current_setting('memory_limit')").fetchall()
+            limit_memory(_bytes(limit) + MARGIN_BYTES)
+            rows = connection.execute(statement).to_arrow_reader(BATCH_ROWS)
+            with pa.OSFile(file, "wb") as sink, pa.ipc.new_stream(sink, rows.schema) as writer:
+                for batch in rows:
+                    writer.write_batch(batch)
+
+        try:
+            call_in_child(lambda: _run(lake, query, folder, write), timeout_s)
+        except ChildKilled:
+            raise _too_large() from None
+        except ChildTimeout:
+            raise QueryError(
+                "sql", f"a query that takes longer than {timeout_s:g} s", "a shorter one", "--timeout sets the limit"
+            ) from None
+        with pa.memory_map(file) as source:
+            return pa.ipc.open_stream(source).read_all()
+
+
+def _run(
+    lake: Lake, query: str, folder: str, fetch: Callable[[duckdb.DuckDBPyConnection, duckdb.Statement], Rows]
+) -> Rows:
+    with connect(lake, read_only=True, is_unshared=True) as connection:
         _lock(connection, lake, folder)
         statement = _only_statement(connection, query)
-        _refuse_other_sources(connection, statement)
+        _refuse_other_sources(connection, statement, lake.at)
         try:
-            return _answer(connection, statement)
-        except duckdb.OutOfMemoryException:
-            raise QueryError(
-                "sql",
-                "a query that needs more memory at once than half of what there is",
-                "less, as a list or a window over fewer rows",
-            ) from None
+            return fetch(connection, statement)
+        except (duckdb.OutOfMemoryException, pa.ArrowMemoryError, MemoryError):
+            raise _too_large() from None
         except duckdb.Error as error:
             if fault := reader_fault(lake, error) or store_fault(lake.bucket, error):
                 raise fault from None
             raise QueryError(f"sql: {error}") from error
+
+
+def _too_large() -> QueryError:
+    return QueryError(
+        "sql",
+        "a query that needs more memory at once than half of what there is",
+        "less, as a list or a window over fewer rows",
+    )
 
 
 def _answer(connection: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> pa.Table:
@@ -95,63 +116,48 @@ def _only_statement(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb
     return statements[0]
 
 
-def _refuse_other_sources(connection: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> None:
-    """Check the parsed select: an `explain` may wrap a write, and a table function may read anything."""
+@dataclass(frozen=True, slots=True)
+class _Views:
+    """Lower-case names of views: foreign ones at the version read, and whatever is a view at any version."""
+
+    foreign: set[str]
+    ever: set[str]
+
+
+def _refuse_other_sources(connection: duckdb.DuckDBPyConnection, statement: duckdb.Statement, at: int | None) -> None:
+    """Check the parsed select: an `explain` may wrap a write, and a function or view may read anything."""
     select = statement.query
     if statement.type == duckdb.StatementType.EXPLAIN:
         head = EXPLAIN.match(select)  # only at the start: removing it from a comment could hide the next line
         select = select[head.end() :] if head else select
-    own_functions = _column(connection, "select function_name from duckdb_functions() where database_name = 'lake'")
-    listed = (
-        "select lower(view_name), string_agg(sql, chr(0)) from duckdb_views() where database_name = 'lake' group by 1"
-    )
-    views = dict(connection.execute(listed).fetchall())
-    _refuse_functions_and_tables(connection, select, own_functions, views)
-
-
-def _refuse_functions_and_tables(
-    connection: duckdb.DuckDBPyConnection, select: str, own_functions: set[str], views: dict[str, str]
-) -> None:
-    """Check all nodes of a select, and recursively the views that it reads.
-
-    views: texts of the views not checked yet, by lower-case name; checked ones are removed.
-    """
+    views = _Views(foreign_views(connection, at), views_ever(connection))
     for node in _nodes(_parsed(connection, select)):
-        _refuse_function(node, own_functions)
+        _refuse_function(node)
         if node.get("type") == "BASE_TABLE":
-            _refuse_table(node)
-            name = node["table_name"].lower()
-            for view in views.pop(name, "").split("\0"):  # anyone who may write the lake can define any view
-                if view:
-                    _refuse_functions_and_tables(connection, _body(name, view), own_functions, views)
+            _refuse_table(node, views)
 
 
-def _refuse_function(node: dict[str, Any], own_functions: set[str]) -> None:
-    name = str(node.get("function_name", "")).lower()
-    if node.get("type") == "TABLE_FUNCTION":
-        name = node["function"]["function_name"].lower()
-        if name not in TABLE_FUNCTIONS:
-            raise QueryError("sql", f"the table function {name}", "the lake's tables")
-    if name in own_functions:
-        raise QueryError("sql", f"the function {name} of the lake itself", "one of DuckDB's")
-    if name in SETTINGS:
-        raise QueryError("sql", name, "the lake's tables")
+def _refuse_function(node: dict[str, Any]) -> None:
+    """Refuse what is not on the lists, which also leaves out the functions of a catalog."""
+    is_table = node.get("type") == "TABLE_FUNCTION"
+    name = str((node["function"] if is_table else node).get("function_name", "")).lower()
+    if is_table and name not in TABLE_FUNCTIONS:
+        raise QueryError("sql", f"the table function {name}", "the lake's tables")
+    if name and not is_table and name not in FUNCTIONS | TABLE_FUNCTIONS:  # a table function's name is met twice
+        raise QueryError("sql", f"the function {name}", "one of those that only compute")
 
 
-def _refuse_table(node: dict[str, Any]) -> None:
+def _refuse_table(node: dict[str, Any], views: _Views) -> None:
     table, places = node["table_name"], (node["catalog_name"], node["schema_name"])
+    name = table.lower()
     if "://" in table:  # DuckDB would treat s3://LAKE/../OTHER as a file of the lake
         raise QueryError("sql", f"the address {table}", "the lake's tables")
-    is_listed = table.lower() in DATABASE_LISTS | SETTINGS
-    if is_listed or any(name.lower().startswith(CATALOG_PREFIX) for name in places):
+    if name in REFUSED_SYSTEM_VIEWS or any(place.lower().startswith(CATALOG_PREFIX) for place in places):
         raise QueryError("sql", f"the catalog's own table {table}", "the lake's tables")
-
-
-def _body(name: str, view: str) -> str:
-    head = VIEW_HEAD.match(view)
-    if head is None:
-        raise QueryError("sql", f"the view {name!r}, whose text can't be checked", "the lake's tables")
-    return view[head.end() :].rstrip(";\n ")
+    if name in views.foreign:
+        raise QueryError("sql", f"the view {name!r}, which gradebook did not make", "the lake's tables")
+    if name in views.ever and node.get("at_clause"):
+        raise QueryError("sql", f"the view {name!r} at another version", "a table", "--at reads views, too")
 
 
 def _parsed(connection: duckdb.DuckDBPyConnection, select: str) -> object:
@@ -163,10 +169,6 @@ def _parsed(connection: duckdb.DuckDBPyConnection, select: str) -> object:
     if tree["error"]:
         raise QueryError("sql", "a statement that is no select", "one that only reads")
     return tree
-
-
-def _column(connection: duckdb.DuckDBPyConnection, query: str) -> set[str]:
-    return {str(value).lower() for (value,) in connection.execute(query).fetchall()}
 
 
 def _nodes(tree: object) -> Iterator[dict[str, Any]]:
@@ -199,3 +201,9 @@ def _half_memory(connection: duckdb.DuckDBPyConnection) -> str:
     ((limit,),) = connection.execute("select current_setting('memory_limit')").fetchall()  # as 18.8 GiB
     size, unit = limit.split()
     return f"{float(size) / 2} {unit}"
+
+
+def _bytes(size: str) -> int:
+    """Bytes of a size as DuckDB writes it: 18.8 GiB."""
+    number, unit = size.split()
+    return int(float(number) * 1024 ** ("bytes", "KiB", "MiB", "GiB", "TiB").index(unit))

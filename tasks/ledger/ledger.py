@@ -1,7 +1,7 @@
 """Ledger: every paid reply, moved from the journals into the lake's table `judgments`."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,39 +11,69 @@ import pyarrow.compute as pc
 
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
-from gradebook.tasks.judging.replies.journal import read_journal, settled_journals
+from gradebook.tasks.judging.replies.journal import BrokenLine, read_journal, settled_journals
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import commit, connect, connect_up_to_date
 from gradebook.tasks.lake.sql import query
+from gradebook.tasks.system.files import write_bytes
+from gradebook.tasks.workspace.folder import RunFolder
 
 BATCH_ROWS = 50_000
+BROKEN_SUFFIX = ".broken"
 SETTLE_TRIES, SETTLE_WAIT_S = 50, 0.1
 
 
-def settle_journals(lake: Lake) -> int:
+def settle_journals(lake: Lake, notes: list[str] | None = None) -> int:
     """Move the journals that no living process writes into the ledger. Returns the number of new judgments.
 
-    A journal is deleted after its last commit; after a kill in between, the repeated commit adds nothing.
+    A journal is deleted after its last commit; after a kill in between, the repeated commit adds nothing. Broken lines
+    are set aside in a file beside it, with a sentence in `notes`: they must not block the replies of others.
     """
     settled_count = 0
     for path in settled_journals(lake.journal_folder):
-        for judgments in read_journal(path, BATCH_ROWS):
-            settled_count += _insert(lake, judgments, path)
+        broken: list[BrokenLine] = []
+        for judgments in read_journal(path, BATCH_ROWS, broken.append):
+            settled_count += _insert(lake, judgments, path) if judgments.num_rows else 0
+        if broken:
+            note = _set_aside(path, broken)
+            if notes is not None:
+                notes.append(note)
         path.unlink(missing_ok=True)
     return settled_count
 
 
-def settle_run(lake: Lake, run_id: str) -> None:
-    """Settle the journals of a run that has finished asking, and any others.
+def broken_journals(lake: Lake) -> list[Path]:
+    """Files of journal lines that were set aside because they do not read."""
+    return sorted(lake.journal_folder.glob(f"*{BROKEN_SUFFIX}"))
+
+
+def _set_aside(path: Path, broken: list[BrokenLine]) -> str:
+    """Copy the broken lines of a journal to a file beside it; returns a sentence about it."""
+    aside = path.with_name(path.name + BROKEN_SUFFIX)
+    write_bytes(aside, b"".join(line for _, line in broken), is_synced=True)
+    lines = "1 line of a journal is" if len(broken) == 1 else f"{len(broken):,} lines of a journal are"
+    return f"{lines} no judgment and set aside in {aside}: {broken[0][0]}"
+
+
+def settle_run(lake: Lake, folder: RunFolder) -> None:
+    """Settle the journals of a run that has finished asking, and any others; notes go to the run's folder.
 
     Another process may briefly lock one of them to inspect it; settling is retried for some seconds.
     """
-    settle_journals(lake)
+    notes: list[str] = []
+    try:
+        _settle_run(lake, folder.run_id, notes)
+    finally:
+        folder.add_notes(notes)
+
+
+def _settle_run(lake: Lake, run_id: str, notes: list[str]) -> None:
+    settle_journals(lake, notes)
     for _ in range(SETTLE_TRIES):
         if not any(lake.journal_folder.glob(f"{run_id}.*.jsonl")):
             return
         time.sleep(SETTLE_WAIT_S)
-        settle_journals(lake)
+        settle_journals(lake, notes)
 
 
 def run_judgments(lake: Lake, run_id: str) -> Iterator[pa.Table]:
@@ -62,6 +92,26 @@ def held_judgments(lake: Lake, keys: list[str]) -> dict[str, dict[str, Any]]:
         firsts = query("ledger/first_judgments", columns=", ".join(JUDGMENT_SCHEMA.names))
         found = connection.execute(firsts).to_arrow_table()
     return {row["request_key"]: row for row in found.cast(JUDGMENT_SCHEMA).to_pylist()}
+
+
+def answering_models(lake: Lake, run_id: str) -> list[tuple[str, str]]:
+    """Judges that a run paid, each with a model's name that its replies gave, sorted."""
+    with connect(lake, read_only=True) as connection:
+        return connection.execute(
+            "select distinct judge, model_returned from judgments "
+            "where run_id = ? and model_returned != '' order by all",
+            [run_id],
+        ).fetchall()
+
+
+def unreadable_replies(lake: Lake, run_id: str, statuses: Collection[str]) -> list[dict[str, Any]]:
+    """Replies that a run paid for, per judge: their number, the number with one of the statuses, and the first such
+    reply with its status.
+    """
+    with connect(lake, read_only=True) as connection:
+        found = connection.execute(query("ledger/unreadable_replies"), {"run_id": run_id, "statuses": [*statuses]})
+        rows: list[dict[str, Any]] = found.to_arrow_table().to_pylist()
+    return rows
 
 
 def find_judgments(lake: Lake, name: str) -> list[dict[str, Any]]:
@@ -114,11 +164,11 @@ HELD_SCHEMA = pa.schema([JUDGMENT_SCHEMA.field(name) for name in HELD_COLUMNS])
 def journaled_judgments(lake: Lake) -> pa.Table:
     """Scored judgments in the journals that no living process writes, as `HELD_SCHEMA`; the journals stay.
 
-    A judgment may also be in the ledger, if its run was killed in between. Raises `LakeError` for a broken journal.
+    A judgment may also be in the ledger, if its run was killed in between. Broken lines are left out.
     """
     tables = [HELD_SCHEMA.empty_table()]
     for path in settled_journals(lake.journal_folder):
-        for judgments in read_journal(path, BATCH_ROWS):
+        for judgments in read_journal(path, BATCH_ROWS, lambda _: None):
             held = judgments.select(list(HELD_COLUMNS))
             tables.append(held.filter(pc.equal(held.column("status"), "scored")))
     return pa.concat_tables(tables)

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.prompts.prompt import Case, PromptStyle
-from gradebook.rubrics.prompts.reply_parser import ReadReply
+from gradebook.rubrics.prompts.reply_parser import ReadReply, is_bare
 from gradebook.tasks.judging.replies.judgment_row import distribution_text
 from gradebook.tasks.judging.replies.question import Question
 from gradebook.tasks.judging.replies.recorded_judge import RecordedReply, read_recorded
@@ -82,6 +82,8 @@ def misread(
         return _differences(judgment, _fitting(judgment, criterion))
     else:
         read = _reread(judgment, criterion, case, style)
+        if judgment["status"] == "parse_error" and not is_bare(judgment["reply"] or ""):
+            return None  # version 0.1.0 did not read an object between sentences
     if read is None:
         return None
     level_id = read.level_id if read.status == "scored" else None

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import duckdb
 
+from gradebook.rubrics.model.errors import LakeError
 from gradebook.tasks.judging.money.budget import read_budget
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
@@ -47,7 +48,7 @@ class CostSum:
 class Spending:
     """Costs of a run, or of a lake since a time.
 
-    possible_usd: maximum additional cost of requests without a counted reply; None if unknown.
+    possible_usd: maximum additional cost of requests without a counted reply; None if unknown. fault: of its record.
     """
 
     run_id: str | None
@@ -56,6 +57,7 @@ class Spending:
     parts: Mapping[Part, tuple[CostSum, ...]]
     possible_usd: float | None = None
     journal_count: int = 0  # journals not settled yet
+    fault: str | None = None
 
     @property
     def notes(self) -> Iterator[str]:
@@ -64,12 +66,15 @@ class Spending:
         if total.unpriced_count:
             yield f"price unknown for {counted(total.unpriced_count, 'judgment')}: tokens are counted"
         if total.uncounted_count:
-            yield f"cost unknown of {counted(total.uncounted_count, 'judgment')}: the endpoint did not say the tokens"
+            uncounted = counted(total.uncounted_count, "judgment")
+            yield f"cost unknown of {uncounted}: the endpoint reported no tokens, or too few"
         if total.unpriced_replayed_count:
             replayed = counted(total.unpriced_replayed_count, "replayed judgment")
             yield f"price unknown for {replayed}: not in what is saved"
         if self.possible_usd:
             yield f"requests without a counted reply may have cost {usd_words(self.possible_usd)} more, at most"
+        if self.fault:
+            yield f"what requests without a counted reply may have cost is unknown: {self.fault}"
         if self.journal_count:
             yield f"{counted(self.journal_count, 'journal')} of replies not counted yet: the next run takes them in"
 
@@ -106,8 +111,12 @@ def sum_spending(
     sums = {part: _sums(connection, part) for part in parts}
     total = next(iter(_sums(connection, None)), CostSum(None))
     journal_count = sum(1 for _ in lake.journal_folder.glob("*.jsonl"))
-    possible_usd = None if run_id is None or journal_count else _possible_usd(lake, run_id, total)
-    return Spending(run_id, since, total, sums, possible_usd, journal_count)
+    possible_usd = fault = None
+    try:
+        possible_usd = None if run_id is None or journal_count else _possible_usd(lake, run_id, total)
+    except LakeError as error:
+        fault = str(error)
+    return Spending(run_id, since, total, sums, possible_usd, journal_count, fault)
 
 
 def _sums(connection: duckdb.DuckDBPyConnection, part: Part | None) -> tuple[CostSum, ...]:
@@ -116,7 +125,7 @@ def _sums(connection: duckdb.DuckDBPyConnection, part: Part | None) -> tuple[Cos
 
 def _possible_usd(lake: Lake, run_id: str, total: CostSum) -> float | None:
     """Budget spent beyond the ledger: requests without a reply, or with a reply without usage."""
-    record: Path = RunFolder(lake.root / "runs" / run_id).path / "budget.jsonl"
+    record: Path = RunFolder.below(lake.root, run_id).path / "budget.jsonl"
     if not record.exists():
         return None
     possible_usd = math.fsum((*read_budget(record).values(), -(total.billed_usd or 0.0)))

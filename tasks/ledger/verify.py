@@ -15,7 +15,7 @@ from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import make_table
 from gradebook.tasks.lake.sql import query, quoted
 from gradebook.tasks.ledger.rereading import asked_judges
-from gradebook.tasks.ledger.verify_sources import Finding, PayingRun, RubricCache, Verification, Verifier
+from gradebook.tasks.ledger.verify_sources import LedgerMismatch, PayingRun, RubricCache, Verification, Verifier
 
 BATCH_ROWS = 2_000
 MEMORY_LIMIT = "1GB"
@@ -88,4 +88,4 @@ def _verify_verdicts(connection: duckdb.DuckDBPyConnection, run_id: str | None, 
     while rows := found.fetchmany(BATCH_ROWS):
         for run, output, criterion_id, level_id, expected, judgment_id, key in rows:
             where = f"verdict of {output} on {criterion_id}, key {key}"
-            verification.find(Finding(judgment_id, run, where, level_id, expected))
+            verification.find(LedgerMismatch(judgment_id, run, where, level_id, expected))

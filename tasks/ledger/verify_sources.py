@@ -29,7 +29,7 @@ NOT_REREAD = "replies that can't be read again"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class LedgerMismatch:
     """One difference. judgment_id: None for a verdict without a judgment."""
 
     judgment_id: str | None
@@ -54,7 +54,7 @@ class Verification:
     not_checked_count: int = 0
     not_recomputed: dict[str, int] = field(default_factory=dict)  # reason -> count
     finding_count: int = 0
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[LedgerMismatch] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -64,7 +64,7 @@ class Verification:
         self.not_checked_count += 1
         self.not_recomputed[why] = self.not_recomputed.get(why, 0) + 1
 
-    def find(self, finding: Finding) -> None:
+    def find(self, finding: LedgerMismatch) -> None:
         """Count a finding, and store it up to the limit."""
         self.finding_count += 1
         if len(self.findings) < MOST_FINDINGS_STORED:
@@ -188,7 +188,7 @@ class Verifier:
         return None
 
     def _find(self, row: Row, subject: str, found: str | None, expected: str | None) -> None:
-        self.verification.find(Finding(row["judgment_id"], row["run_id"], subject, found, expected))
+        self.verification.find(LedgerMismatch(row["judgment_id"], row["run_id"], subject, found, expected))
 
 
 def _case(row: Row) -> Case:

@@ -1,7 +1,7 @@
 """Models of the `sql` package, run in dependency order to turn a run's verdicts into its marts.
 
-A model is a file. Its name is that of the relation, its folder the layer; its header states the kind of relation, and
-its SQL the relations that it reads.
+A model is a file. Its name is that of the relation, its folder in `sql` the layer; its header states the kind of
+relation, and its SQL the relations that it reads.
 """
 
 import json
@@ -18,10 +18,11 @@ from typing import Any
 import duckdb
 
 from gradebook.rubrics.model.errors import GradebookError
-from gradebook.tasks.lake.sql import NO_PROGRESS_BAR
+from gradebook.tasks.lake.sql import NO_PROGRESS_BAR, open_database
 from gradebook.tasks.marts.points_intervals import add_points_intervals
 
-LAYERS = ("staging", "intermediate", "marts")
+INTERMEDIATE = ("intermediate/scores", "intermediate/intervals", "intermediate/opinions", "intermediate/slices")
+LAYERS = ("staging", *INTERMEDIATE, "marts")
 SOURCES = frozenset(
     {
         *("source_outputs", "source_verdicts", "source_judgments", "source_run", "source_timings"),
@@ -91,12 +92,12 @@ def connect_marts(path: Path, memory_limit: str = "4GB") -> duckdb.DuckDBPyConne
 
     memory_limit: in DuckDB's notation, `900MB`; the process takes about 250 MB more at its peak.
     """
-    settings: dict[str, str | bool | int | float | list[str]] = {
-        "memory_limit": memory_limit,
-        "temp_directory": f"{path}.tmp",
-        "preserve_insertion_order": "false",  # rows of a mart are unordered; preserving an order costs memory
-    }
-    connection = duckdb.connect(path, config=settings)
+    connection = open_database(
+        path,
+        memory_limit=memory_limit,
+        temp_directory=f"{path}.tmp",
+        preserve_insertion_order=False,  # rows of a mart are unordered; preserving an order costs memory
+    )
     connection.execute(NO_PROGRESS_BAR)
     return connection
 
@@ -157,7 +158,7 @@ def _ordered_models() -> tuple[Model, ...]:
 def _checks() -> tuple[Model, ...]:
     checks = _read_layer("checks")
     known = SOURCES.union(model_order())
-    with duckdb.connect() as parser:
+    with open_database() as parser:
         for check in checks:
             _relations_read(parser, check, known)
     return checks
@@ -167,7 +168,7 @@ def order_models(models: tuple[Model, ...]) -> tuple[Model, ...]:
     """Sort models so that each comes after its dependencies. Raises `UnknownRelation`, `graphlib.CycleError`."""
     by_name = {model.name: model for model in models}
     known = SOURCES.union(by_name)
-    with duckdb.connect() as parser:
+    with open_database() as parser:
         graph = {model.name: _needs(parser, model, known) for model in models}
     return tuple(by_name[name] for name in TopologicalSorter(graph).static_order() if name in by_name)
 

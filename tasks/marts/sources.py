@@ -10,7 +10,7 @@ from gradebook.rubrics.model.rubric import Rubric, category_weights, tree_steps
 from gradebook.tasks.datasets.case_criteria import case_criteria_files
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect
-from gradebook.tasks.lake.sql import file_list
+from gradebook.tasks.lake.sql import file_list, open_database
 from gradebook.tasks.marts.models import build_marts
 from gradebook.tasks.runs.run import Run
 from gradebook.tasks.workspace.folder import RunFolder
@@ -56,8 +56,8 @@ def add_rubric_sources(connection: duckdb.DuckDBPyConnection, run_id: str, rubri
         "source_category_weights": pa.Table.from_pylist(
             [
                 {"category": category, "criterion_id": criterion_id, "weight": weight}
-                for category, held in weights.items()
-                for criterion_id, weight in held.items()
+                for category, of_category in weights.items()
+                for criterion_id, weight in of_category.items()
             ],
             schema=CATEGORY_WEIGHTS_SCHEMA,
         ),
@@ -91,7 +91,7 @@ def paid_judgments(lake: Lake, run_id: str) -> pa.Table:
 
 def run_costs(run: Run) -> pa.Table:
     """Current rows of `stage_costs`: building the marts takes time too, so they change afterwards."""
-    with duckdb.connect() as connection:
+    with open_database() as connection:
         add_criteria_sources(connection, run.folder, run.rubric)
         add_cost_sources(connection, run)
         build_marts(connection, only="stage_costs")

@@ -1,4 +1,4 @@
-"""The table `checkpoints`: what was decided about a model's checkpoints, each decision made once."""
+"""The table `checkpoints`: one final decision for each model, checkpoint, rubric version and content of outputs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
@@ -27,7 +27,7 @@ _KEYS = "select model, checkpoint, dataset_digest from checkpoints where rubric_
 
 @dataclass(frozen=True, slots=True)
 class CheckpointKey:
-    """What one decision is about. dataset_digest: of the content of its outputs' files."""
+    """Key of a decision. dataset_digest: of the content of the outputs' files."""
 
     model: str
     checkpoint: str
@@ -37,52 +37,49 @@ class CheckpointKey:
 
     @property
     def values(self) -> tuple[str, ...]:
-        """All of it, in order."""
+        """All fields, in order."""
         return self.model, self.checkpoint, self.rubric_id, self.rubric_version, self.dataset_digest
 
 
 def decide(lake: Lake, row: Row) -> Row:
-    """Keep a decision in one commit; returns the one that holds, which is an earlier one where there is one.
-
-    row: its columns by name, all of them.
-    """
-    kept: list[Row] = []
+    """Insert the decision unless one exists; returns the stored decision. row: all columns, by name."""
+    stored: list[Row] = []
 
     def body(connection: duckdb.DuckDBPyConnection, _version: int) -> None:
         earlier = read_rows(connection, _DECIDED, *key_of(row).values)
         if not earlier:
             names, marks = ", ".join(row), ", ".join("?" for _ in row)
             connection.execute(f"insert into checkpoints ({names}) values ({marks})", list(row.values()))
-        kept[:] = earlier or [row]
+        stored[:] = earlier or [row]
 
     commit(lake, f"checkpoint {row['model']} @ {row['checkpoint']} {row['status']} by {row['run_id']}", body)
-    return kept[0]
+    return stored[0]
 
 
 def key_of(row: Row) -> CheckpointKey:
-    """What a row of the table is about."""
+    """Key of a row of the table."""
     return CheckpointKey(*(row[name] for name in CheckpointKey.__dataclass_fields__))
 
 
 def find_decided(lake: Lake, key: CheckpointKey) -> Row | None:
-    """What was decided about it; None where nothing was."""
+    """Stored decision of a key; None if there is none."""
     return _first(lake, _DECIDED, *key.values)
 
 
 def best_checkpoint(lake: Lake, key: CheckpointKey) -> Row | None:
-    """The approved checkpoint of the model, other than this one, with the highest mean by the same rubric version."""
+    """Approved checkpoint of the model, except this one, with the highest mean under the same rubric version."""
     names = ("model", "checkpoint", "rubric_id", "rubric_version")
     return _first(lake, query("operations/best_checkpoint"), **{name: getattr(key, name) for name in names})
 
 
 def list_checkpoints(lake: Lake, model: str | None = None) -> tuple[Row, ...]:
-    """All decisions, or those about one model, the newest first. Raises `LakeError` where there is no lake."""
+    """List all decisions, or one model's, newest first. Raises `LakeError` if there is no lake."""
     with connect_up_to_date(lake) as connection:
         return read_rows(connection, _ALL, model, model)
 
 
 def decided_keys(lake: Lake, rubric_id: str, rubric_version: str) -> frozenset[tuple[str, str, str]]:
-    """The model, checkpoint and digest of the outputs of all that was decided by a rubric version."""
+    """Model, checkpoint and digest of the outputs of each decision by a rubric version."""
     with suppress(NoLakeThere), connect_up_to_date(lake) as connection:
         rows = read_rows(connection, _KEYS, rubric_id, rubric_version)
         return frozenset((row["model"], row["checkpoint"], row["dataset_digest"]) for row in rows)
@@ -92,9 +89,9 @@ def decided_keys(lake: Lake, rubric_id: str, rubric_version: str) -> frozenset[t
 def name_checkpoint(
     files: Sequence[Path], column_map: Mapping[str, str], checkpoint: str | None = None, step: int | None = None
 ) -> str:
-    """What a checkpoint is called: as it is named, else as its outputs say, else by its step.
+    """Name of a checkpoint: the given name, otherwise the one in its outputs, otherwise its step.
 
-    Raises `OutputsError` where nothing says it.
+    Raises `OutputsError` if there is none of the three.
     """
     if checkpoint:
         return checkpoint
@@ -106,7 +103,7 @@ def name_checkpoint(
     if step is not None:
         return str(step)
     name = str(files[0]) if files else "outputs"
-    message = "found no column `checkpoint`, and neither a checkpoint nor a step that was named, expected one of them"
+    message = "found no column `checkpoint`, no --checkpoint and no --step, expected one of them"
     raise OutputsError((Fault(name, None, message),))
 
 

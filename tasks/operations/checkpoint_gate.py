@@ -1,4 +1,4 @@
-"""Whether a checkpoint is approved: its run held against its rubric, the last run, and the best checkpoint so far."""
+"""Approval of a checkpoint: its run checked against the rubric, the last run and the best checkpoint so far."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,9 +25,9 @@ _FIGURES = ("n", "mean_a", "mean_b", "mean_diff", "diff_low", "diff_high", "p", 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointDecision:
-    """A decision, and what it was made of. row: of `checkpoints`; latest, best: the comparisons, where there are any.
+    """Decision about a checkpoint. row: of `checkpoints`; latest, best: comparisons with the last run and the best one.
 
-    is_new: whether it was made now. report: the path of the run's page.
+    is_new: whether it was made now. report: path of the run's page.
     """
 
     row: Row
@@ -38,11 +38,11 @@ class CheckpointDecision:
 
     @property
     def is_approved(self) -> bool:
-        """Whether the checkpoint may go on."""
+        """Whether the checkpoint is approved."""
         return bool(self.row["status"] == APPROVED)
 
     def as_json(self) -> dict[str, Any]:
-        """One JSON object: what the gate's event holds. Differences are this checkpoint's mean less the other one's."""
+        """JSON object of the gate's event. Differences: this checkpoint's mean minus the other one's."""
         names = ("run_id", "model", "checkpoint", "step", "status", "reasons", "mean", "rubric_id", "rubric_version")
         return {
             **{name: self.row[name] for name in names},
@@ -56,7 +56,7 @@ class CheckpointDecision:
 
 @dataclass(frozen=True, slots=True)
 class Decider:
-    """Decides about one checkpoint of a lake. step: as it was told; report: the path of the run's page."""
+    """Gate for one checkpoint of a lake. step: as requested; fail_if: rule of the comparisons."""
 
     lake: Lake
     key: CheckpointKey
@@ -64,11 +64,11 @@ class Decider:
     fail_if: str | None
 
     def decide(self, summary: RunSummary, report: str) -> CheckpointDecision:
-        """Decide by a published run, and keep it; an earlier decision about the same stands."""
+        """Decide on the basis of a published run and store the decision; an earlier decision for the key wins."""
         latest = summary.comparison
         found = best_checkpoint(self.lake, self.key)
-        best, fault = self._beside(latest, found["run_id"] if found else None, summary.run_id)
-        reasons = [*summary.unmet, *(self._held_against_best(latest, best, fault, found) if found else ())]
+        best, fault = self._compare_with_best(latest, found["run_id"] if found else None, summary.run_id)
+        reasons = [*summary.unmet, *(self._best_reasons(latest, best, fault, found) if found else ())]
         overall = _overall(best)
         row: Row = {
             "model": self.key.model,
@@ -90,36 +90,36 @@ class Decider:
             "dataset_digest": self.key.dataset_digest,
             "decided_at": datetime.now(UTC),
         }
-        kept = decide(self.lake, row)
-        return CheckpointDecision(kept, latest, best, report, is_new=kept is row)
+        stored = decide(self.lake, row)
+        return CheckpointDecision(stored, latest, best, report, is_new=stored is row)
 
     def read(self, row: Row, report: str) -> CheckpointDecision:
-        """What was decided before, with the comparisons that it was made of."""
+        """Rebuild an earlier decision with its comparisons. row: of `checkpoints`."""
         latest = summarise(self.lake, row["run_id"]).comparison
-        best, _ = self._beside(latest, row["best_run_id"], row["run_id"])
+        best, _ = self._compare_with_best(latest, row["best_run_id"], row["run_id"])
         return CheckpointDecision(row, latest, best, report, is_new=False)
 
-    def _beside(
+    def _compare_with_best(
         self, latest: RunComparison | None, best_run_id: str | None, run_id: str
     ) -> tuple[RunComparison | None, str | None]:
-        """The run beside that of the best checkpoint; or why it can't be."""
+        """Compare the run with the best checkpoint's; returns the comparison, or why it is impossible."""
         if best_run_id is None:
             return None, None
         if latest is not None and latest.baseline_run_id == best_run_id:
             return latest, None
         try:
             found = compare_runs(self.lake, best_run_id, run_id, Asked(rule=self.fail_if))
-        except InputError as error:  # the run is published, whatever became of the other one since
+        except InputError as error:  # the run is already published, so the decision records the fault
             return None, str(error)
         return comparison_of(found), None
 
-    def _held_against_best(
+    def _best_reasons(
         self, latest: RunComparison | None, best: RunComparison | None, fault: str | None, found: Row
     ) -> list[str]:
-        """Why the rule fails against the best checkpoint, where that is not the last run, a sentence each."""
+        """Reasons why the rule fails against the best checkpoint, unless that is the last run; one sentence each."""
         name = f"against the best, {found['checkpoint']} ({found['run_id']})"
         if self.fail_if is not None and fault is not None:
-            return [f"{name}: --fail-if {self.fail_if!r} can't be known: {fault}"]
+            return [f"{name}: --fail-if {self.fail_if!r} can't be evaluated: {fault}"]
         return [] if best is None or best is latest else [f"{name}: {reason}" for reason in best.unmet]
 
 
@@ -129,7 +129,7 @@ def _overall(comparison: RunComparison | None) -> ComparedRow | None:
 
 
 def _differences(comparison: RunComparison | None) -> dict[str, Any] | None:
-    """The figures of a comparison that a training job may act on; A is the other run, B the checkpoint's."""
+    """Figures of a comparison for the event; A is the other run, B the checkpoint's."""
     if comparison is None:
         return None
     rows = [row for pair in comparison.models for row in pair.rows]

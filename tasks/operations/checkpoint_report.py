@@ -1,4 +1,4 @@
-"""The decision about a checkpoint in Markdown, for the page of a Prefect server."""
+"""Decision about a checkpoint in Markdown, for a Prefect artifact."""
 
 from gradebook.tasks.comparing.run_comparison import RunComparison
 from gradebook.tasks.operations.checkpoint_gate import CheckpointDecision
@@ -10,20 +10,20 @@ MOST_ROWS = 100
 
 
 def checkpoint_text(decision: CheckpointDecision) -> str:
-    """What was decided, why, and the figures beside the last run and the best checkpoint."""
+    """Decision, reasons, and comparisons with the last run and the best checkpoint, in Markdown."""
     row = decision.row
     title = f"{row['model']} @ {row['checkpoint']}: {row['status'].replace('_', ' ')}"
     words = f"By {row['rubric_id']} {row['rubric_version']}, run {row['run_id']}; mean {score_words(row['mean'])}."
-    again = "" if decision.is_new else "It was decided before: nothing was done again.\n\n"
+    again = "" if decision.is_new else "This is an earlier decision; nothing was evaluated again.\n\n"
     reasons = "".join(f"- {escaped(reason)}\n" for reason in row["reasons"])
     parts = [f"#### {escaped(title)}\n\n{escaped(words)}\n\n{again}{reasons}"]
-    parts += _beside("Beside the last run", decision.latest)
+    parts += _comparison_part("Compared with the last run", decision.latest)
     if decision.best is not decision.latest:
-        parts += _beside("Beside the best approved checkpoint", decision.best)
+        parts += _comparison_part("Compared with the best approved checkpoint", decision.best)
     return "\n".join(parts)
 
 
-def _beside(title: str, comparison: RunComparison | None) -> list[str]:
+def _comparison_part(title: str, comparison: RunComparison | None) -> list[str]:
     if comparison is None:
         return []
     banner = "" if comparison.banner is None else f"> {escaped(comparison.banner)}\n\n"

@@ -1,4 +1,4 @@
-"""The sweep: outputs of checkpoints that lie in a folder, or that a table names, and were never decided about."""
+"""Sweep for checkpoints without a decision: outputs in a folder, or named by a table or query."""
 
 import glob
 import os
@@ -16,7 +16,7 @@ from gradebook.tasks.lake.user_queries import run_query
 from gradebook.tasks.operations.checkpoint_decisions import decided_keys, name_checkpoint
 from gradebook.tasks.rubric_store.versions import find_rubric
 
-# Tried in turn, from the end of a path; those with {model} where no model is named.
+# Tried in this order on the end of a path; prefixed with {model}/ if no model is named.
 PATTERNS = ("step-{step}.*", "checkpoint-{step}/outputs.*", "checkpoint-{step}.*", "step-{step}/outputs.*")
 _PLACES = {"model": r"(?P<model>[^/]+)", "checkpoint": r"(?P<checkpoint>[^/]+)", "step": r"(?P<step>\d{1,18})"}
 _TOKEN = re.compile(r"\{(\w*)\}|\*")
@@ -24,10 +24,7 @@ _TOKEN = re.compile(r"\{(\w*)\}|\*")
 
 @dataclass(frozen=True, slots=True)
 class SavedCheckpoint:
-    """Outputs of a checkpoint, somewhere. checkpoint, step: None where nothing names it.
-
-    fault: why they can't be read, if so.
-    """
+    """Saved outputs of a checkpoint. checkpoint, step: None if unknown. fault: why the outputs can't be read, if so."""
 
     model: str
     checkpoint: str | None
@@ -37,16 +34,16 @@ class SavedCheckpoint:
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """Display name."""
         return f"{self.model} @ {self.checkpoint if self.checkpoint is not None else self.step}"
 
 
 def find_saved(place: str, model: str | None, pattern: str | None = None) -> tuple[SavedCheckpoint, ...]:
-    """The checkpoints' outputs below a folder or among what a glob matches, in the order of their steps, or in a table.
+    """Find checkpoints' outputs in a folder or glob, by model and step, or in a file with a table, in its order.
 
-    Raises `InputError` for a pattern that is none, and where two files are of one checkpoint.
+    Raises `InputError` for an invalid pattern, and if two files belong to one checkpoint.
     """
-    if os.path.isfile(place):  # noqa: PTH113 - Path raises where a name is too long
+    if os.path.isfile(place):  # noqa: PTH113 - Path raises for a name that is too long
         return _listed(Path(place), model)
     patterns = [pattern] if pattern else [*PATTERNS] if model else [f"{{model}}/{known}" for known in PATTERNS]
     expressions = [_expression(text, model) for text in patterns]
@@ -58,26 +55,28 @@ def find_saved(place: str, model: str | None, pattern: str | None = None) -> tup
         other = found.setdefault((saved.model, saved.checkpoint, saved.step), saved)
         if other is not saved:
             raise InputError(
-                f"sweep: found {other.outputs} and {saved.outputs}, both of {saved.name}; expected one each: "
-                "--pattern can name a folder, whose files are read together"
+                "sweep",
+                f"{other.outputs} and {saved.outputs}, both of {saved.name}",
+                "one file for each checkpoint",
+                "a --pattern that names a folder reads its files together",
             )
     return tuple(sorted(found.values(), key=lambda saved: (saved.model, saved.step or 0, saved.checkpoint or "")))
 
 
 def _listed(table: Path, model: str | None) -> tuple[SavedCheckpoint, ...]:
-    """The checkpoints of a table in a file, in its order: columns as of a query; model: where it has no such column."""
+    """Read the checkpoints of a table in a file; columns as in `query_saved`. model: if there is no such column."""
     found = []
     for row in read_rows((table,), {}, ()):
         if isinstance(row.content, str):
-            raise InputError(f"{table}:{row.line}: {row.content}")
-        cells = {name: None if cell == "" else cell for name, cell in row.content.items()}  # of CSV: nothing there
+            raise InputError(f"{table}:{row.line}", row.content)
+        cells = {name: None if cell == "" else cell for name, cell in row.content.items()}  # CSV: an empty cell
         saved = _saved_row({"model": model, "outputs": None} | cells, f"{table}:{row.line}")
         found.append(replace(saved, outputs=os.path.join(table.parent, saved.outputs)))  # noqa: PTH118 - may be a glob
     return tuple(saved for saved in found if model in (None, saved.model))
 
 
 def query_saved(lake: Lake, query: str) -> tuple[SavedCheckpoint, ...]:
-    """The checkpoints that a query names: columns model, outputs, and checkpoint or step or both."""
+    """Checkpoints named by a query with the columns model, outputs, and checkpoint or step or both."""
     rows = run_query(lake, query)
     names = set(rows.column_names)
     if not {"model", "outputs"} <= names or not names & {"checkpoint", "step"}:
@@ -89,7 +88,7 @@ def query_saved(lake: Lake, query: str) -> tuple[SavedCheckpoint, ...]:
 def undecided(
     lake: Lake, rubric: str, found: Iterable[SavedCheckpoint], column_map: Mapping[str, str]
 ) -> tuple[SavedCheckpoint, ...]:
-    """Those that nothing was decided about by this rubric version; outputs that can't be read are among them."""
+    """Select the checkpoints without a decision by this rubric version, including those with unreadable outputs."""
     wanted = find_rubric(rubric, lake)
     decided = decided_keys(lake, wanted.id, wanted.version)
     return tuple(_undecided(found, decided, column_map))
@@ -111,7 +110,7 @@ def _undecided(
 
 
 def _paths(place: str, *, has_folders: bool) -> list[Path]:
-    """What may be outputs, in order; hidden files are not, and folders only where a pattern was given."""
+    """Sorted candidates for outputs: no hidden files, and folders only with a pattern."""
     root = Path(place)
     if root.is_dir():
         found = [path for path in root.rglob("*") if not _is_hidden(path.relative_to(root))]
@@ -127,7 +126,7 @@ def _is_hidden(path: Path) -> bool:
 
 
 def _expression(pattern: str, model: str | None) -> re.Pattern[str]:
-    """A pattern as an expression over the end of a path."""
+    """Convert a pattern to a regular expression for the end of a path."""
     names = [name for name in _TOKEN.findall(pattern) if name]
     if unknown := sorted({*names} - _PLACES.keys()):
         raise InputError("--pattern", f"{{{unknown[0]}}}", "{model}, {checkpoint} and {step}")
@@ -143,7 +142,7 @@ def _expression(pattern: str, model: str | None) -> re.Pattern[str]:
 
 
 def _saved_at(path: Path, expressions: Iterable[re.Pattern[str]], model: str | None) -> SavedCheckpoint | None:
-    """The checkpoint whose outputs a path is, by the first pattern that it fits."""
+    """Checkpoint whose outputs are at a path, from the first pattern that matches; None if none does."""
     found = next((match for each in expressions if (match := each.fullmatch(path.as_posix()))), None)
     if found is None or (path.is_file() and encoding_of(path) is None):
         return None
@@ -160,7 +159,7 @@ def _saved_row(row: Mapping[str, Any], source: str) -> SavedCheckpoint:
     checkpoint, step = row.get("checkpoint"), row.get("step")
     if row["model"] is None or row["outputs"] is None or (checkpoint is None and step is None):
         raise InputError(source, f"the row {dict(row)!s:.200}", "a model, outputs, and a checkpoint or a step")
-    if isinstance(step, str) and step.isascii() and step.isdigit():  # CSV has texts alone
+    if isinstance(step, str) and step.isascii() and step.isdigit():  # CSV values are all text
         step = int(step)
     if step is not None and (isinstance(step, bool) or not isinstance(step, int)):
         raise InputError(source, f"the step {step!r}", "a whole number")

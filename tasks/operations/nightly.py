@@ -1,5 +1,6 @@
-"""A night of several evaluations: how each suite ended, what is left of the budget, and what all of it came to."""
+"""Nightly run: outcome of each suite, remaining budget, and summary."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, datetime
@@ -8,8 +9,9 @@ from typing import Any
 
 import duckdb
 
-from gradebook.rubrics.model.errors import GradebookError, UnfinishedError
+from gradebook.rubrics.model.errors import GradebookError, LakeError, UnfinishedError
 from gradebook.rubrics.statistics.rules import OVERALL
+from gradebook.tasks.judging.money.budget import read_budget
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.compaction import Upkeep
 from gradebook.tasks.lake.connections import connect, lake_exists
@@ -20,14 +22,16 @@ from gradebook.tasks.reporting.drawing.figures import table_of
 from gradebook.tasks.reporting.export.markdown import escaped, table_text
 from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.system.number_format import counted, price_words, score_words, signed_words
+from gradebook.tasks.workspace.folder import RunFolder
 
-MOST_NAMED = 5  # suites in a sentence
-LONGEST_FAULT = 300  # characters of a suite's fault in a sentence
+_ROUNDING_USD = 1e-9
+MOST_NAMED = 5  # suites in the summary sentence
+LONGEST_FAULT = 300  # characters of a suite's fault in the summary sentence
 
 
 @dataclass(frozen=True, slots=True)
 class SuiteMean:
-    """A model's mean in a suite's run. before: of the baseline, on the cases of both; None where there is none."""
+    """Mean of a model in a suite's run. before: mean of the baseline on the common cases; None without a baseline."""
 
     model: str
     mean: float | None
@@ -37,9 +41,11 @@ class SuiteMean:
 
 @dataclass(frozen=True, slots=True)
 class SuiteEnd:
-    """How one suite ended. run_id: None where none was begun; cost_usd: None where it can't be known.
+    """Outcome of one suite. run_id: None if no run was started; cost_usd: None if unknown.
 
-    fault: why there is no published run; None where there is one. unmet: gates and rules that it does not meet.
+    counted_usd: what the suite counts toward a budget by its own record, requests that may have been billed included.
+    None without a record.
+    fault: why there is no published run; None if there is one. unmet: gates and rules that are not met.
     """
 
     suite: str
@@ -51,11 +57,18 @@ class SuiteEnd:
     means: tuple[SuiteMean, ...] = ()
     report: str | None = None
     fault: str | None = None
+    counted_usd: float | None = None
+
+    @property
+    def spent_usd(self) -> float | None:
+        """Maximum cost of the suite; None if unknown."""
+        costs = [usd for usd in (self.cost_usd, self.counted_usd) if usd is not None]
+        return max(costs, default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class Night:
-    """All suites of a night, in their order. upkeep: what was done to the lake, or why not."""
+    """Outcome of a nightly run. ends: of its suites, in order. upkeep: compaction of the lake, or upkeep_fault."""
 
     date: date
     ends: tuple[SuiteEnd, ...]
@@ -65,23 +78,28 @@ class Night:
 
     @property
     def failed(self) -> tuple[SuiteEnd, ...]:
-        """The suites without a published run."""
+        """Suites without a published run."""
         return tuple(end for end in self.ends if end.fault is not None)
 
     @property
     def unmet(self) -> tuple[SuiteEnd, ...]:
-        """The published suites that do not meet a gate, a threshold or their rule."""
+        """Published suites that do not meet a gate, a threshold or their rule."""
         return tuple(end for end in self.ends if end.fault is None and not end.is_met)
 
     @property
     def cost_usd(self) -> float | None:
-        """What all suites cost; None where the cost of one is not known."""
+        """Total cost of the suites; None if one is unknown."""
         costs = [end.cost_usd for end in self.ends]
         return None if None in costs else sum(cost for cost in costs if cost is not None)
 
     @property
+    def possible_usd(self) -> float:
+        """Maximum cost, beyond `cost_usd`, of requests without a counted reply, as far as it is recorded."""
+        return sum((end.spent_usd or 0.0) - (end.cost_usd or 0.0) for end in self.ends)
+
+    @property
     def sentence(self) -> str:
-        """How the night ended."""
+        """Summary of the nightly run."""
         published = len(self.ends) - len(self.failed)
         words = [f"{published} of {counted(len(self.ends), 'suite')} published"]
         if self.unmet:
@@ -92,8 +110,9 @@ class Night:
         return "; ".join(words)
 
     def as_json(self) -> dict[str, Any]:
-        """One JSON object: what `--json` prints."""
+        """JSON object printed by `--json`."""
         counts = {"failed_count": len(self.failed), "unmet_count": len(self.unmet), "cost_usd": self.cost_usd}
+        counts["possible_usd"] = self.possible_usd
         values = {"date": self.date.isoformat(), "sentence": self.sentence, "budget_usd": self.budget_usd, **counts}
         upkeep = self.upkeep.as_json() if self.upkeep else None
         return values | {
@@ -104,80 +123,88 @@ class Night:
 
 
 class NightUnfinished(UnfinishedError):
-    """At least one suite of a night has no published run."""
+    """At least one suite of a nightly run has no published run."""
 
     def __init__(self, night: Night) -> None:
         super().__init__(night)  # args == parameters, so it pickles
 
     @property
     def night(self) -> Night:
-        """How each suite ended."""
+        """Outcome of the nightly run."""
         night: Night = self.args[0]
         return night
 
     def __str__(self) -> str:
-        return f"{self.night.sentence}; the same command goes on with them"
+        return f"{self.night.sentence}; run the same command again to resume them"
 
 
 def budget_left(budget_usd: float | None, ends: Sequence[tuple[SuiteEnd, EvaluationRequest]]) -> float | None:
-    """What the suites so far left of the night's budget; None where there is none.
+    """Remaining budget of the nightly run in US dollars; None without a budget.
 
-    ends: each with what it asked for. Of one whose cost is not known it is taken that it spent all that it might.
+    ends: finished suites with their requests. Requests that may have been billed count, as in each suite's own budget.
+    A suite of unknown cost counts with its maximum spend.
     """
     if budget_usd is None:
         return None
     spent = 0.0
     for end, request in ends:
         most = budget_usd if request.budget_usd is None else request.budget_usd
-        spent += most if end.cost_usd is None else end.cost_usd
+        spent += most if end.spent_usd is None else end.spent_usd
     return max(0.0, budget_usd - spent)
 
 
 def published_end(suite: str, summary: RunSummary, report: Path) -> SuiteEnd:
-    """The end of a suite with a published run."""
+    """Outcome of a suite with a published run."""
+    cost_usd, counted_usd = _money(report.parent, summary.run["cost_usd"])
     return SuiteEnd(
         suite,
         summary.run_id,
-        summary.run["cost_usd"],
+        cost_usd,
         summary.is_met,
         summary.verdict,
         summary.unmet,
         tuple(_means(summary)),
         report.as_uri(),
+        counted_usd=counted_usd,
     )
 
 
 def failed_end(suite: str, request: EvaluationRequest, began_at: datetime, error: Exception) -> SuiteEnd:
-    """The end of a suite without one: why, and what its run cost so far."""
+    """Outcome of a suite without a published run: the reason, and the cost so far."""
     fault = str(error) if isinstance(error, GradebookError) else f"unexpected {type(error).__name__}: {error}"
     try:
         run = _begun_run(request, began_at)
-    except (GradebookError, duckdb.Error):  # the lake may be what failed
+    except (GradebookError, duckdb.Error):  # the lake itself may have failed
         return SuiteEnd(suite, request.run_id, None, fault=fault)
     if run is None:
         return SuiteEnd(suite, None, 0.0, fault=fault)
-    return SuiteEnd(suite, run["run_id"], run["cost_usd"], fault=fault)
+    folder = find_lake(request.lake, request.data).root / "runs" / run["run_id"]
+    cost_usd, counted_usd = _money(folder, run["cost_usd"])
+    return SuiteEnd(suite, run["run_id"], cost_usd, fault=fault, counted_usd=counted_usd)
 
 
 def night_text(night: Night) -> str:
-    """The night in Markdown: a line a suite and model, then what is not met and why what failed did."""
+    """Nightly run in Markdown: a table of suites and models, then unmet gates and faults by suite."""
     headings = ("Suite", "Verdict", "Model"), ("Mean", "Before", "Difference", "Cost")
     rows = [row for end in night.ends for row in _rows(end)]
     lines = [str(escaped(night.sentence, 4_000)), "", str(table_text(table_of("Suites", *headings, rows))), ""]
     for end in night.ends:
-        told = [f"run {escaped(end.run_id)}"] if end.run_id else []
-        told += [f"[report]({end.report})"] if end.report else []
-        told += [str(escaped(sentence)) for sentence in (*end.unmet, *([end.fault] if end.fault else []))]
-        lines.append(f"- **{escaped(end.suite)}**: {'; '.join(told)}")
+        parts = [f"run {escaped(end.run_id)}"] if end.run_id else []
+        parts += [f"[report]({end.report})"] if end.report else []
+        parts += [str(escaped(sentence)) for sentence in (*end.unmet, *([end.fault] if end.fault else []))]
+        lines.append(f"- **{escaped(end.suite)}**: {'; '.join(parts)}")
     spent = price_words(night.cost_usd)
     lines += ["", f"Spent {spent}" + ("." if night.budget_usd is None else f" of {price_words(night.budget_usd)}.")]
+    if night.possible_usd > _ROUNDING_USD:
+        possible = price_words(night.possible_usd)
+        lines[-1] += f" Requests without a counted reply may have cost {possible} more, at most."
     if upkeep := night.upkeep_fault or (night.upkeep and night.upkeep.sentence):
         lines += ["", str(escaped(f"Upkeep of the lake: {upkeep}"))]
     return "\n".join(lines) + "\n"
 
 
 def suite_rows(night: Night) -> list[tuple[str, ...]]:
-    """Suite, verdict, model, mean, mean before, difference and cost of each suite and model, as people read them."""
+    """Formatted rows: suite, verdict, model, mean, mean before, difference, cost; one for each suite and model."""
     return [row for end in night.ends for row in _rows(end)]
 
 
@@ -202,7 +229,7 @@ def _means(summary: RunSummary) -> list[SuiteMean]:
 
 
 def _begun_run(request: EvaluationRequest, began_at: datetime) -> Row | None:
-    """The run that a suite began, None where there is none; it may be published, where its report then failed."""
+    """Run that a suite started; None if there is none. The run may be published, if only its report failed."""
     lake = find_lake(request.lake, request.data)
     if not lake_exists(lake):
         return None
@@ -210,6 +237,16 @@ def _begun_run(request: EvaluationRequest, began_at: datetime) -> Row | None:
     with connect(lake, read_only=True) as connection:
         rows = read_rows(connection, query("operations/nightly_run"), **values)
     return rows[0] if rows else None
+
+
+def _money(folder: Path, cost_usd: float | None) -> tuple[float | None, float | None]:
+    """A run's cost by the ledger and by the record of its budget; unknown if the record is broken."""
+    record = RunFolder(folder).budget_file
+    try:
+        counted_usd = math.fsum(read_budget(record).values()) if record.exists() else None
+    except LakeError:
+        return None, None
+    return cost_usd, counted_usd
 
 
 def _named(words: Sequence[str]) -> str:

@@ -1,8 +1,8 @@
-"""A suites file: which outputs a night evaluates, by what, beside which run and for how much."""
+"""Suites file of a nightly run: outputs, rubric, judge, baseline and budget of each suite."""
 
 import glob
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
@@ -21,12 +21,16 @@ from gradebook.tasks.judging.settings.deadline import read_deadline
 from gradebook.tasks.judging.settings.judge import REPLAY_PREFIX
 from gradebook.tasks.runs.option_fields import suite_field
 from gradebook.tasks.runs.request import DEFAULT_LAKE, EvaluationRequest, Use, options_of, read_request
+from gradebook.tasks.system.operator_settings import read_operator_settings, where_to_allow
 
 DATE = "{date}"
-# A flow run puts its start behind the id, and keeps 48 characters of it: longer ones could fall together.
+# Run ids of flow runs use the first 48 characters of the suite id: longer ids could collide.
 SUITE_ID_PATTERN = r"^[A-Za-z0-9]([A-Za-z0-9_-]{0,46}[A-Za-z0-9])?$"
-_ID_WORDS = "1 to 48 letters, digits, - and _, a letter or digit at both ends"
+_ID_WORDS = "1 to 48 letters, digits, - and _, with a letter or digit at both ends"
 _SUFFIXES = (".yaml", ".yml")
+PASSWORD = "PGPASSWORD"
+_CONNECTION_WORD = re.compile(r"(?P<key>host|port|dbname|user)=(?P<value>[A-Za-z0-9_.:-]+)")
+_CONNECTION_URL = re.compile(r"(?:postgresql:|postgres:)?//(?:\w+@)?(?P<host>[A-Za-z0-9_.-]+)(?::(?P<port>\d+))?/\w*")
 _BRACES = re.compile(r"\{[^{}]*\}")
 
 Usd = Annotated[float, Field(ge=0, strict=True)]
@@ -37,50 +41,50 @@ _Options: Any = create_model("_Options", __base__=Frozen, **_FIELDS)
 
 
 class SuiteSettings(_Options):  # type: ignore[misc]
-    """The settings of a suite: the options of an evaluation, all of which `defaults` may have too."""
+    """Settings of a suite: the options of an evaluation, also allowed under `defaults`."""
 
     outputs: Annotated[str, Field(min_length=1)] | None = None
-    """a file, a folder or a glob; `{date}` stands for the night's date, as 2026-11-22"""
+    """a file, folder or glob; `{date}` is replaced with the date of the nightly run, such as 2026-11-22"""
     ratings: Annotated[str, Field(min_length=1)] | None = None
     """a file of people's ratings; `{date}` as above"""
     baseline: Annotated[str, Field(min_length=1)] | None = LATEST
-    """a run to compare with; latest: the suite's run of an earlier night; null: none"""
+    """a run to compare with; latest: the suite's run of an earlier nightly run; null: none"""
 
 
 class Suite(SuiteSettings):
-    """One evaluation of a night."""
+    """One evaluation of a nightly run."""
 
     id: Annotated[str, Field(pattern=SUITE_ID_PATTERN)]
-    """the suite's name, each once: 1 to 48 letters, digits, - and _"""
+    """unique name of the suite: 1 to 48 letters, digits, - and _"""
 
 
 class SuitesFile(Frozen):
-    """What a suites file holds."""
+    """Content of a suites file."""
 
     lake: Annotated[str, Field(min_length=1)] | None = None
     """sqlite:FILE or postgres:CONNECTION; default: sqlite:lake/catalog.sqlite of the working folder"""
     data: Annotated[str, Field(min_length=1)] | None = None
     """folder of the Parquet files, for a PostgreSQL lake"""
     budget_usd: Usd | None = None
-    """maximum spend of the whole night in US dollars: each suite may spend what is left"""
+    """maximum spend of the nightly run in US dollars; each suite may spend what is left"""
     defaults: SuiteSettings = SuiteSettings()
-    """what holds for every suite that does not say otherwise; any key of a suite but id"""
+    """settings of all suites that do not set their own; any key of a suite except id"""
     suites: tuple[Suite, ...]
-    """the suites, in the order in which they are evaluated"""
+    """the suites, in order of evaluation"""
 
     def __getitem__(self, suite_id: str) -> Suite:
-        """The suite of that id."""
+        """Suite with that id."""
         return next(suite for suite in self.suites if suite.id == suite_id)
 
 
 def read_suites(path: Path) -> SuitesFile:
-    """Read a suites file; the defaults are in its suites then, and paths count from its folder.
+    """Read a suites file, apply its defaults to its suites, and resolve paths relative to its folder.
 
     Raises `SuitesError` with every fault of the file.
     """
     try:
         text = read_yaml(path.read_bytes(), str(path))
-    except (OSError, ValueError) as error:  # a NUL in a name is a ValueError
+    except (OSError, ValueError) as error:  # a NUL in a name raises ValueError
         reason = error.strerror if isinstance(error, OSError) else error
         raise SuitesError((Fault(str(path), None, f"can't be read ({reason}), expected a suites file"),)) from None
     if text.values is None:
@@ -95,18 +99,49 @@ def read_suites(path: Path) -> SuitesFile:
     return _with_places(file, text)
 
 
+def suites_lake(file: SuitesFile, environ: Mapping[str, str]) -> str | None:
+    """Lake that the file names. Raises `InputError` for a PostgreSQL server that the operator does not allow.
+
+    libpq sends such a server PGPASSWORD, or what ~/.pgpass holds for it, and the file may be of others.
+    """
+    catalog, _, address = (file.lake or "").partition(":")
+    if catalog != "postgres":
+        return file.lake
+    settings = _connection_settings(address)
+    if settings is None:
+        expected = "host, port, dbname and user of a server alone, or --lake"
+        raise InputError("lake", "a connection with other settings in a suites file", expected)
+    host, port = settings.get("host", ""), settings.get("port") or "5432"
+    server = f"postgresql://{f'[{host}]' if ':' in host else host}:{port}"
+    if host and not read_operator_settings(environ).allows_key(PASSWORD, server):
+        found = f"the server {host} in a suites file, to which {PASSWORD} or a line of ~/.pgpass might go"
+        raise InputError("lake", found, f"{where_to_allow(f'{PASSWORD}@{host}:{port}')}, or --lake")
+    return file.lake
+
+
+def _connection_settings(address: str) -> dict[str, str] | None:
+    """Settings of libpq, of one server; None for a socket, several servers, and whatever else libpq may be told."""
+    words = address.split()
+    read = [_CONNECTION_WORD.fullmatch(word) for word in words]
+    if all(read):
+        settings = {each["key"]: each["value"] for each in read if each}
+        return settings if len(settings) == len(words) else None
+    url = _CONNECTION_URL.fullmatch(address)
+    return {key: value for key, value in url.groupdict().items() if value} if url else None
+
+
 def chosen_suites(file: SuitesFile, only: Sequence[str] | None) -> tuple[Suite, ...]:
-    """The suites of these ids in the file's order; all where none are named. Raises `InputError` for an unknown one."""
+    """Select suites by id, in the file's order; all without ids. Raises `InputError` for an unknown id."""
     known = [suite.id for suite in file.suites]
     if unknown := [name for name in only or () if name not in known]:
-        raise InputError(f"--only: found {unknown[0]!r}, expected ids of the suites file: {', '.join(known)}")
+        raise InputError("--only", repr(unknown[0]), f"ids of the suites file: {', '.join(known)}")
     return tuple(suite for suite in file.suites if not only or suite.id in only)
 
 
 def suite_request(
     suite: Suite, night: date, now: datetime, *, lake: str | None, data: str | None, budget_usd: float | None
 ) -> EvaluationRequest:
-    """What one suite asks for. night: what `{date}` stands for; budget_usd: what is left of the night's, None: any."""
+    """Request of one suite. night: value of `{date}`; budget_usd: remaining budget, None for no limit."""
     budgets = [budget for budget in (suite.budget_usd, budget_usd) if budget is not None]
     options = {option.name: getattr(suite, option.name) for option in options_of(Use.SUITE)} | {
         "outputs": _dated(suite.outputs or "", night),
@@ -115,7 +150,16 @@ def suite_request(
         "budget_usd": min(budgets, default=None),
     }
     request = read_request(options, now)
-    return replace(request, lake=lake or DEFAULT_LAKE, data=data, trigger="nightly", suite=suite.id, night=night)
+    return replace(
+        request,
+        lake=lake or DEFAULT_LAKE,
+        data=data,
+        trigger="nightly",
+        suite=suite.id,
+        night=night,
+        allow_functions=(),  # the file may be of others: it allows no function, it only leaves some out
+        functions_within=request.allow_functions,
+    )
 
 
 def _dated(text: str, night: date) -> str:
@@ -132,20 +176,20 @@ def _model_faults(error: ValidationError) -> Iterator[tuple[Place, str]]:
 
 
 def _model_around(place: Place) -> type[BaseModel]:
-    """The model of the mapping that holds this place."""
+    """Model of the mapping that contains this place."""
     if place[:1] == ("suites",) and len(place) > 2:
         return Suite
     return SuiteSettings if place[:1] == ("defaults",) and len(place) > 1 else SuitesFile
 
 
 def _own_faults(values: dict[str, Any]) -> Iterator[tuple[Place, str]]:
-    """What the model does not see: ids twice, what neither a suite nor the defaults say, rules, braces, deadlines."""
+    """Faults beyond the model: repeated ids, missing required keys, invalid rules, braces and deadlines."""
     defaults = values.get("defaults")
     defaults = defaults if isinstance(defaults, dict) else {}
     yield from _setting_faults(defaults, ("defaults",))
     seen: set[str] = set()
     entries = values.get("suites")
-    if entries == []:  # the model would also say so where entries are wrong
+    if entries == []:  # not in the model, which would also report it for invalid entries
         yield ("suites",), "suites: found an empty list, expected at least 1 entry"
     for index, entry in enumerate(entries if isinstance(entries, list) else ()):
         if not isinstance(entry, dict):
@@ -153,13 +197,13 @@ def _own_faults(values: dict[str, Any]) -> Iterator[tuple[Place, str]]:
         place: Place = ("suites", index)
         if isinstance(name := entry.get("id"), str):
             if name in seen:
-                yield (*place, "id"), f"{place_text((*place, 'id'))}: found {name!r} again, expected each id once"
+                yield (*place, "id"), f"{place_text((*place, 'id'))}: found {name!r} again, expected unique ids"
             seen.add(name)
         for key in ("outputs", "rubric"):
             if (defaults | entry).get(key) is None:
                 yield place, f"{place_text(place)}: found no {key!r}, expected one here or under defaults"
         if (defaults | entry).get("fail_if") and (defaults | entry).get("baseline", LATEST) is None:
-            yield place, f"{place_text(place)}: found fail_if with no baseline, expected a run to hold it against"
+            yield place, f"{place_text(place)}: found fail_if without a baseline, expected a run to compare with"
         yield from _setting_faults(entry, place)
 
 
@@ -191,32 +235,32 @@ def _text_fault(key: str, value: str, place: str) -> str | None:
 
 
 def _with_places(file: SuitesFile, text: YamlText) -> SuitesFile:
-    """The file with its defaults in its suites, and its paths as seen from the working folder."""
+    """Apply the defaults to the suites, and make paths relative to the working folder."""
     folder = Path(text.path).parent
     defaults = file.defaults.model_dump(exclude_unset=True)
     suites = []
     for suite in file.suites:
         values = defaults | suite.model_dump(exclude_unset=True)
-        for key, placed in (("outputs", _beside), ("ratings", _beside), ("rubric", _named), ("judge", _judge)):
+        for key, placed in (("outputs", _in_folder), ("ratings", _in_folder), ("rubric", _named), ("judge", _judge)):
             if values.get(key):
                 values[key] = placed(folder, values[key])
         suites.append(Suite.model_validate(values))
-    places = {"data": _beside(folder, file.data) if file.data and "://" not in file.data else file.data}
+    places = {"data": _in_folder(folder, file.data) if file.data and "://" not in file.data else file.data}
     catalog, _, address = (file.lake or "").partition(":")
     if catalog == "sqlite" and address:
         places["lake"] = f"sqlite:{folder / address}"
     return file.model_copy(update={"suites": tuple(suites)} | places)
 
 
-def _beside(folder: Path, name: str) -> str:
-    """A file or glob beside the suites file; the folder's own brackets and stars are no glob."""
+def _in_folder(folder: Path, name: str) -> str:
+    """File or glob relative to the suites file; glob characters of the folder itself are escaped."""
     if Path(name).is_absolute() or not glob.has_magic(name):
         return str(folder / name)
     return str(Path(glob.escape(str(folder))) / name)
 
 
 def _named(folder: Path, name: str) -> str:
-    """A file where the name says so; anything else is no path."""
+    """File relative to the suites file if the name has a file's suffix; other names are not paths."""
     return str(folder / name) if name.endswith(_SUFFIXES) else name
 
 

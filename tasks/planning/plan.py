@@ -25,6 +25,7 @@ from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.judging.settings.panels import Judge, writer_of
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect, lake_exists
+from gradebook.tasks.lake.sql import open_database
 from gradebook.tasks.ledger.ledger import HELD_COLUMNS, HELD_SCHEMA, journaled_judgments
 from gradebook.tasks.planning.cases import plan_cases, read_cases
 from gradebook.tasks.planning.opinion_estimates import OpinionEstimate, Past, asked_judges, estimate_opinion, read_past
@@ -38,18 +39,18 @@ FEEDBACK_COMPLETION_TOKENS = 150  # a usual text
 
 @dataclass(frozen=True, slots=True)
 class CriterionPlan:
-    """What one criterion will take. The dollars: None where the price is unknown.
+    """Plan of one criterion. Dollars are None if the price is unknown.
 
-    request_count: over all judges and opinions; that of several criteria counts at the first of them, and its tokens at
-    each in equal shares. Tokens and dollars count those of at_most_count at the share that was sent in the past, all of
-    them where that is unknown. cost_low_usd, cost_high_usd: 80% of such sums lie between, see
-    `estimate_questions`; None: no range is known.
+    request_count: over all judges and opinions. A request for several criteria counts at the first of them; its tokens
+    are divided equally among them. Requests of at_most_count count in tokens and dollars at the share that was sent in
+    the past, or in full if that is unknown. cost_low_usd, cost_high_usd: 80% of such sums lie between them, see
+    `estimate_questions`; None if no range is known.
     """
 
     criterion_id: str
     method: str
     row_count: int
-    replayed_count: int = 0  # held, and sure to be needed
+    replayed_count: int = 0  # stored judgments that are certainly needed
     request_count: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -63,12 +64,12 @@ class CriterionPlan:
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """What the run will take, criterion by criterion, in the order of the rubric."""
+    """Plan of a run by criterion, in the rubric's order."""
 
     criteria: tuple[CriterionPlan, ...]
     unmatched_rating_count: int = 0  # ratings of the file that fit no output
-    own_count: OwnCount = field(default_factory=OwnCount)  # criteria that rows bring along
-    asked_judges: tuple[int, ...] = ()  # the members of the judge that something is left to ask of
+    own_count: OwnCount = field(default_factory=OwnCount)  # per-case criteria
+    asked_judges: tuple[int, ...] = ()  # indexes of the judge's members with requests left to send
 
     @property
     def request_count(self) -> int:
@@ -77,32 +78,32 @@ class RunPlan:
 
     @property
     def at_most_count(self) -> int:
-        """Those of them that are sent only where the first judge of a cascade is unsure."""
+        """Requests, of request_count, that are sent only if the first judge of a cascade is unsure."""
         return sum(criterion.at_most_count for criterion in self.criteria)
 
     @property
     def replayed_count(self) -> int:
-        """Judgments that are held already, and sure to be needed."""
+        """Stored judgments that are certainly needed."""
         return sum(criterion.replayed_count for criterion in self.criteria)
 
     @property
     def open_count(self) -> int:
-        """Judgments that no reply answers yet: more than requests, where one asks for several."""
+        """Judgments without a reply; more than requests if one request asks for several."""
         return sum(criterion.open_count for criterion in self.criteria)
 
     @property
     def cost_usd(self) -> float | None:
-        """Estimated dollars of the requests; None where a price is unknown."""
+        """Estimated cost of the requests in US dollars; None if a price is unknown."""
         return _added(criterion.cost_usd for criterion in self.criteria)
 
     @property
     def cost_low_usd(self) -> float | None:
-        """The low ends of the criteria added up. Their misses partly cancel out, so the run's own range is narrower."""
+        """Sum of the criteria's low ends. Their errors partly cancel out, so the run's own range is narrower."""
         return _added(c.cost_usd if c.cost_low_usd is None else c.cost_low_usd for c in self.criteria)
 
     @property
     def cost_high_usd(self) -> float | None:
-        """The high ends of the criteria added up."""
+        """Sum of the criteria's high ends."""
         return _added(c.cost_usd if c.cost_high_usd is None else c.cost_high_usd for c in self.criteria)
 
 
@@ -114,9 +115,9 @@ def _added(costs: Iterable[float | None]) -> float | None:
 def prepare_plan(
     lake: Lake, folder: RunFolder, rubric: Rubric, shards: tuple[str, ...], ratings: pa.Table | None = None
 ) -> None:
-    """Lay out what rows and people add to a rubric: per-case criteria, and ratings matched with outputs.
+    """Write the per-case criteria, and the ratings matched with outputs, to the run's folder.
 
-    ratings: those of the request's file. Raises `OutputsError` where nothing says what to score, `RatingsError` for a
+    ratings: of the request's file. Raises `OutputsError` if there is no criterion at all, `RatingsError` for a
     rating that fits several outputs.
     """
     own_count = write_case_criteria(folder, shards)
@@ -137,16 +138,15 @@ def plan_run(  # noqa: PLR0913 - what is planned, for whom, and what it may look
     is_preview: bool = False,
     folders: tuple[Path, ...] | None = None,
 ) -> RunPlan:
-    """Write a plan file for each judged criterion and shard; add up what is left to ask. `prepare_plan` comes first.
+    """Write a plan file for each judged criterion and shard; sum up the missing judgments. First call `prepare_plan`.
 
-    feedback: of the request; where it asks the judge for texts, they are the last line of the plan. is_anew: plan as if
-    nothing had been judged yet; the past still tells what a question takes. is_preview: what killed runs left in their
-    journals counts as held; a run takes it into the ledger first. folders: those of the dataset's files, where pictures
-    and sounds lie; None: whatever names one is taken for text.
+    feedback: of the request; texts by the judge are the last line of the plan. is_anew: plan as if the ledger were
+    empty; estimates still use past replies. is_preview: judgments in the journals of killed runs count as stored; a run
+    settles them first. folders: of the dataset's files, for images and sounds; None: their names are read as text.
 
-    A plan file has a row a wanted opinion: output_id, criterion_id, request_key, judge_index (among the judge's
-    members), replicate, is_swapped; then what the ledger holds for the key: status, level_id, distribution,
-    evidence, rationale, cost_usd, paid_by (a run_id); null where it is still to be made.
+    A plan file has one row per wanted opinion: output_id, criterion_id, request_key, judge_index (among the judge's
+    members), replicate, is_swapped; then the ledger's columns for the key: status, level_id, distribution, evidence,
+    rationale, cost_usd, paid_by (a run_id), null for a missing judgment.
     """
     own_count = count_case_criteria(folder)
     parts = [CriterionPlan(each.id, each.method.type, ingested.output_count) for each in rubric.criteria]
@@ -173,8 +173,8 @@ def plan_run(  # noqa: PLR0913 - what is planned, for whom, and what it may look
 def _add_estimates(
     parts: Iterable[CriterionPlan], tallies: Mapping[str, Tallies], judge: Judge, past: Past
 ) -> Iterator[CriterionPlan]:
-    """The plan of each criterion, in their order. tallies: of those that a judge is asked."""
-    begun: set[int] = set()  # the judges that were asked something about the outputs before
+    """Plans of the criteria, in order. tallies: of the judged ones, by criterion."""
+    begun: set[int] = set()  # judges with earlier requests about the outputs
     for part in parts:
         if part.criterion_id not in tallies:
             yield part
@@ -234,7 +234,7 @@ def _ledger(lake: Lake) -> Iterator[duckdb.DuckDBPyConnection]:
         with connect(lake, read_only=True) as connection:
             yield connection
         return
-    with duckdb.connect() as connection:
+    with open_database() as connection:
         connection.register("judgments", JUDGMENT_SCHEMA.empty_table())
         yield connection
 

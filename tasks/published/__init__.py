@@ -1,8 +1,8 @@
-"""Published runs read back.
+"""Published runs, read back from the lake.
 
 run_list      list_runs, latest_run: runs of a lake
 summary       RunSummary, summarise: a run's scores, costs and notes
-requirements  unmet_requirements: gates and thresholds of the rubric that are not met
+requirements  unmet_requirements: unmet gates and thresholds of the rubric
 status        read_status: running, interrupted and failed runs
 stored_run    read_kept_run: a published run laid out as files again
 """

@@ -1,19 +1,23 @@
-"""Whether the outputs of a run do what its rubric requires: what is not known is not met."""
+"""Gates and thresholds of a rubric, checked against a run's scores; an unknown outcome counts as unmet."""
 
+import json
 from collections.abc import Iterator
+from contextlib import suppress
 
 import duckdb
 
+from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.rows import Row, model_name, read_rows
 from gradebook.tasks.lake.sql import query
+from gradebook.tasks.workspace.folder import RunFolder
 
-TOLERANCE = 1e-9  # of a mean of floats at its threshold
+TOLERANCE = 1e-9  # for rounding errors of a mean at its threshold
 
 
 def unmet_requirements(connection: duckdb.DuckDBPyConnection, run_id: str) -> tuple[bool, tuple[str, ...]]:
-    """Whether the rubric requires anything, and each gate and threshold that does not hold, in words.
+    """Whether the rubric has a requirement, and one sentence for each gate or threshold that is not met.
 
-    A mean counts only where its gaps, taken at their worst, would leave it at its threshold.
+    A mean must reach its threshold even if all missing scores were the worst possible.
     """
     (rubric,) = read_rows(connection, query("published/rubric_requirements"), run_id=run_id)
     criteria = read_rows(connection, query("published/criterion_requirements"), run_id=run_id)
@@ -27,12 +31,23 @@ def unmet_requirements(connection: duckdb.DuckDBPyConnection, run_id: str) -> tu
     return has_requirement, tuple(sorted(sentences))
 
 
+def stated_unmet(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str) -> tuple[str, ...]:
+    """Unmet requirements of a published run as stored in its folder, including its rule against the baseline.
+
+    Without the folder, only the rubric's requirements are checked.
+    """
+    file = RunFolder.below(lake.root, run_id).published_file
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        return tuple(map(str, json.loads(file.read_text(encoding="utf-8"))["unmet"]))
+    return unmet_requirements(connection, run_id)[1]
+
+
 def _of_model(row: Row, rubric: Row) -> Iterator[str]:
     if row["gate_failure_count"]:
         yield f"{model_name(row)}: {row['gate_failure_count']:,} of {row['output_count']:,} outputs fail a gate"
     if row["own_gap_count"]:
         yield (
-            f"{model_name(row)}: gates that rows brought along are not scored for {row['own_gap_count']:,} of "
+            f"{model_name(row)}: gates of per-case criteria are not scored for {row['own_gap_count']:,} of "
             f"{row['output_count']:,} outputs"
         )
     if rubric["pass_threshold"] is not None:
@@ -54,11 +69,11 @@ def _of_criterion(row: Row, rubric: Row) -> Iterator[str]:
 
 def _below(row: Row, name: str, threshold: float, mean_low: float | None) -> Iterator[str]:
     if row["mean"] is None:
-        yield f"{model_name(row)}: no output has a score, expected a {name} of at least {threshold:g}"
+        yield f"{model_name(row)}: no output has a score, expected {name} of at least {threshold:g}"
     elif row["mean"] < threshold - TOLERANCE:
         yield f"{model_name(row)}: {name} {row['mean']:.3f}, expected at least {threshold:g}"
     elif mean_low is not None and mean_low < threshold - TOLERANCE:
         yield (
             f"{model_name(row)}: {name} {row['mean']:.3f} over {row['n']:,} of {row['output_count']:,} outputs, "
-            f"expected at least {threshold:g} whatever the others are"
+            f"expected at least {threshold:g} for any scores of the others"
         )

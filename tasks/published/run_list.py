@@ -1,4 +1,4 @@
-"""Runs of a lake, and the one published last."""
+"""Runs of a lake, and the latest published run."""
 
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.lake.address import Lake
@@ -7,7 +7,7 @@ from gradebook.tasks.lake.rows import Row, read_rows
 
 
 def latest_run(lake: Lake) -> str:
-    """Id of the run published last. Raises `InputError` if there is none."""
+    """Id of the latest published run. Raises `InputError` if there is none."""
     with connect(lake, read_only=True) as connection:
         rows = read_rows(connection, "select run_id from runs where status = 'published' order by version desc limit 1")
     if not rows:
@@ -16,10 +16,10 @@ def latest_run(lake: Lake) -> str:
 
 
 def list_runs(lake: Lake) -> tuple[Row, ...]:
-    """All runs, newest first, in the order the lake recorded them, whatever the clocks were."""
+    """All runs, newest first, in the order in which the lake recorded them, not by clock."""
     with connect(lake, read_only=True) as connection:
         return read_rows(
             connection,
-            "select run_id, status, created_at, rubric_id, rubric_version, judge, dataset, output_count, version, "
-            "cost_usd, reason from runs order by rowid desc",
+            "select run_id, status, version, rubric_id, rubric_version, judge, output_count, cost_usd, created_at, "
+            "dataset, reason from runs order by rowid desc",
         )

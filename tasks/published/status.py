@@ -1,4 +1,4 @@
-"""Runs that are not published: what their folders tell of how far they are, and whether a process is at them."""
+"""Status of a lake: unpublished runs and their progress, published and failed runs, and sizes."""
 
 import json
 import math
@@ -15,7 +15,7 @@ from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.lake.rows import Row, read_rows
 from gradebook.tasks.lake.schema import CATALOG
 from gradebook.tasks.lake.sql import query
-from gradebook.tasks.published.requirements import unmet_requirements
+from gradebook.tasks.published.requirements import stated_unmet
 from gradebook.tasks.runs.resume_command import going_on, read_kept
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.lock import is_running
@@ -23,10 +23,10 @@ from gradebook.tasks.workspace.lock import is_running
 
 @dataclass(frozen=True, slots=True)
 class UnpublishedRun:
-    """How far a run is. is_at_work: a process holds its folder; else `go_on` says what goes on with it.
+    """Progress of a run. is_at_work: whether a process has locked its folder; go_on: the command that resumes it.
 
-    done_rate: of the verdicts, in 0..1; None before there is a plan. judged_count: requests that came back. cost_usd:
-    what they cost, None where the judge has no price. Ages in seconds; quiet_s: since the folder last changed.
+    done_rate: share of verdicts that are done, 0..1; None before planning. judged_count: answered requests; cost_usd:
+    their cost, None if the judge has no price. Ages in seconds; quiet_s: since the last change of the folder.
     """
 
     run_id: str
@@ -44,12 +44,11 @@ class UnpublishedRun:
     go_on: str
 
     def as_json(self) -> dict[str, Any]:
-        """All of it."""
         return asdict(self)
 
 
 def unpublished_runs(root: Path, now: datetime, lake_words: tuple[str, ...]) -> list[UnpublishedRun]:
-    """The unpublished runs of a lake's folder, the newest first. lake_words: as for `going_on`."""
+    """Unpublished runs of a lake's folder, newest first. lake_words: as for `going_on`."""
     folders = [RunFolder(path) for path in (root / "runs").glob("*") if path.is_dir()]
     begun = [(folder, _begun_at(folder)) for folder in folders if not folder.published_file.exists()]
     runs = [_read(folder, begun_at, now, lake_words) for folder, begun_at in begun if begun_at is not None]
@@ -57,10 +56,10 @@ def unpublished_runs(root: Path, now: datetime, lake_words: tuple[str, ...]) -> 
 
 
 def _begun_at(folder: RunFolder) -> datetime | None:
-    """When a run was begun; None where the folder is none of a run."""
-    told = read_kept(folder.identity_file).get("created_at")
+    """Start of a run; None if the folder is not a run's."""
+    created_at = read_kept(folder.identity_file).get("created_at")
     try:
-        begun_at = datetime.fromisoformat(str(told))
+        begun_at = datetime.fromisoformat(str(created_at))
     except ValueError:
         return None
     return begun_at if begun_at.tzinfo else begun_at.replace(tzinfo=UTC)
@@ -87,7 +86,7 @@ def _read(folder: RunFolder, begun_at: datetime, now: datetime, lake_words: tupl
 
 
 def _timings(folder: RunFolder) -> Iterator[dict[str, Any]]:
-    """The pieces of work that are done; a line that is being written is left out."""
+    """Finished pieces of work; incomplete lines are skipped."""
     try:
         text = folder.timings_file.read_text(encoding="utf-8")
     except OSError:
@@ -100,7 +99,7 @@ def _timings(folder: RunFolder) -> Iterator[dict[str, Any]]:
 
 
 def _stage(folder: RunFolder, done: set[str]) -> str:
-    """The stage that is under way: the first of which nothing that follows is done."""
+    """Current stage. done: stages with at least one finished piece of work."""
     if "aggregate" in done:
         return "publish"
     if any((folder.path / "marts").glob("*.parquet")):
@@ -111,7 +110,7 @@ def _stage(folder: RunFolder, done: set[str]) -> str:
 
 
 def _done_rate(timings: list[dict[str, Any]], verdict_count: int | None) -> float | None:
-    """The share of the verdicts that are there; a piece that was scored again counts once more, up to all."""
+    """Share of verdicts that are done, at most 1: work that was repeated counts twice."""
     if not verdict_count:
         return None
     done_count = sum(int(timing["row_count"]) for timing in timings if timing["stage"] == "score")
@@ -119,7 +118,7 @@ def _done_rate(timings: list[dict[str, Any]], verdict_count: int | None) -> floa
 
 
 def _spent(folder: RunFolder) -> tuple[int | None, float | None]:
-    """How many requests came back, and what all cost: one that is out counts at its worst case."""
+    """Number of answered requests, and the cost of all; an open request counts with its worst case."""
     settled, costs_usd = set(), {}
     try:
         *lines, _torn = folder.budget_file.read_bytes().split(b"\n")
@@ -136,7 +135,7 @@ def _spent(folder: RunFolder) -> tuple[int | None, float | None]:
 
 
 def _last_change(folder: RunFolder) -> float:
-    """When a file of the folder's own was last written to, as a time stamp."""
+    """Latest modification time of the folder's files, as a Unix timestamp."""
     times = []
     for path in (folder.path, *folder.path.glob("*")):
         try:
@@ -161,7 +160,7 @@ from {CATALOG}.ducklake_data_file where end_snapshot is null
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What `gradebook status` shows. of_runs: rubric, dataset and judge of the unpublished runs, by id."""
+    """Status of a lake. of_runs: rubric, dataset and judge of the unpublished runs, by id."""
 
     now: datetime
     lake: str
@@ -173,28 +172,28 @@ class Status:
 
     @property
     def at_work(self) -> tuple[UnpublishedRun, ...]:
-        """The runs that a process works on."""
+        """Runs in progress."""
         return tuple(run for run in self.unpublished if run.is_at_work)
 
     @property
     def left(self) -> tuple[UnpublishedRun, ...]:
-        """The runs that were neither finished nor given up as failed: their process is gone."""
+        """Interrupted runs: their process is gone, and they are not marked as failed."""
         failed = {name for name, row in self.of_runs.items() if row["status"] == "failed"}
         return tuple(run for run in self.unpublished if not run.is_at_work and run.run_id not in failed)
 
     @property
     def is_alarming(self) -> bool:
-        """Whether a run of the last day failed, or its process is gone, and it was not made good since."""
+        """Whether a run of the last day failed or was interrupted, and no later run replaced it."""
         since = self.now - ALARMING
         failed = any((row["finished_at"] or row["created_at"]) >= since for row in self.failures)
         return failed or any(run.quiet_s <= ALARMING.total_seconds() for run in self.left)
 
     def go_on(self, run_id: str) -> str | None:
-        """The command that goes on with a failed run; None where its folder is gone."""
+        """Command that resumes a failed run; None if its folder is gone."""
         return next((run.go_on for run in self.unpublished if run.run_id == run_id), None)
 
     def as_json(self) -> dict[str, Any]:
-        """All of it, as one object."""
+        """JSON object printed by `--json`."""
         of_run = {name: {key: row[key] for key in row if key != "status"} for name, row in self.of_runs.items()}
         runs = {name: [of_run.get(run.run_id, {}) | run.as_json() for run in getattr(self, name)] for name in _KINDS}
         failures = [dict(row) | {"go_on": self.go_on(row["run_id"])} for row in self.failures]
@@ -213,15 +212,15 @@ _KINDS = ("at_work", "left")
 
 
 def read_status(lake: Lake, now: datetime, days: int, lake_words: tuple[str, ...] = ()) -> Status:
-    """Read a lake and the folders of its runs. days: how far back failures go. lake_words: as for `going_on`.
+    """Read the status of a lake and its run folders. days: age limit of failures. lake_words: as for `going_on`.
 
-    Raises `LakeError` where there is no lake.
+    Raises `LakeError` if there is no lake.
     """
     unpublished = unpublished_runs(lake.root, now, lake_words)
     with connect(lake, read_only=True) as connection:
         last = [dict(row) for row in read_rows(connection, query("published/last_runs"))]
         for row in last:
-            _has_requirement, unmet = unmet_requirements(connection, row["run_id"])
+            unmet = stated_unmet(connection, lake, row["run_id"])
             row |= {"is_met": not unmet, "unmet": list(unmet)}
         failures = read_rows(connection, query("published/failed_runs"), since=now - timedelta(days=days))
         under_way = read_rows(connection, _UNDER_WAY)
@@ -230,7 +229,7 @@ def read_status(lake: Lake, now: datetime, days: int, lake_words: tuple[str, ...
     return Status(
         now,
         lake.name,
-        # One that was killed between its publication and its report is done, but for the page.
+        # A run that was killed between publication and report counts as published.
         tuple(run for run in unpublished if run.is_at_work or run.run_id not in published),
         {row["run_id"]: {key: row[key] for key in row if key != "run_id"} for row in under_way},
         tuple(last),
@@ -240,5 +239,5 @@ def read_status(lake: Lake, now: datetime, days: int, lake_words: tuple[str, ...
 
 
 def _catalog_bytes(lake: Lake) -> int | None:
-    """The size of the catalog's file; None where it is a server's."""
+    """Size of the catalog's file; None for a server."""
     return Path(lake.address).stat().st_size if lake.catalog == "sqlite" else None

@@ -1,4 +1,4 @@
-"""A published run as the lake keeps it, laid out as the files that a run works with: marts are built from them."""
+"""A published run, written out as the working files of a run, so that marts can be built from them."""
 
 import hashlib
 import json
@@ -17,12 +17,12 @@ from gradebook.tasks.lake.sql import query, quoted
 from gradebook.tasks.system.files import replaced_file
 from gradebook.tasks.workspace.folder import RunFolder
 
-_KEPT = "kept"  # stands where a file's name has the criterion's id
+_KEPT = "kept"  # takes the place of the criterion's id in file names
 
 
 @dataclass(frozen=True, slots=True)
 class KeptRun:
-    """A published run. row: its row of `runs`."""
+    """Published run. row: its row of `runs`."""
 
     row: Row
     rubric: Rubric
@@ -34,37 +34,37 @@ class KeptRun:
 
     @property
     def name(self) -> str:
-        """The rubric and its version."""
+        """Rubric id and version."""
         return f"{self.rubric.id} {self.rubric.version}"
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the run was asked with, beside its columns."""
+        """Settings of the run that are not columns."""
         found: dict[str, Any] = json.loads(self.row["settings"] or "{}")
         return found
 
 
 def read_kept_run(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str) -> KeptRun:
-    """Read a published run. Raises `InputError` where there is none, `LakeError` where its rubric is another now."""
+    """Read a published run. Raises `InputError` if there is none, `LakeError` if its rubric is missing or changed."""
     row = dict(read_published_run(connection, lake, run_id, query("published/run_with_rubric")))
     name, body = f"{row['rubric_id']} {row['rubric_version']}", row.pop("body")
     if body is None:
         raise LakeError(lake.name, f"no rubric {name}", f"the one that run {run_id} used")
-    # Of the text as it is kept: a later gradebook may write the same rubric in other words.
+    # Digest of the stored text: a later gradebook may serialise the same rubric differently.
     if hashlib.blake2b(body.encode(), digest_size=DIGEST_BYTES).hexdigest() != row["rubric_digest"]:
         raise LakeError(lake.name, f"another text of {name} than run {run_id} used", "the same")
     return KeptRun(row, rubric_from_body(body))
 
 
 def lay_out_outputs(connection: duckdb.DuckDBPyConnection, run: KeptRun, folder: RunFolder) -> tuple[str, int]:
-    """Write the outputs of a run, without their texts, as its one shard; returns the file's path and their count."""
+    """Write the outputs of a run, without their texts, as one shard; returns the file's path and their count."""
     path = folder.path / "shards" / "shard-00000.parquet"
     of_run = {"run_id": run.run_id, "has_no_criteria": not run.rubric.criteria}
     return str(path), copy_rows(connection, query("published/run_outputs"), path, **of_run)
 
 
 def lay_out_case_criteria(connection: duckdb.DuckDBPyConnection, run: KeptRun, folder: RunFolder) -> None:
-    """Write the criteria that the rows of a run brought along; no file where they brought none."""
+    """Write the per-case criteria of a run; no file if there are none."""
     path = folder.case_criteria_file(0)
     # Levels are ordered worst first: the last one's score passes a gate that has no threshold.
     select = (
@@ -76,19 +76,19 @@ def lay_out_case_criteria(connection: duckdb.DuckDBPyConnection, run: KeptRun, f
 
 
 def lay_out_verdicts(connection: duckdb.DuckDBPyConnection, select: str, folder: RunFolder, **named: object) -> int:
-    """Write the verdicts of all criteria to one file; returns how many they are."""
+    """Write the verdicts of all criteria to one file; returns their count."""
     return copy_rows(connection, select, folder.collected_file(0), **named)
 
 
 def lay_out_opinions(connection: duckdb.DuckDBPyConnection, select: str, folder: RunFolder, **named: object) -> None:
-    """Write the opinions that verdicts rest on; no file where a run has one opinion of each."""
+    """Write the opinions behind the verdicts; no file if the run has one opinion for each verdict."""
     path = folder.opinion_file(_KEPT, 0)
     if not copy_rows(connection, select, path, **named):
         path.unlink()
 
 
 def copy_rows(connection: duckdb.DuckDBPyConnection, select: str, path: Path, **named: object) -> int:
-    """Write the rows of a select to a Parquet file, whole or not at all; returns their count."""
+    """Write the rows of a select to a Parquet file, completely or not at all; returns their count."""
     with replaced_file(path) as temporary:
         target = f"'{quoted(str(temporary))}' (format parquet, compression zstd)"
         row = connection.execute(f"copy ({select}) to {target}", named).fetchone()

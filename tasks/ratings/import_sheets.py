@@ -142,7 +142,8 @@ def grade_sheets(reading: SheetReading, matches: Matches, scales: Scales, grader
             continue
         own = _own_scales(matches.own_criteria[output_id]) if output_id in matches.own_criteria else None
         try:
-            ladders = [(mark, _ladder(mark, scales, own)) for mark in placed.sheet.marks]
+            marks = _placeable(placed.sheet.marks, scales, reading.left_out)
+            ladders = [(mark, _ladder(mark, scales, own)) for mark in marks]
             _refuse_repeated(ladders)
         except Misfit as misfit:
             reading.refuse(placed, str(misfit))
@@ -164,6 +165,16 @@ def grade_sheets(reading: SheetReading, matches: Matches, scales: Scales, grader
         rows += _missing_rows(placed, output_id, open_ids)
     reading.refused.sort(key=lambda refused: refused[1])
     return table_of(rows, GIVEN_SCHEMA), missing_count
+
+
+def _placeable(marks: Sequence[Mark], scales: Scales, left_out: LeftOut) -> Sequence[Mark]:
+    """Marks without a running score beside others, if no criterion takes one: it must not cost the other ratings."""
+    if scales.trajectory is not None or len(marks) == 1:
+        return marks
+    scores = [mark for mark in marks if mark.kind == "running_score"]
+    if any(mark.value for mark in scores):
+        left_out.note("annotations, as no criterion takes a running score")
+    return [mark for mark in marks if mark not in scores]
 
 
 def _ladder(mark: Mark, scales: Scales, own: Scales | None) -> Ladder:

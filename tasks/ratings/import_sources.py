@@ -6,15 +6,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO
-
-import pyarrow as pa
 
 from gradebook.rubrics.importers.json_lines import read_json
 from gradebook.rubrics.model.errors import Fault, OutputsError, RatingsError, RubricError
 from gradebook.rubrics.model.outputs import describe_value
+from gradebook.tasks.datasets.decompression import open_unpacked, value_fault
 from gradebook.tasks.datasets.file_formats import Encoding, RawRow, encoding_of, read_format
 
+MOST_VALUES = 5_000_000  # of such a file
 MOST_BYTES = 2**28  # of a JSON file other than JSON Lines, decompressed: it is read whole
 _HEAD_BYTES = 2**20
 _BOM = b"\xef\xbb\xbf"
@@ -53,16 +52,13 @@ def _repeated_columns(path: str, line: int | None, columns: Iterable[str]) -> tu
     return tuple(Fault(path, line, f"found the column {name} twice, expected it once") for name in twice)
 
 
-def _open(path: Path, encoding: Encoding) -> IO[bytes]:
-    stream: IO[bytes] = pa.input_stream(str(path), compression=encoding.compression)
-    return stream
-
-
 def _read(path: Path, encoding: Encoding, byte_count: int) -> bytes:
     """First bytes of a file, decompressed."""
     try:
-        with _open(path, encoding) as stream:
+        with open_unpacked(path, encoding.compression) as stream:
             return stream.read(byte_count)
+    except OutputsError as error:
+        raise RatingsError(error.faults) from None
     except OSError as error:
         raise _fatal(path, None, f"found a file that can't be read ({error}), expected ratings") from error
 
@@ -96,6 +92,8 @@ def _whole_rows(path: Path, encoding: Encoding) -> Iterator[RawRow]:
     content = _read(path, encoding, MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
         raise _fatal(path, None, f"found more than {MOST_BYTES} bytes in one JSON value, expected JSON Lines")
+    if (fault := value_fault(content, MOST_VALUES)) is not None:
+        raise _fatal(path, None, f"{fault}, or JSON Lines")
     try:
         text = content.removeprefix(_BOM).decode()
     except UnicodeDecodeError as error:

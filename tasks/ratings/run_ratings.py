@@ -16,7 +16,7 @@ from gradebook.rubrics.model.verdicts import verdict_table
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.lake.rows import make_table
-from gradebook.tasks.lake.sql import file_list, query
+from gradebook.tasks.lake.sql import file_list, open_database, query
 from gradebook.tasks.ratings.evaluation_file import RATING_SCHEMA, SLOT_SCHEMA
 from gradebook.tasks.system.files import write_parquet
 from gradebook.tasks.workspace.folder import RunFolder
@@ -68,7 +68,7 @@ def score_ratings(run_id: str, criterion: Criterion, shard: pa.Table, ratings_fi
     """
     scale = criterion.ranked_levels
     levels = {"level_id": [level.id for level in scale], "score": [level.score for level in scale]}
-    with duckdb.connect() as connection:
+    with open_database() as connection:
         connection.register("shard", shard.select(["output_id"]))
         connection.register("levels", pa.table(levels))
         of_criterion = {"ratings_files": [str(ratings_file)], "criterion_id": criterion.id}
@@ -89,7 +89,7 @@ def score_ratings(run_id: str, criterion: Criterion, shard: pa.Table, ratings_fi
 @contextmanager
 def _no_ratings() -> Iterator[duckdb.DuckDBPyConnection]:
     """Database with an empty table `ratings`."""
-    with duckdb.connect() as connection:
+    with open_database() as connection:
         connection.register("no_ratings", RATING_SCHEMA.empty_table())
         connection.execute("create table ratings as from no_ratings")
         yield connection

@@ -8,7 +8,7 @@ import pyarrow as pa
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
-from gradebook.tasks.lake.sql import query
+from gradebook.tasks.lake.sql import open_database, query
 
 # Identity of a rating, without its file: the same rating from another path is the same rating.
 RATING_KEY = ("output_id", "criterion_id", "rater", "level_id", "score", "notes", "rated_at")
@@ -24,7 +24,7 @@ def drop_taken_back(marks: pa.Table) -> pa.Table:
     """
     if not marks.column("score").null_count:
         return marks
-    with duckdb.connect() as connection:
+    with open_database() as connection:
         connection.register("marks", marks)
         return connection.execute(query("ratings/standing_marks")).to_arrow_table().cast(marks.schema)
 

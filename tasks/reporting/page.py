@@ -1,4 +1,4 @@
-"""The page about a run: one HTML file that asks for nothing from anywhere, and is whole without its script."""
+"""Report page of a run: one HTML file that loads nothing else and is complete without its script."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -23,15 +23,15 @@ from gradebook.tasks.system.files import write_text
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A section of the page. id: its anchor, and its template in pages/parts; contents: what the template shows."""
+    """Section of the page. id: anchor, and name of its template in pages/parts; contents: values for the template."""
 
     id: str
     heading: str
     contents: Any
 
 
-# In the order of the questions: may it ship, what changed, where, how sure, at what cost, can it be trusted, show me.
-# The criteria stand right below the overall scores, which say little without them.
+# In the order of a reader's questions: may it ship, what changed, where, how sure, at what cost, can it be trusted,
+# show me. The criteria directly follow the overall scores, which say little without them.
 _SECTIONS: tuple[tuple[str, str, Callable[[ReportSource], Any]], ...] = (
     ("scores", "Scores", read_scores),
     ("criteria", "Criteria", read_criteria),
@@ -46,9 +46,9 @@ _SECTIONS: tuple[tuple[str, str, Callable[[ReportSource], Any]], ...] = (
 
 
 def write_report(lake: Lake, summary: RunSummary, path: Path, against: str | None = None) -> Path:
-    """Write the report of a published run and return its path. against: a run to compare with, not its baseline.
+    """Write the report of a published run and return its path. against: run to compare with, instead of its baseline.
 
-    Raises `InputError` where there is no such run, or nothing to compare.
+    Raises `InputError` if there is no such run, or nothing to compare.
     """
     with opened_source(lake, summary, against) as source:
         page = run_page(source)
@@ -57,13 +57,14 @@ def write_report(lake: Lake, summary: RunSummary, path: Path, against: str | Non
 
 
 def write_own_report(lake: Lake, summary: RunSummary, path: Path) -> RunSummary:
-    """Write the report of a run that was published just now; returns its summary, which says why it was not, if so.
+    """Write the report of a run that was just published; returns its summary, with `report_fault` if drawing failed.
 
-    The run is judged and paid for: no page is a reason to call it failed. Raises `OSError` where it can't be written.
+    A page that can't be drawn does not fail the run, which is judged and paid for. Raises `OSError` if the file can't
+    be written.
     """
     try:
         write_report(lake, summary, path)
-    except OSError:  # nothing is wrong with the page: the same command writes it once there is room
+    except OSError:  # the page itself is fine: the same command writes it once there is room
         raise
     except Exception as error:  # noqa: BLE001 - see above
         return replace(summary, report_fault=f"{type(error).__name__}: {error}".splitlines()[0])
@@ -71,7 +72,7 @@ def write_own_report(lake: Lake, summary: RunSummary, path: Path) -> RunSummary:
 
 
 def run_page(source: ReportSource) -> str:
-    """The page about a run, as HTML."""
+    """Render the page of a run as HTML."""
     sections = tuple(_read_sections(source))
     examples = next((section.contents.examples for section in sections if section.id == "examples"), ())
     return render(
@@ -85,7 +86,7 @@ def run_page(source: ReportSource) -> str:
 
 
 def _read_sections(source: ReportSource) -> Iterator[Section]:
-    """The sections that have something to show."""
+    """Read the sections, without empty ones."""
     for name, heading, read in _SECTIONS:
         contents = read(source)
         if contents is not None:

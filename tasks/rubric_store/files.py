@@ -12,11 +12,12 @@ from gradebook.rubrics.importers.interfaces import Exported, Imported
 from gradebook.rubrics.importers.join_answers import join_answers
 from gradebook.rubrics.importers.json_lines import json_lines, read_json_lines
 from gradebook.rubrics.importers.registry import find_format
-from gradebook.rubrics.lint.findings import Finding
+from gradebook.rubrics.lint.findings import LintFinding
 from gradebook.rubrics.lint.linting import lint_text
 from gradebook.rubrics.model.errors import Fault, InputError, RubricError
 from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import Rubric
+from gradebook.rubrics.text.named_files import is_path
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.rubric_store.versions import find_rubric, version_before
 from gradebook.tasks.system.files import write_text
@@ -35,7 +36,7 @@ class ImportSummary:
     rating_count: int
     kept: tuple[str, ...]
     unmatched: tuple[str, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[LintFinding, ...]
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -49,7 +50,7 @@ class ImportSummary:
         }
 
 
-def lint_rubrics(names: Sequence[str], lake: Lake, against: str | None = None) -> tuple[Finding, ...]:
+def lint_rubrics(names: Sequence[str], lake: Lake, against: str | None = None) -> tuple[LintFinding, ...]:
     """Lint files and shipped rubrics, each compared with `against` or else with the lake's previous version.
 
     Raises `RubricError` for a missing file.
@@ -58,9 +59,9 @@ def lint_rubrics(names: Sequence[str], lake: Lake, against: str | None = None) -
     return tuple(finding for name in names for finding in _lint(name, lake, previous))
 
 
-def _lint(name: str, lake: Lake, previous: Rubric | None) -> tuple[Finding, ...]:
+def _lint(name: str, lake: Lake, previous: Rubric | None) -> tuple[LintFinding, ...]:
     path = Path(name)
-    if os.path.isfile(name):  # noqa: PTH113 - Path raises where a name is too long
+    if is_path(name) and os.path.isfile(name):  # noqa: PTH113 - Path raises where a name is too long
         text, shown, folder = _read(path), name, path.parent
     elif name in shipped_rubrics():
         (text, shown), folder = shipped_text(name), None
@@ -131,7 +132,7 @@ def _parts(imported: Imported, cases: Sequence[Row], out: Path) -> dict[Path, st
     return {out: next(iter(parts.values()))}
 
 
-def _lint_import(texts: dict[Path, str]) -> tuple[Finding, ...]:
+def _lint_import(texts: dict[Path, str]) -> tuple[LintFinding, ...]:
     """Lint the imported rubric; raises for a rubric that gradebook itself would refuse."""
     for path, text in texts.items():
         if path.suffix in RUBRIC_SUFFIXES:

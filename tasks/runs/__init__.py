@@ -1,4 +1,4 @@
-"""What is asked for, and the run it becomes.
+"""Requests for evaluations, and the runs made of them.
 
 request            EvaluationRequest: each option of an evaluation, described once
 run                Run: request, rubric, judge, lake and folder

@@ -1,8 +1,12 @@
-"""Which functions of users may run, and under which limits: gradebook.toml and `--allow-functions`."""
+"""Permissions and limits of user functions.
+
+The operator allows packages: by `--allow-functions`, in the environment, or in the user's settings file. gradebook.toml
+in the working folder and a suites file may come from others: they can name fewer packages, never more.
+"""
 
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +17,7 @@ from gradebook.rubrics.model.functions import STAND_INS, is_within
 from gradebook.rubrics.model.methods import FunctionMethod
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.text.plain_words import Place, describe, keys_of
+from gradebook.tasks.system.operator_settings import FUNCTIONS, read_operator_settings
 
 SETTINGS_FILE = "gradebook.toml"
 PACKAGE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
@@ -22,7 +27,7 @@ Seconds = Annotated[float, Field(strict=True, gt=0, le=86_400, allow_inf_nan=Fal
 
 
 class FunctionSettings(BaseModel):
-    """The packages whose functions may run, and what a call may take."""
+    """Packages whose functions may run, and limits of a call."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -40,7 +45,7 @@ class FunctionSettings(BaseModel):
         return packages
 
     def allows(self, function: str) -> bool:
-        """Whether a function, as `module.path:name`, stands in a package that may run."""
+        """Whether the package of a function, as `module.path:name`, is allowed."""
         return is_within(function.partition(":")[0], self.allow)
 
 
@@ -50,34 +55,54 @@ class _SettingsFile(BaseModel):
     functions: FunctionSettings = FunctionSettings()
 
 
-def read_function_settings(folder: Path, allowed: Iterable[str] = ()) -> FunctionSettings:
-    """The settings of the folder's gradebook.toml, where there is one, with more packages.
+def read_function_settings(
+    folder: Path, environ: Mapping[str, str], allowed: Iterable[str] = (), within: Sequence[str] = ()
+) -> FunctionSettings:
+    """Packages that the operator allows, and the limits of the folder's gradebook.toml, if it exists.
 
-    allowed: packages as the command line names them, with commas between. Raises `InputError`.
+    allowed: packages from the command line, separated by commas. within: packages of a suites file, beyond
+    which none may run; none: no such bound, as with a gradebook.toml without `allow`. Raises `InputError`.
     """
     path = folder / SETTINGS_FILE
     settings = _read_file(path).functions if path.exists() else FunctionSettings()
-    named = [name.strip() for words in allowed for name in words.split(",")]
+    named = _packages(allowed, "--allow-functions")
+    allow = list(dict.fromkeys([*named, *_packages(read_operator_settings(environ).functions, FUNCTIONS)]))
+    bounds = [_packages(within, "allow_functions")] if within else []
+    if "allow" in settings.model_fields_set:
+        bounds.append(list(settings.allow))
+    for bound in bounds:
+        allow = _narrowed(allow, bound)
+    return settings.model_copy(update={"allow": tuple(allow)})
+
+
+def _packages(texts: Iterable[str], place: str) -> list[str]:
+    """Names of packages in texts with commas between."""
+    named = [name.strip() for words in texts for name in words.split(",")]
     for name in named:
         if not PACKAGE.fullmatch(name):
-            message = f"found {name!r}, expected names of packages with commas between, such as my_checks"
-            raise InputError(f"--allow-functions: {message}")
-    return settings.model_copy(update={"allow": tuple(dict.fromkeys([*settings.allow, *named]))})
+            raise InputError(place, repr(name), "names of packages separated by commas, such as my_checks")
+    return named
+
+
+def _narrowed(allow: list[str], bound: list[str]) -> list[str]:
+    """Packages that lie in both lists: of a package and a part of it, the part."""
+    parts = [name for name in allow if is_within(name, bound)]
+    return list(dict.fromkeys([*parts, *(name for name in bound if is_within(name, allow))]))
 
 
 def runnable_functions(rubric: Rubric, settings: FunctionSettings) -> dict[str, str]:
-    """The rubric's functions that may run: by the criterion's id, as `module.path:name`."""
+    """Allowed functions of a rubric, as `module.path:name`, by criterion id."""
     found = {criterion.id: function_of(criterion) for criterion in rubric.criteria}
     return {criterion_id: name for criterion_id, name in found.items() if name and settings.allows(name)}
 
 
 def function_of(criterion: Criterion) -> str | None:
-    """The function that a criterion names, as `module.path:name`; None for another method."""
+    """Function of a criterion, as `module.path:name`; None for another method."""
     return criterion.method.function if isinstance(criterion.method, FunctionMethod) else None
 
 
 def refuse_other_functions(rubric: Rubric, settings: FunctionSettings) -> None:
-    """Raises `RubricError` for each function whose package may not run: a rubric alone never chooses code."""
+    """Raise `RubricError` for functions of packages that are not allowed: a rubric must not choose code to run."""
     runnable = runnable_functions(rubric, settings)
     faults = tuple(
         Fault(rubric.id, None, f"{criterion.id}: {_not_allowed(name)}")
@@ -92,9 +117,10 @@ def _not_allowed(function: str) -> str:
     module = function.partition(":")[0]
     unscored = "with --allow-unscored it stays unscored"
     if is_within(module, STAND_INS):
-        return f"found the function {function}, a stand-in of an import, expected one that is there; {unscored}"
+        return f"found the function {function}, a placeholder of an import, expected an existing one; {unscored}"
     package = module.partition(".")[0]
-    expected = f'`allow = ["{package}"]` under [functions] in {SETTINGS_FILE}, or --allow-functions {package}'
+    expected = f"--allow-functions {package}, or {FUNCTIONS}={package} in the environment"
+    unscored = f"a suites file or {SETTINGS_FILE} can only name fewer; {unscored}"
     return f"found the function {function}, whose package is not allowed, expected {expected}; {unscored}"
 
 
@@ -103,15 +129,15 @@ def _read_file(path: Path) -> _SettingsFile:
         text = path.read_text(encoding="utf-8-sig")
         return _SettingsFile.model_validate(tomllib.loads(text))
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path.name}: found what can't be read ({error}), expected TOML") from None
+        raise InputError(path.name, f"can't be read ({error}), expected TOML") from None
     except ValidationError as error:
         faults = [_fault(fault, path.name, text) for fault in error.errors(include_url=False)]
         raise InputError("\n".join(map(str, faults))) from None
-    except (ValueError, RecursionError) as error:  # what is no TOML; a number, or a nesting, past Python's limits
-        place = LINE_OF_A_FAULT.search(str(error))
-        line = int(place[1]) if place and place[1] else None
-        message = f"found no TOML ({LINE_OF_A_FAULT.sub('', str(error))}), expected TOML"
-        raise InputError(str(Fault(path.name, line, message))) from None
+    except (ValueError, RecursionError) as error:  # invalid TOML, or numbers or nesting beyond Python's limits
+        located = LINE_OF_A_FAULT.search(str(error))
+        line = int(located[1]) if located and located[1] else None
+        place = path.name if line is None else f"{path.name}:{line}"
+        raise InputError(place, f"no TOML ({LINE_OF_A_FAULT.sub('', str(error))})", "TOML") from None
 
 
 def _fault(fault: Any, name: str, text: str) -> Fault:
@@ -122,7 +148,7 @@ def _fault(fault: Any, name: str, text: str) -> Fault:
 
 
 def _line_of(place: Place, text: str) -> int | None:
-    """The line where a key stands first; TOML's reader keeps no lines."""
+    """First line with a key; the TOML parser does not report lines."""
     keys = [part for part in place if isinstance(part, str)]
     begins = re.compile(rf"[ \t]*\[?[ \t]*[\"']?{re.escape(keys[-1])}[\"']?[ \t]*[=.\]]")
     return next((number for number, line in enumerate(text.splitlines(), 1) if begins.match(line)), None)

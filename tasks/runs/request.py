@@ -1,20 +1,19 @@
 """The request for an evaluation; each option is described here, once."""
 
 import math
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, MISSING, dataclass, field, fields, replace
 from datetime import date, datetime
-from enum import Flag, auto
+from enum import Flag, StrEnum, auto
 from types import MappingProxyType, UnionType
 from typing import Annotated, Any, get_args, get_origin
 
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.datasets.one_checkpoint import OneCheckpoint
 from gradebook.tasks.judging.settings.deadline import read_deadline
+from gradebook.tasks.workspace.folder import RUN_ID
 
 DEFAULT_LAKE = "sqlite:lake/catalog.sqlite"
-RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 
 
 class Use(Flag):
@@ -34,17 +33,29 @@ ASKED = Use.COMMAND | FLOWS | Use.SUITE | Use.RESUME
 EVERYWHERE = ASKED | Use.SETTINGS | Use.FINGERPRINT
 
 
+class Panel(StrEnum):
+    """Heading above an option in `gradebook evaluate --help`, in the order of the help."""
+
+    OUTPUTS = "What to evaluate"
+    JUDGE = "Judge"
+    MONEY = "Money"
+    COMPARE = "Compare"
+    RUN = "Run"
+
+
 @dataclass(frozen=True, slots=True)
 class Option:
     """Description of one option.
 
-    help: a noun phrase for `--help`, deployment forms, suites files and the docs. form_hint: added to it in forms.
+    help: a noun phrase for `--help`, deployment forms, suites files and the docs. panel: heading above it in `--help`.
+    form_hint: added to it in forms.
     least, most: bounds, included. choices: the allowed words, on forms and in files. expected: the end of the message
     that refuses another value. name, value_type, default, is_required: from the field of `EvaluationRequest`.
     """
 
     help: str
     use: Use
+    panel: Panel = Panel.RUN
     flag: str = ""  # by default the name with dashes
     is_argument: bool = False  # on the command line: a word without a flag
     envvar: str | None = None  # read by the command line
@@ -60,11 +71,11 @@ class Option:
 
     @property
     def plain_default(self) -> Any:
-        """The default of a flow parameter or a command's option: None for an empty list or mapping."""
+        """Default of a flow parameter or a command's option: None for an empty list or mapping."""
         return None if self.value_type in (Mapping, tuple) else self.default
 
     def words(self, value: Any) -> list[str]:
-        """The words of a command line that give the option this value; none for the default."""
+        """Command-line words that set the option to this value; none for the default."""
         if value == self.default:
             return []
         if self.is_argument:
@@ -78,10 +89,10 @@ class Option:
         return [self.flag, value.isoformat() if self.value_type is datetime else str(value)]
 
     def refuse(self, value: Any) -> None:
-        """Raise `InputError` where the value is not allowed."""
+        """Raise `InputError` if the value is not allowed."""
         if isinstance(value, str):
             is_optional = self.default is None and not self.is_required and self.envvar is None
-            if is_optional and not self.choices and not value.strip():  # a variable of the shell that is not set
+            if is_optional and not self.choices and not value.strip():  # an unset shell variable
                 raise InputError(self.flag, "an empty text", f"a value, or no {self.flag} at all")
             is_right = not self.choices or value in self.choices
         else:
@@ -94,10 +105,10 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRequest:
-    """What a person or a schedule asks for.
+    """Request of a person or a schedule.
 
-    A field with an `Option` is an option: the command line, the flows' parameters, suites files, the command that
-    resumes a run, `runs.settings`, the fingerprint and docs/options.md are made from it.
+    Fields with an `Option` are options: the command line, the flows' parameters, suites files, the command that
+    resumes a run, `runs.settings`, the fingerprint and docs/options.md are generated from them.
     """
 
     outputs: Annotated[
@@ -105,6 +116,7 @@ class EvaluationRequest:
         Option(
             "JSON Lines, CSV or Parquet, plain, .gz or .zst; a file, folder or glob",
             ASKED | Use.FINGERPRINT,
+            Panel.OUTPUTS,
             is_argument=True,
             form_hint="as the worker sees it",
         ),
@@ -114,6 +126,7 @@ class EvaluationRequest:
         Option(
             "a rubric file, a shipped rubric's name, ID@VERSION in the lake, or none: rows bring their own criteria",
             ASKED | Use.FINGERPRINT,
+            Panel.OUTPUTS,
         ),
     ]
     judge: Annotated[
@@ -121,16 +134,18 @@ class EvaluationRequest:
         Option(
             "a model name, a judge file (YAML), or replay:FILE",
             EVERYWHERE,
+            Panel.JUDGE,
             form_hint="its API key belongs in the worker's environment",
         ),
     ] = None
     _: KW_ONLY
-    ratings: Annotated[str | None, Option("a file of people's ratings", EVERYWHERE)] = None
+    ratings: Annotated[str | None, Option("a file of people's ratings", EVERYWHERE, Panel.OUTPUTS)] = None
     column_map: Annotated[
         Mapping[str, str],
         Option(
             "column names of the file, by gradebook's names",
             EVERYWHERE,
+            Panel.OUTPUTS,
             flag="--map",
             form_hint='as {"output": "response"}',
         ),
@@ -140,29 +155,36 @@ class EvaluationRequest:
         Option(
             "number of cases to evaluate, chosen at random; the same file gives the same cases",
             EVERYWHERE,
+            Panel.OUTPUTS,
             least=1,
             expected="a number of cases, 1 or more",
         ),
     ] = None
     max_bad_rate: Annotated[
         float,
-        Option("maximum share of invalid rows", EVERYWHERE, least=0, most=1, expected="a share of 0 to 1"),
+        Option(
+            "maximum share of invalid rows", EVERYWHERE, Panel.OUTPUTS, least=0, most=1, expected="a share of 0 to 1"
+        ),
     ] = 0.01
     allow_unscored: Annotated[
-        bool, Option("leave criteria unscored if nothing can score them, instead of stopping", EVERYWHERE)
+        bool,
+        Option("leave criteria unscored if nothing can score them, instead of stopping", EVERYWHERE, Panel.OUTPUTS),
     ] = False
     allow_functions: Annotated[
-        tuple[str, ...], Option("packages whose functions may run", ASKED | Use.FINGERPRINT)
+        tuple[str, ...], Option("packages whose functions may run", ASKED | Use.FINGERPRINT, Panel.OUTPUTS)
     ] = ()
     budget_usd: Annotated[
         float | None,
-        Option("maximum spend in US dollars", ASKED | Use.SETTINGS, least=0, expected="dollars, 0 or more"),
+        Option(
+            "maximum spend in US dollars", ASKED | Use.SETTINGS, Panel.MONEY, least=0, expected="dollars, 0 or more"
+        ),
     ] = None
     feedback: Annotated[
         str | None,
         Option(
             "llm: let the judge write feedback on each output and model",
             EVERYWHERE & ~Use.CHECKPOINT_FLOW,
+            Panel.JUDGE,
             choices=("llm",),
             expected="llm, or no --feedback at all",
         ),
@@ -170,19 +192,25 @@ class EvaluationRequest:
     deadline: Annotated[
         datetime | None,
         Option(
-            "when to give up open batches: a time, or a duration from the start, such as 6h",
+            "deadline for open batches: a time, or a duration from the start, such as 6h",
             ASKED & ~Use.CHECKPOINT_FLOW,
+            Panel.JUDGE,
         ),
     ] = None
     record: Annotated[
         str | None,
-        Option("a file to write the judge's replies to, for replay:FILE", ASKED & ~Use.CHECKPOINT_FLOW & ~Use.SUITE),
+        Option(
+            "a file to write the judge's replies to, for replay:FILE",
+            ASKED & ~Use.CHECKPOINT_FLOW & ~Use.SUITE,
+            Panel.JUDGE,
+        ),
     ] = None
     baseline: Annotated[
         str | None,
         Option(
             "a run to compare with, or latest: the rubric's last published run",
             (ASKED | Use.SETTINGS) & ~Use.CHECKPOINT_FLOW,
+            Panel.COMPARE,
         ),
     ] = None
     fail_if: Annotated[
@@ -190,12 +218,22 @@ class EvaluationRequest:
         Option(
             "a gate, not met if this rule holds for the comparison: mean_diff < -0.01 and p < 0.05",
             ASKED | Use.SETTINGS,
+            Panel.COMPARE,
         ),
     ] = None
+    gate: Annotated[
+        str,
+        Option(
+            "basis of the exit code: the rubric's gates and thresholds, --fail-if against the baseline, or both",
+            ASKED | Use.SETTINGS,
+            Panel.COMPARE,
+            choices=("both", "rubric", "baseline", "none"),
+        ),
+    ] = "both"
     runner: Annotated[
         str | None,
         Option(
-            "where checks are computed: threads, processes, dask, dask:ADDRESS, ray or ray:ADDRESS",
+            "runner of checks: threads, processes, dask, dask:ADDRESS, ray or ray:ADDRESS",
             ASKED & ~Use.CHECKPOINT_FLOW & ~Use.SUITE,
             envvar="GRADEBOOK_TASK_RUNNER",
         ),
@@ -226,18 +264,19 @@ class EvaluationRequest:
         ),
     ] = DEFAULT_LAKE
     data: Annotated[
-        str | None, Option("where the Parquet files are: a folder or s3://BUCKET/PREFIX", Use.COMMAND | FLOWS)
+        str | None, Option("location of the Parquet files: a folder or s3://BUCKET/PREFIX", Use.COMMAND | FLOWS)
     ] = None
-    # Set by the flows and commands of their own:
-    checkpoint: OneCheckpoint | None = None  # what all outputs are of: rows of another do not fit
-    dataset: str | None = None  # name of the outputs in the table `runs`, where that is not their path
-    suite: str | None = None  # of a nightly run: it is compared with its own earlier run
-    night: date | None = None  # the date of that nightly run
-    again: tuple[str, ...] = ()  # the command that resumes the run, where that is not `gradebook evaluate`
+    # Set by flows and commands, not by options:
+    checkpoint: OneCheckpoint | None = None  # of all outputs: rows of another checkpoint are refused
+    dataset: str | None = None  # name of the outputs in the table `runs`, if it is not their path
+    suite: str | None = None  # of a nightly run, whose runs are compared with each other
+    night: date | None = None  # date of the nightly run
+    functions_within: tuple[str, ...] = ()  # packages of a suites file, beyond which no function runs
+    again: tuple[str, ...] = ()  # command that resumes the run, if it is not `gradebook evaluate`
 
 
 def _options() -> Iterable[Option]:
-    """The options, with what their fields say of them."""
+    """Options, completed with name, type and default of their fields."""
     for each in fields(EvaluationRequest):
         if get_origin(each.type) is not Annotated:
             continue
@@ -258,14 +297,14 @@ OPTIONS: Mapping[str, Option] = MappingProxyType({option.name: option for option
 
 
 def options_of(use: Use) -> tuple[Option, ...]:
-    """The options of a use, in their order."""
+    """Options of a use, in the order of the fields."""
     return tuple(option for option in OPTIONS.values() if use in option.use)
 
 
 def read_request(given: Mapping[str, Any], now: datetime) -> EvaluationRequest:
-    """Make a request of options as a command line, a flow run or a suites file gives them; None: the default.
+    """Make a request from the options of a command line, a flow run or a suites file; None: the default.
 
-    now: the time from which a duration counts. Raises `InputError`.
+    now: start of durations. Raises `InputError`.
     """
     return EvaluationRequest(
         **{name: _read(OPTIONS[name], value, now) for name, value in given.items() if value is not None}
@@ -292,7 +331,7 @@ def read_column_map(pairs: Iterable[str]) -> dict[str, str]:
 
 
 def json_values(request: EvaluationRequest, use: Use) -> dict[str, Any]:
-    """The request's options of a use, by name, as JSON has them."""
+    """Values of a request's options of a use, by name, for JSON."""
     return {option.name: _json_value(getattr(request, option.name)) for option in options_of(use)}
 
 
@@ -305,7 +344,7 @@ def _json_value(value: Any) -> Any:
 
 
 def refuse_bad_values(request: EvaluationRequest) -> None:
-    """Raise `InputError` for an option of the command line whose value is not allowed."""
+    """Raise `InputError` for an option whose value is not allowed."""
     for option in options_of(Use.RESUME):
         value = getattr(request, option.name)
         if value is not None:
@@ -314,6 +353,6 @@ def refuse_bad_values(request: EvaluationRequest) -> None:
 
 
 def refuse_bad_run_id(run_id: str | None) -> None:
-    """Raise `InputError` where a run's name could not be a folder's; None: it is not named."""
+    """Raise `InputError` if a run id can't be the name of a folder. None: no id was given."""
     if run_id is not None and not RUN_ID.fullmatch(run_id):
         raise InputError("--run-id", repr(run_id), "up to 80 letters, digits, - and _")

@@ -12,18 +12,18 @@ from gradebook.tasks.workspace.folder import RunFolder
 
 
 def keep_words(folder: RunFolder, request: EvaluationRequest) -> None:
-    """Store the command that resumes a run, so that somebody else can type it."""
-    kept = {"words": _words(folder, request), "folder": str(Path.cwd()), "trigger": request.trigger}
-    write_text(folder.request_file, json.dumps(kept))
+    """Store the command that resumes a run, so that other commands can show it."""
+    stored = {"words": _words(folder, request), "folder": str(Path.cwd()), "trigger": request.trigger}
+    write_text(folder.request_file, json.dumps(stored))
 
 
 def option_words(request: EvaluationRequest, options: Iterable[Option]) -> list[str]:
-    """The words of a command that give these options what the request says."""
+    """Command-line words that set these options to the request's values."""
     return [word for option in options for word in option.words(getattr(request, option.name))]
 
 
 def _words(folder: RunFolder, request: EvaluationRequest) -> list[str]:
-    """The command, without its lake; empty where no `gradebook evaluate` asks for the same."""
+    """Words of the command, without its lake; empty if no `gradebook evaluate` makes the same request."""
     if request.again:
         return [*request.again]
     if request.dataset is not None or request.checkpoint is not None:
@@ -32,19 +32,19 @@ def _words(folder: RunFolder, request: EvaluationRequest) -> list[str]:
 
 
 def going_on(folder: RunFolder, lake_words: tuple[str, ...]) -> str:
-    """The command that resumes a run. lake_words: the options that name its lake."""
-    kept = read_kept(folder.request_file)
-    if words := kept.get("words"):
-        return f"cd {shlex.quote(kept['folder'])} && {shlex.join([*words, *lake_words])}"
-    # of a nightly run or a checkpoint, or killed before it was written
-    began = f" ({kept['trigger']})" if kept.get("trigger") else ""
-    return f"the command or flow run that began it{began}, once more"
+    """Command that resumes a run. lake_words: options that name its lake."""
+    stored = read_kept(folder.request_file)
+    if words := stored.get("words"):
+        return f"cd {shlex.quote(stored['folder'])} && {shlex.join([*words, *lake_words])}"
+    # A nightly run or a checkpoint's, or a run that was killed before it stored the command.
+    began = f" ({stored['trigger']})" if stored.get("trigger") else ""
+    return f"the same command or flow run again{began}"
 
 
 def read_kept(path: Path) -> dict[str, Any]:
-    """What a file of a run's folder keeps; nothing where it is not there or was torn."""
+    """Content of a JSON file of a run's folder; empty if the file is missing or incomplete."""
     try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
+        stored = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return kept if isinstance(kept, dict) else {}
+    return stored if isinstance(stored, dict) else {}

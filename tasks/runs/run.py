@@ -1,4 +1,4 @@
-"""A run: what is evaluated by what, where it works, and its row in the lake from the first to the last minute."""
+"""A run: one rubric version applied to one set of outputs, with its lake and working folder."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,11 +29,13 @@ class Run:
     functions: FunctionSettings
     dataset_digest: str
     created_at: datetime
-    taken_over: Mapping[str, object] = field(default_factory=dict)  # columns of its row that are another run's
+    taken_over: Mapping[str, object] = field(
+        default_factory=dict
+    )  # columns of its row that are copied from another run
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """The folders of the dataset's files: what its rows name by a relative path lies in one of them."""
+        """Folders of the dataset's files; relative paths in rows refer to one of them."""
         return dataset_folders(self.files)
 
     @property
@@ -43,5 +45,5 @@ class Run:
 
 
 def code_version() -> str:
-    """The version of gradebook that runs."""
+    """Installed version of gradebook."""
     return metadata.version("gradebook")

@@ -1,4 +1,4 @@
-"""Where checks and schemas are computed: in this process, in processes beside it, or by the workers of a cluster."""
+"""Runners of checks and schemas: threads, processes, or the workers of a cluster."""
 
 import os
 from dataclasses import dataclass
@@ -8,46 +8,47 @@ from urllib.parse import SplitResult, urlsplit
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.system.prefect_blocks import read_api_url
 
-SETTING = "GRADEBOOK_TASK_RUNNER"  # for who gives no --runner: a deployment sets it in its job variables
+SETTING = "GRADEBOOK_TASK_RUNNER"  # used without --runner; a deployment sets it in its job variables
 THREADS, PROCESSES = "threads", "processes"
-CLUSTERS = {"dask": "prefect_dask", "ray": "prefect_ray"}  # and the packages that an extra of the same name installs
+CLUSTERS = {"dask": "prefect_dask", "ray": "prefect_ray"}  # with the package of the extra of the same name
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
-_EXPECTED = "expected threads, processes, dask, dask:ADDRESS, ray or ray:ADDRESS"
+_EXPECTED = "threads, processes, dask, dask:ADDRESS, ray or ray:ADDRESS"
 
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """One such place. address: of a cluster that is there; None for one that is started beside the run."""
+    """Runner of checks and schemas. address: of a running cluster; None to start one for the run."""
 
     kind: str
     address: str | None = None
 
     @property
     def is_cluster(self) -> bool:
-        """Whether the work goes to workers that may be on other machines."""
+        """Whether workers may be on other machines."""
         return self.kind in CLUSTERS
 
     @property
     def name(self) -> str:
-        """What messages call it, and what was typed."""
+        """Option and value, for messages."""
         return f"--runner {self.kind}" + (f":{self.address}" if self.address else "")
 
 
 def read_runner(text: str | None) -> Runner:
-    """Read a runner's words; None: those of the environment, or threads. Raises `InputError`."""
+    """Parse a runner; None: from the environment, or threads. Raises `InputError`."""
     words = text or os.environ.get(SETTING) or THREADS
     kind, colon, address = words.partition(":")
     is_known = kind in CLUSTERS if colon else kind in {THREADS, PROCESSES, *CLUSTERS}
     if not is_known or (colon and not address):
-        raise InputError(f"--runner: found {words!r}, {_EXPECTED}")
+        raise InputError("--runner", repr(words), _EXPECTED)
     if kind in CLUSTERS and find_spec(CLUSTERS[kind]) is None:
         package = CLUSTERS[kind].replace("_", "-")
-        raise InputError(f"--runner {kind}: found no {package}, expected it: pip install 'gradebook[{kind}]'")
+        hint = f"pip install '.[{kind}]' in gradebook's clone"
+        raise InputError(f"--runner {kind}", f"no {package}", "it to be installed", hint)
     return Runner(kind, address or None)
 
 
 def refuse_unreachable_server(runner: Runner) -> None:
-    """Raise `InputError` where the workers of a cluster elsewhere could not reach Prefect's server."""
+    """Raise `InputError` if workers of a cluster on other machines can't reach Prefect's server."""
     host = split_address(runner.address or "localhost").hostname
     if not runner.is_cluster or host in {*_LOOPBACK, "auto"}:
         return
@@ -56,7 +57,7 @@ def refuse_unreachable_server(runner: Runner) -> None:
         raise InputError(
             runner.name,
             f"PREFECT_API_URL {server or 'unset'}, which workers on other machines can't reach",
-            "the address of a Prefect server that they can",
+            "the address of a Prefect server that they can reach",
         )
 
 

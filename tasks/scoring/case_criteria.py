@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gradebook.rubrics.checks.grading import Finding, grade_findings
+from gradebook.rubrics.checks.grading import CheckedCriterion, grade_checked
 from gradebook.rubrics.model.methods import CheckMethod
 from gradebook.rubrics.model.rubric import CaseCriterion
 from gradebook.rubrics.model.verdicts import VERDICT_SCHEMA
@@ -33,14 +33,14 @@ def score_case_criteria(setup: ScoringSetup, shard: str, shard_index: int, timin
 def _score_others(setup: ScoringSetup, own: list[OwnCriterion], shard: str) -> Iterator[pa.Table]:
     columns = sorted({name for entry in own for name in _columns(entry.criterion)})
     outputs = pq.read_table(shard, columns=columns).combine_chunks()
-    findings: list[Finding] = []  # one list, as a table for each of thousands of criteria would cost more
+    checked: list[CheckedCriterion] = []  # one list, as a table for each of thousands of criteria would cost more
     for entry in own:
         rows = outputs.select(_columns(entry.criterion)).take(entry.row_indices)
         if entry.criterion.method.type == "check":
-            findings += check_outputs(entry.criterion, rows, setup.dataset_folders)
+            checked += check_outputs(entry.criterion, rows, setup.dataset_folders)
         else:
             yield _score(setup, entry.criterion, rows)
-    yield grade_findings(setup.folder.run_id, findings)
+    yield grade_checked(setup.folder.run_id, checked)
 
 
 def _columns(criterion: CaseCriterion) -> tuple[str, ...]:

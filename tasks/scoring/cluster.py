@@ -2,7 +2,7 @@
 
 import socket
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from gradebook.tasks.scoring.process_worker import LastShard
 from gradebook.tasks.scoring.setup import ScoringSetup
 from gradebook.tasks.system.progress import reporter
 from gradebook.tasks.workspace.folder import RunFolder
-from gradebook.tasks.workspace.timings import Timing, keep_timing
+from gradebook.tasks.workspace.timings import Timing, append_timing
 
 _SHARED = "expected the run's folder under the same path on each worker (docs/scaling.md)"
 
@@ -65,7 +65,7 @@ def keep_work(folder: RunFolder, shard_index: int, timings: tuple[Timing, ...]) 
         path = folder.verdict_file(str(timing.criterion_id), shard_index)
         if not _is_visible(path):
             raise UnfinishedError(f"{path}: found no such file, though a worker wrote it; {_SHARED}")
-        keep_timing(folder, timing)
+        append_timing(folder, replace(timing, shard_index=shard_index))
         reporter().advance("score", timing.row_count)
 
 

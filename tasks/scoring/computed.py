@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.check_kit.columns import text_column
 from gradebook.rubrics.check_kit.samples import MADE_COLUMNS
-from gradebook.rubrics.checks.grading import Finding, grade_findings, grade_outputs
+from gradebook.rubrics.checks.grading import CheckedCriterion, grade_checked, grade_outputs
 from gradebook.rubrics.checks.modes import run_check
 from gradebook.rubrics.checks.registry import find_check
 from gradebook.rubrics.model.methods import CheckMethod, SchemaMethod
@@ -24,10 +24,10 @@ from gradebook.tasks.system.files import write_parquet
 
 def score_check(run_id: str, criterion: Criterion, shard: pa.Table, folders: tuple[Path, ...] = ()) -> pa.Table:
     """Score a shard by the criterion's check, as `check_outputs`: `VERDICT_SCHEMA`, one row per output."""
-    return grade_findings(run_id, list(check_outputs(criterion, shard, folders)))
+    return grade_checked(run_id, list(check_outputs(criterion, shard, folders)))
 
 
-def check_outputs(criterion: Criterion, shard: pa.Table, folders: tuple[Path, ...] = ()) -> Iterator[Finding]:
+def check_outputs(criterion: Criterion, shard: pa.Table, folders: tuple[Path, ...] = ()) -> Iterator[CheckedCriterion]:
     """Run the criterion's check over a shard.
 
     folders: folders of the dataset's files, for outputs that name a sound file. Raises `TypeError` for a criterion of
@@ -38,10 +38,10 @@ def check_outputs(criterion: Criterion, shard: pa.Table, folders: tuple[Path, ..
     if not isinstance(method, CheckMethod):
         raise TypeError(f"{criterion.id}: found the method {method.type}, expected check")
     check = find_check(method.check)
-    settings = read_settings(check, method.settings)
+    settings = read_settings(check, method.settings, method.folder)
     # Sound files are large, so only a few slices are in memory at a time.
     for part in audio_slices(shard, folders) if "audio" in check.columns else [shard]:
-        yield Finding(criterion, text_column(part, "output_id"), run_check(check, part, settings, method.mode))
+        yield CheckedCriterion(criterion, text_column(part, "output_id"), run_check(check, part, settings, method.mode))
 
 
 def stored_columns(name: str) -> tuple[str, ...]:

@@ -76,7 +76,8 @@ class FunctionProcess:
             writer.write_table(rows)
         body = sink.getvalue()
         limit_s = self._settings.time_limit_s if self._found[method.function] else self._settings.row_time_limit_s
-        self._send({"function": method.function, "settings": method.settings, "size": body.size}, body)
+        asked = {"function": method.function, "settings": method.settings, "takes": method.takes}
+        self._send(asked | {"size": body.size}, body)
         _without_fault(self._answer(START_S))  # acknowledges the start: the limit applies to the function alone
         for _ in range(rows.num_rows):
             yield _reply(self._answer(limit_s))

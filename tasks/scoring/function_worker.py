@@ -23,6 +23,7 @@ from gradebook.rubrics.model.functions import is_vectorised, is_within
 from gradebook.tasks.system.processes import end_with_parent
 
 MOST_CHARACTERS = 201  # one more than the reader keeps, so that it marks the cut
+NO_CONTENT = "function not called: found an output that is no JSON object, which `takes: content` needs"
 MOST_LOG_CHARACTERS = 1_000_000  # maximum output of a process
 OUT_OF_MEMORY = b'{"fault": "function ran out of memory"}\n'
 
@@ -124,7 +125,8 @@ def _call(function: Callable[..., Any], request: Any, body: bytes, connection: s
     table = pa.ipc.open_stream(body).read_all()
     _send(connection, {"is_ready": True})
     settings = [request["settings"]] if request["settings"] else []
-    answers = _call_once if is_vectorised(function) else _call_rows
+    rows = _call_contents if request["takes"] == "content" else _call_rows
+    answers = _call_once if is_vectorised(function) else rows
     for lines in answers(function, table, settings):
         _send(connection, *lines)
     _send(connection, {"cpu_s": time.process_time() - began})
@@ -134,6 +136,23 @@ def _call_rows(function: Callable[..., Any], table: Any, settings: list[Any]) ->
     """Answers row by row, so that the current row is known if the process is lost."""
     for row in table.to_pylist():
         yield _guarded(partial(_row_verdict, function, row, settings))
+
+
+def _call_contents(function: Callable[..., Any], table: Any, settings: list[Any]) -> Iterator[list[Line]]:
+    """Answers row by row of a function that takes the output's JSON object alone."""
+    for row in table.to_pylist():
+        try:
+            content = json.loads(row["output"] or "")
+        except (ValueError, RecursionError):
+            content = None
+        if isinstance(content, dict):
+            yield _guarded(partial(_content_verdict, function, content, settings))
+        else:
+            yield [[None, None, NO_CONTENT]]
+
+
+def _content_verdict(function: Callable[..., Any], content: dict[str, Any], settings: list[Any]) -> list[Line]:
+    return [_verdict(function(content, *settings))]
 
 
 def _row_verdict(function: Callable[..., Any], row: dict[str, Any], settings: list[Any]) -> list[Line]:

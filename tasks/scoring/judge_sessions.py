@@ -11,7 +11,7 @@ from gradebook.tasks.planning.plan import RunPlan
 from gradebook.tasks.planning.shard_plan import open_keys
 from gradebook.tasks.runs.run import Run
 from gradebook.tasks.system.progress import reporter
-from gradebook.tasks.workspace.timings import Timing, keep_timing
+from gradebook.tasks.workspace.timings import Timing, append_timing
 
 
 @contextmanager
@@ -28,19 +28,20 @@ def judging(run: Run, plan: RunPlan) -> Iterator[tuple[Session, ...]]:
     money = Money(run.request.budget_usd, run.folder.path / "budget.jsonl", plan.cost_high_usd)
     try:
         deadline = run.request.deadline
-        with open_sessions(run.judge, money, run.lake.journal_folder, run.run_id, deadline) as sessions:
+        is_read = plan.replayed_count > 0
+        with open_sessions(run.judge, money, run.lake.journal_folder, run.run_id, deadline, is_read) as sessions:
             _acquire_leases(run, sessions)
             reporter().begin("judge", plan.open_count or None)  # one request may answer several
             try:
                 yield sessions
             finally:  # a resuming command does not know these notes
-                run.folder.keep_notes([session.note for session in sessions if isinstance(session, JudgingSession)])
+                run.folder.add_notes([session.note for session in sessions if isinstance(session, JudgingSession)])
             reporter().end("judge")
             cpu_s = max(session.cpu_s for session in sessions)  # sessions of one run share a thread
         # One thread asks for all criteria, so its time belongs to none of them.
-        keep_timing(run.folder, Timing("score", cpu_s=cpu_s))
+        append_timing(run.folder, Timing("score", cpu_s=cpu_s))
     finally:
-        settle_run(run.lake, run.run_id)
+        settle_run(run.lake, run.folder)
 
 
 def _acquire_leases(run: Run, sessions: tuple[Session, ...]) -> None:

@@ -120,7 +120,7 @@ def _one_row(check: Check, row: Mapping[str, Any]) -> pa.Table:
 
 def _fitted_settings(check: Check, settings: Mapping[str, Any]) -> CheckSettings:
     try:
-        return read_settings(check, settings)
+        return read_settings(check, settings, Path.cwd())
     except ValidationError as error:
         keys = keys_of(check.settings_model)
         faults = [describe(fault, ("settings", *fault["loc"]), keys) for fault in error.errors(include_url=False)]

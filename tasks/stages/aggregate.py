@@ -1,4 +1,4 @@
-"""The marts of one run: built from its files, checked, and left as Parquet for the publication."""
+"""Marts of one run: built from its files, checked, and written as Parquet for publication."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,9 +27,9 @@ MEMORY_LIMIT = "500MB"
 
 
 def aggregate_run(run: Run, ingested: Ingested, has_suites: bool) -> None:
-    """Build the run's marts and check them by sql/checks, and by the suites of great-expectations where wanted.
+    """Build the run's marts and check them with sql/checks; has_suites: also with great-expectations.
 
-    Raises `QualityNotMet` when a check of severity `error` finds a row.
+    Raises `QualityNotMet` if a check of severity `error` finds a row.
     """
     reporter().begin("aggregate", None)
     with timed(run.folder, "aggregate") as timing:
@@ -49,9 +49,9 @@ def built_marts(
     add_costs: Callable[[duckdb.DuckDBPyConnection], None],
     comparison: pa.Table,
 ) -> Iterator[tuple[duckdb.DuckDBPyConnection, tuple[str, ...]]]:
-    """A connection to the marts of a run's files, and their names; the database goes with the block.
+    """Build marts from a run's files in a temporary database; yields a connection and the marts' names.
 
-    add_costs: makes the sources of `stage_costs`. comparison: as `RUN_COMPARISON_SCHEMA`.
+    add_costs: creates the sources of `stage_costs`. comparison: as `RUN_COMPARISON_SCHEMA`.
     """
     database = folder.path / "marts.duckdb"
     database.unlink(missing_ok=True)
@@ -78,7 +78,7 @@ def _write_marts(run: Run, shards: tuple[str, ...]) -> None:
 
 
 def _add_comparison(connection: duckdb.DuckDBPyConnection, run: Run, shard_count: int) -> None:
-    """Compare the scores that were just built with those of the baseline, where the run has one."""
+    """Compare the new scores with those of the baseline, if the run has one."""
     if run.request.baseline is None:
         return
     for mart in ("output_scores", "run_scores"):

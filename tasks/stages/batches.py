@@ -1,4 +1,4 @@
-"""Batches of a run: asked, or brought to their end, before what is left is asked online."""
+"""Batch requests of a run, sent or finished before the remaining requests are sent online."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -18,27 +18,26 @@ from gradebook.tasks.scoring.shard_questions import shard_questions
 from gradebook.tasks.stages.plan import plan_again
 from gradebook.tasks.workspace.timings import timed
 
-BATCH_FOLDER = "batches"
 PACE = Pace()
 
 
 def ask_run_in_batches(run: Run, ingested: Ingested, planned: RunPlan) -> RunPlan:
-    """Ask in batches where the judge is to be asked so; returns the plan of what is left to be asked online.
+    """Send batch requests if the judge's mode is batch; returns the plan of the remaining online requests.
 
-    Batches that an earlier command of the run began are brought to their end by whatever mode it has now. Raises
-    `EndpointUnavailable`; what came until then is in the ledger.
+    Batches that an earlier command of the run started are finished in any mode. Raises `EndpointUnavailable`; replies
+    received before that are in the ledger.
     """
     judge = run.judge
     if not isinstance(judge, JudgeSettings):
         return planned
     is_wanted = judge.mode == "batch" and planned.open_count > 0
-    if not is_wanted and not has_open_batches(run.folder.path / BATCH_FOLDER):
+    if not is_wanted and not has_open_batches(run.folder.batch_folder):
         return planned
     try:
         with timed(run.folder, "score"):
             ask_in_batches(_job(run, ingested, judge))
     finally:
-        settle_run(run.lake, run.run_id)
+        settle_run(run.lake, run.folder)
     with timed(run.folder, "plan"):
         return plan_again(run, ingested)
 
@@ -48,9 +47,9 @@ def _job(run: Run, ingested: Ingested, judge: JudgeSettings) -> BatchJob:
         judge,
         find_price(judge),
         run.run_id,
-        folder=run.folder.path / BATCH_FOLDER,
+        folder=run.folder.batch_folder,
         journal_folder=run.lake.journal_folder,
-        budget_record=run.folder.path / "budget.jsonl",
+        budget_record=run.folder.budget_file,
         budget_usd=run.request.budget_usd,
         questions_of=partial(_questions, run, ingested, judge, is_held_too=False),
         planned_questions_of=partial(_questions, run, ingested, judge, is_held_too=True),

@@ -1,4 +1,4 @@
-"""What a request names, read and checked before anything is written."""
+"""Check of a request: its files are read and checked before anything is written."""
 
 import os
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from gradebook.rubrics.files.validate import unreadable_files
 from gradebook.rubrics.model.errors import Fault, InputError, JudgeSettingsError, RubricError
 from gradebook.rubrics.model.methods import SCORED_METHODS
 from gradebook.rubrics.model.rubric import Rubric
@@ -16,6 +17,7 @@ from gradebook.tasks.judging.money.prices import find_price, refuse_unpriced
 from gradebook.tasks.judging.replies.recorded_judge import check_replies
 from gradebook.tasks.judging.settings.files import read_judge
 from gradebook.tasks.judging.settings.judge import JudgeSettings, ReplaySettings
+from gradebook.tasks.judging.settings.keys import refuse_unpaired_keys
 from gradebook.tasks.judging.settings.panels import (
     CascadeSettings,
     Judge,
@@ -37,7 +39,7 @@ from gradebook.tasks.scoring.functions import probe_functions
 
 @dataclass(frozen=True, slots=True)
 class CheckedRequest:
-    """What a request names, read and found to be right."""
+    """Files and settings of a valid request."""
 
     rubric: Rubric
     judge: Judge | None
@@ -47,11 +49,12 @@ class CheckedRequest:
 
 
 def check_request(request: EvaluationRequest) -> CheckedRequest:
-    """Read everything that a request names, except the outputs themselves. Raises `InputError`; writes nothing."""
+    """Read and check everything that a request names, except the content of the outputs. Raises `InputError`."""
     refuse_bad_values(request)
     runner = read_runner(request.runner)
     lake = find_lake(request.lake, request.data)
     rubric = find_rubric(request.rubric, lake)
+    _refuse_unplaced_files(rubric)
     judge = read_judge(request.judge, os.environ) if request.judge else None
     for member in members_of(judge) if judge else ():
         if isinstance(member, ReplaySettings):
@@ -59,35 +62,37 @@ def check_request(request: EvaluationRequest) -> CheckedRequest:
     _refuse_unknown_criteria(rubric, judge)
     files = dataset_files(request.outputs)
     read_request_ratings(request, rubric, files)
-    functions = read_function_settings(Path.cwd(), request.allow_functions)
+    allowed, within = request.allow_functions, request.functions_within
+    functions = read_function_settings(Path.cwd(), os.environ, allowed, within)
     if not request.allow_unscored:
         _refuse_unsupported(rubric)
         refuse_other_functions(rubric, functions)
     refuse_changed_rubric(lake, rubric)
     refuse_baseline(lake, rubric, request.run_id, request.baseline, request.fail_if)
     if request.feedback and judge is None:
-        raise InputError("--feedback llm: found no --judge, expected one to write it")
+        raise InputError("--feedback llm", "no --judge", "one to write it")
     for online in online_members(judge):
+        refuse_unpaired_keys(online, os.environ)
         if request.budget_usd is not None:
             refuse_unpriced(online, find_price(online))
     _refuse_batches(request, judge)
     if request.record is not None:
         refuse_record(Path(request.record), _recorded_judge(judge))
-    if any(map(is_computed, rubric.criteria)):  # a cluster does nothing else
+    if any(map(is_computed, rubric.criteria)):  # clusters do no other work
         refuse_unreachable_server(runner)
     probe_functions(rubric, functions)
     return CheckedRequest(rubric, judge, files, lake, functions)
 
 
 def read_request_ratings(request: EvaluationRequest, rubric: Rubric, files: tuple[Path, ...]) -> pa.Table | None:
-    """The ratings that a request names, or None. Raises `RatingsError`."""
+    """Ratings named by a request, or None. Raises `RatingsError`."""
     if not request.ratings:
         return None
     return read_ratings(Path(request.ratings), rubric, lambda: own_level_scores(files, request.column_map))
 
 
 def _refuse_unsupported(rubric: Rubric) -> None:
-    """Before anything is spent: a criterion that nothing scores leaves every output without a score."""
+    """Raise `RubricError` for criteria that can't be scored: they would leave every output without a score."""
     expected = f"expected {', '.join(SCORED_METHODS)}; with --allow-unscored it stays unscored"
     faults = tuple(
         Fault(rubric.id, None, f"{c.id}: found the method {c.method.type}, which nothing scores yet, {expected}")
@@ -98,30 +103,39 @@ def _refuse_unsupported(rubric: Rubric) -> None:
         raise RubricError(faults)
 
 
+def _refuse_unplaced_files(rubric: Rubric) -> None:
+    """Refuse a lake's rubric that names files: nobody knows which ones were meant."""
+    expected = "expected the rubric's file, beside which it is looked for"
+    faults = tuple(
+        Fault(rubric.id, None, f"{criterion_id}: found the file that its setting {name} names, {expected}")
+        for criterion_id, name in unreadable_files(rubric.criteria)
+    )
+    if faults:
+        raise RubricError(faults)
+
+
 def _recorded_judge(judge: Judge | None) -> PlainJudge | None:
-    """Whose replies are kept: a line of a recording does not say whose of several they are."""
+    """Judge to record; refuses several judges, because lines of a recording do not name their judge."""
     if isinstance(judge, PanelSettings | CascadeSettings):
-        raise InputError(f"--record: found {judge.judge}, expected a single judge")
+        raise InputError("--record", judge.judge, "a single judge")
     return judge
 
 
 def _refuse_unknown_criteria(rubric: Rubric, judge: Judge | None) -> None:
-    """A cascade that names a criterion that nobody judges would pass it by in silence."""
+    """Raise `JudgeSettingsError` for a cascade that names a criterion without a judge: it would have no effect."""
     if not isinstance(judge, CascadeSettings) or not rubric.criteria:
         return
     judged = [criterion.id for criterion in rubric.judged_criteria]
     unknown = [name for name in judge.when.criteria if name not in judged]
     if unknown:
-        expected = f"expected judged criteria of {rubric.id}: {', '.join(judged) or 'there are none'}"
-        raise JudgeSettingsError(f"cascade.when.criteria: found {unknown[0]!r}, {expected}")
+        expected = f"judged criteria of {rubric.id}: {', '.join(judged) or 'there are none'}"
+        raise JudgeSettingsError("cascade.when.criteria", repr(unknown[0]), expected)
 
 
 def _refuse_batches(request: EvaluationRequest, judge: Judge | None) -> None:
-    """What batches can't do, and what only they can."""
+    """Raise `InputError` for options that batches do not support, or that only batches support."""
     is_batch = isinstance(judge, JudgeSettings) and judge.mode == "batch"
     if request.deadline is not None and not is_batch:
-        raise InputError(
-            "--deadline: found no judge that is asked in batches, expected a judge file with `mode: batch`"
-        )
+        raise InputError("--deadline", "no judge with batch requests", "a judge file with `mode: batch`")
     if is_batch and isinstance(judge, JudgeSettings) and judge.packing > 1:
-        raise JudgeSettingsError(f"packing: found {judge.packing}, expected 1 with `mode: batch`")
+        raise JudgeSettingsError("packing", str(judge.packing), "1 with `mode: batch`")

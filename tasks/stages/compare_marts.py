@@ -1,4 +1,4 @@
-"""Whether a mart that was built again is the one that was published: to the bit, with the first rows that differ."""
+"""Bit-for-bit comparison of a rebuilt mart with the published one, with the first differing rows."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -20,25 +20,21 @@ _GROUPED = re.compile(r"\n\s*group by ([\w, ]+)")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A row that came out differently. key: what names it; published, rebuilt: the columns that differ, as text.
-
-    None where the row is not there at all.
-    """
+    """Row that differs. key: its key columns; published, rebuilt: differing columns, as text, None if it is missing."""
 
     key: Mapping[str, Any]
     published: Mapping[str, Any] | None
     rebuilt: Mapping[str, Any] | None
 
     def as_json(self) -> Row:
-        """Its part of what `--json` prints."""
         return {"key": self.key, "published": self.published, "rebuilt": self.rebuilt}
 
 
 @dataclass(frozen=True, slots=True)
 class MartCheck:
-    """What a comparison found. row_count: of the published rows; differing_count: rows of either without a match.
+    """Comparison of one mart. row_count: published rows; differing_count: rows of both tables without a match.
 
-    new_columns: those that the gradebook which published the run did not make; they are not compared.
+    new_columns: columns that the publishing version of gradebook did not have; they are not compared.
     """
 
     mart: str
@@ -49,7 +45,7 @@ class MartCheck:
 
     @property
     def is_equal(self) -> bool:
-        """Whether all rows are the same, in the columns that were published."""
+        """Whether all rows are equal in the published columns."""
         return not self.differing_count
 
     def as_json(self) -> Row:
@@ -66,14 +62,14 @@ class MartCheck:
 def lay_out_published(
     connection: duckdb.DuckDBPyConnection, run: KeptRun, mart: str, path: Path
 ) -> frozenset[str] | None:
-    """Write the published rows of a mart; returns the columns that the table had when the run was published.
+    """Write the published rows of a mart; returns the table's columns at the time of publication.
 
-    None: the lake does not keep that version. connection: to the lake.
+    Returns None if the lake no longer has that version. connection: to the lake.
     """
     copy_rows(connection, f"from {mart} where run_id = '{quoted(run.run_id)}'", path)
     try:
         rows = connection.execute(f"describe from {mart} at (version => {run.row['version']})").fetchall()
-    except duckdb.CatalogException:  # a later gradebook made the table
+    except duckdb.CatalogException:  # a later version of gradebook created the table
         return frozenset()
     except duckdb.Error:
         return None
@@ -83,9 +79,9 @@ def lay_out_published(
 def check_mart(
     connection: duckdb.DuckDBPyConnection, mart: str, published: Path, columns: Collection[str] | None
 ) -> MartCheck:
-    """Hold a mart against its published rows. Doubles are equal where their bits are.
+    """Compare a mart with its published rows; doubles are compared bit for bit.
 
-    connection: with the mart. published, columns: of `lay_out_published`.
+    connection: to the database with the mart. published, columns: from `lay_out_published`.
     """
     file = quoted(str(published))
     types = {row[0]: row[1] for row in connection.execute(f"describe from read_parquet('{file}')").fetchall()}
@@ -108,7 +104,7 @@ def check_mart(
 
 
 def _shown(name: str, kind: str) -> str:
-    """A column as it is compared: the shortest text that reads back as the same double differs for -0.0 and 0.0."""
+    """SQL of a column for the comparison; doubles as text, which differs for every double, even -0.0 and 0.0."""
     return f"{name}::{'varchar' if 'DOUBLE' in kind or 'FLOAT' in kind else kind} as {name}"
 
 
@@ -118,7 +114,7 @@ def _is_empty(connection: duckdb.DuckDBPyConnection, name: str, file: str) -> bo
 
 
 def _pair(connection: duckdb.DuckDBPyConnection, mart: str, names: list[str]) -> tuple[Difference, ...]:
-    """The first rows that differ, each beside the one of its key."""
+    """First differing rows, paired by key."""
     key = [name for name in _grain(mart) if name in names] or names
     select = query(
         "stages/differing_pairs",
@@ -130,7 +126,7 @@ def _pair(connection: duckdb.DuckDBPyConnection, mart: str, names: list[str]) ->
 
 
 def _row_found(row: Row) -> Row | None:
-    """A side of a pair; None where the join left all of it null."""
+    """One side of a pair; None if the join found no row for it."""
     return None if row.pop("balance") is None else row
 
 
@@ -145,7 +141,7 @@ def _difference(key: list[str], published: Row | None, rebuilt: Row | None) -> D
 
 @cache
 def _grain(mart: str) -> tuple[str, ...]:
-    """What names a row of a mart within its run, as the check of its grain has it."""
+    """Key columns of a mart within a run, read from the check of its grain."""
     check = resources.files("gradebook.sql").joinpath(f"checks/{mart}_grain.sql")
     found = _GROUPED.search(check.read_text(encoding="utf-8")) if check.is_file() else None
     return tuple(name for name in (found[1].split(", ") if found else ()) if name != "run_id")

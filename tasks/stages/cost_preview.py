@@ -1,4 +1,4 @@
-"""What a change of the rubric or the judge costs a run, told before it is made: nothing is asked, nothing is kept."""
+"""Cost estimate of a changed rubric or judge, without asking a judge or writing to the lake."""
 
 import json
 import os
@@ -41,10 +41,10 @@ from outputs where output_id in (select output_id from output_scores where run_i
 
 @dataclass(frozen=True, slots=True)
 class CostChange:
-    """What a run's outputs cost with its rubric and judge, and with others; each as if nothing had been judged yet.
+    """Plans of a run's outputs before (earlier) and after (later) a change, each without stored replies.
 
-    rest: what the others would have to be asked today, given what the ledger holds: the plan of a dry run. Texts of a
-    run with `--feedback llm` count in all of them, as if the ledger held none.
+    rest: plan after the change with the stored replies of the ledger, as in a dry run. All three include the feedback
+    texts of a run with `--feedback llm` without stored replies.
     """
 
     run_id: str
@@ -52,22 +52,22 @@ class CostChange:
     earlier: RunPlan
     later: RunPlan
     rest: RunPlan
-    words: tuple[str, ...]  # what changes, for people
-    notes: tuple[str, ...] = ()  # what the sums leave out, in sentences
+    words: tuple[str, ...]  # descriptions of the changes
+    notes: tuple[str, ...] = ()  # sentences about costs that are not included
 
     @property
     def difference_usd(self) -> float | None:
-        """Dollars more a run, below 0 where it gets cheaper; None where a price is unknown."""
+        """Difference per run in US dollars, negative if it gets cheaper; None if a price is unknown."""
         earlier_usd, later_usd = self.earlier.cost_usd, self.later.cost_usd
         return None if earlier_usd is None or later_usd is None else later_usd - earlier_usd
 
     @property
     def sentence(self) -> str:
-        """The difference in one line: +$3.20 a run: 2 more judged criteria (tone, depth)."""
+        """Difference in one line, such as "+$3.20 a run: 2 more judged criteria (tone, depth)"."""
         return f"{self._difference_words()} a run: {'; '.join(self.words) or 'the same judged criteria'}"
 
     def as_json(self) -> Row:
-        """One JSON object: what `--json` prints."""
+        """JSON object printed by `--json`."""
         return {
             "run_id": self.run_id,
             "output_count": self.output_count,
@@ -92,14 +92,13 @@ class CostChange:
 def preview_change(lake: Lake, run_id: str, rubric_name: str | None, judge_name: str | None) -> CostChange:
     """Price a published run's outputs with another rubric, another judge or both.
 
-    The run's own judge is the one that it recorded, without its prices: unless judge_name names a judge file with the
-    same model, it is priced by the price list. Raises `InputError` for an unknown or unfinished run, and for whatever
-    is wrong with the two names.
+    The run's recorded judge has no prices: they come from the judge file of judge_name if its model is the same, else
+    from the price list. Raises `InputError` for an unknown or unfinished run, and for an invalid rubric or judge.
     """
     run = _published_run(lake, run_id)
     earlier_rubric = stored_rubric(lake, f"{run['rubric_id']}@{run['rubric_version']}")
     if earlier_rubric is None:
-        raise InputError(f"run: found no rubric {run['rubric_id']} in {lake.name}, expected the one of run {run_id}")
+        raise InputError("run", f"no rubric {run['rubric_id']} in {lake.name}", f"the one of run {run_id}")
     later_rubric = earlier_rubric if rubric_name is None else find_rubric(rubric_name, lake)
     with connect(lake, read_only=True) as connection:
         past = read_past_judge(connection, run)
@@ -109,7 +108,7 @@ def preview_change(lake: Lake, run_id: str, rubric_name: str | None, judge_name:
     with tempfile.TemporaryDirectory(prefix="gradebook-cost-") as temporary:
         folder = RunFolder(Path(temporary) / "preview")
         stored = _write_shards(lake, run_id, folder)
-        # One folder for all: the plans' files are not read here, and the next one writes over them.
+        # One folder is enough: no plan file is read here, and each plan overwrites the one before.
         for rubric in (earlier_rubric, later_rubric):
             prepare_plan(lake, folder, rubric, stored.shards)
         plan = partial(plan_run, lake, folder, ingested=stored, feedback=feedback, folders=folders)
@@ -125,37 +124,36 @@ def _published_run(lake: Lake, run_id: str) -> Row:
     with connect_up_to_date(lake) as connection:
         run = read_run(connection, lake, run_id)
     if run["status"] != "published":
-        raise InputError(f"run: {run_id} is {run['status']}, expected a published run: its outputs are kept")
+        raise InputError("run", f"{run_id}, which is {run['status']}", "a published run, whose outputs are stored")
     return run
 
 
 def _later_judge(run: Row, past: PastJudge | None, judge_name: str | None) -> Judge:
-    """Whom the change asks: the judge that is named, or else the run's own."""
+    """Judge after the change: the named one, otherwise the run's own."""
     if judge_name is not None:
         judge: Judge | None = read_judge(judge_name, os.environ)
     else:
         judge = None if past is None else past.restore(None, os.environ.get(ADDRESS_VARIABLE))
     if judge is None or not online_members(judge):
-        found = "no judge" if past is None else past.name
         if judge_name is None:
-            raise InputError(f"--judge: found none, and {run['run_id']} had {found}; expected a judge to price")
-        expected = "expected a judge that is asked: recorded replies cost nothing"
-        raise InputError(f"--judge: found {judge_name}, {expected}")
+            past_name = "no judge" if past is None else past.name
+            raise InputError("--judge", f"none, and run {run['run_id']} had {past_name}", "a judge to price")
+        raise InputError("--judge", judge_name, "a judge with an endpoint", "recorded replies cost nothing")
     return judge
 
 
 def _earlier_judge(past: PastJudge | None, later: Judge) -> Judge | None:
-    """The judge of the run; None where nobody was asked, which costs nothing."""
+    """Judge of the run; None if no endpoint was asked, which costs nothing."""
     if past is None or past.name.startswith(REPLAY_PREFIX):
         return None
     judge = past.restore(later, os.environ.get(ADDRESS_VARIABLE))
     if judge is None:
-        raise InputError(f"--judge: found the run's judge {past.name}, of which too little was recorded to price it")
+        raise InputError("--judge", f"the run's judge {past.name}, whose record is too incomplete to price it")
     return judge
 
 
 def _folders(run: Row) -> tuple[Path, ...] | None:
-    """Where the pictures and sounds of a run's outputs lie; None where its files are no longer there."""
+    """Folders of the images and audio of a run's outputs; None if its files no longer exist."""
     try:
         return dataset_folders(dataset_files(run["dataset"] or ""))
     except OutputsError:
@@ -167,11 +165,11 @@ def _media_note(run: Row, folders: tuple[Path, ...] | None, shards: tuple[str, .
         return ()
     if not any(has_media(case.prompt, case.output) for shard in shards for _, case in read_stored_cases(shard)):
         return ()
-    return (f"images and sounds are counted as text: found no {run['dataset']}, beside which they lay",)
+    return (f"images and audio are counted as text: found no {run['dataset']}, in whose folder they were",)
 
 
 def _write_shards(lake: Lake, run_id: str, folder: RunFolder) -> Ingested:
-    """The outputs of a run, as an ingest would leave them."""
+    """Write the outputs of a run as ingested shards."""
     shards: list[str] = []
     models: set[str] = set()
     output_count = 0

@@ -1,20 +1,23 @@
-"""What a person should know of a run that is no failure: nothing is left out or taken in silently."""
+"""Notes of a run: everything that was skipped, changed or left unscored, stated for readers."""
 
 from gradebook.rubrics.model.methods import ROW_METHODS, SCORED_METHODS
-from gradebook.rubrics.prompts.model_families import family_of
+from gradebook.rubrics.prompts.model_families import family_of, is_same_model
 from gradebook.tasks.comparing.baseline import baseline_notes
 from gradebook.tasks.datasets.ingest import Ingested
+from gradebook.tasks.judging.replies.unreadable import UNREADABLE, describe_unreadable
 from gradebook.tasks.judging.settings.panels import online_members
+from gradebook.tasks.ledger.ledger import answering_models, unreadable_replies
 from gradebook.tasks.planning.plan import RunPlan
 from gradebook.tasks.runs.function_settings import function_of, runnable_functions
 from gradebook.tasks.runs.run import Run
 from gradebook.tasks.system.number_format import counted
 
 MOST_MODELS_NAMED = 5
+MOST_UNREADABLE_RATE = 0.1  # share of a judge's replies without a note
 
 
 def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | None = None) -> list[str]:
-    """A sentence for each thing that happened to the input on its way, in the order of the stages."""
+    """One sentence for each remarkable event, in the order of the stages."""
     own = plan.own_count
     unsupported = [criterion.id for criterion in run.rubric.criteria if criterion.method.type not in SCORED_METHODS]
     runnable = runnable_functions(run.rubric, run.functions)
@@ -29,11 +32,11 @@ def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | 
             ingested.quarantined_count
         ),
         f"{counted(ingested.duplicate_count, 'repeated row')} stored once": ingested.duplicate_count,
-        f"unknown columns are kept in metadata: {', '.join(ingested.extra_columns[:20])}": ingested.extra_columns,
-        f"{counted(own.output_count, 'output')} with criteria of their own, {own.criterion_count:,} in all": (
+        f"unknown columns are stored in metadata: {', '.join(ingested.extra_columns[:20])}": ingested.extra_columns,
+        f"{counted(own.output_count, 'output')} with per-case criteria, {own.criterion_count:,} in total": (
             own.output_count
         ),
-        f"nothing scores their methods: {_named(unsupported, own_unsupported_count)} unscored": (
+        f"methods that are not supported yet: {_named(unsupported, own_unsupported_count)} unscored": (
             unsupported or own_unsupported_count
         ),
         f"functions of packages that are not allowed: {', '.join(barred)} unscored": barred,
@@ -42,14 +45,15 @@ def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | 
             (judged or own_judged_count) and run.judge is None
         ),
     }
-    told = [sentence for sentence, is_so in sentences.items() if is_so]
-    told += [*family_notes(run, ingested), *run.folder.notes]
-    told += baseline_notes(run.rubric.id, run.folder, run.request.baseline, run.request.fail_if)
-    return [*told, feedback_note] if feedback_note else told
+    notes = [sentence for sentence, is_true in sentences.items() if is_true]
+    notes = [*unreadable_notes(run), *notes]
+    notes += [*family_notes(run, ingested), *model_notes(run), *run.folder.notes]
+    notes += baseline_notes(run.rubric.id, run.folder, run.request.baseline, run.request.fail_if)
+    return [*notes, feedback_note] if feedback_note else notes
 
 
 def family_notes(run: Run, ingested: Ingested) -> list[str]:
-    """A sentence for each judge that looks to be of one family with models that it judges."""
+    """One sentence for each judge that seems to belong to the same family as models that it judges."""
     notes = []
     for judge in dict.fromkeys(member.model for member in online_members(run.judge)):
         family = family_of(judge)
@@ -58,12 +62,40 @@ def family_notes(run: Run, ingested: Ingested) -> list[str]:
             shown = ", ".join([*kin[:MOST_MODELS_NAMED], *(["..."] if len(kin) > MOST_MODELS_NAMED else [])])
             candidates = "candidate" if len(kin) == 1 else "candidates"
             notes.append(
-                f"the judge {judge} and the {candidates} {shown} look to be of one family ({family}): "
+                f"the judge {judge} and the {candidates} {shown} seem to be of one family ({family}): "
                 "judges tend to favour their own"
             )
     return notes
 
 
+def unreadable_notes(run: Run) -> list[str]:
+    """A sentence for each judge with many replies that can't be read."""
+    if not online_members(run.judge):
+        return []
+    return [
+        f"{row['unreadable_count']:,} of {counted(row['reply_count'], 'reply', 'replies')} of {row['judge']} can't be "
+        f"read; the first is {describe_unreadable(row['first_reply'] or '', row['first_status'])}"
+        for row in unreadable_replies(run.lake, run.run_id, sorted(UNREADABLE))
+        if row["unreadable_count"] > MOST_UNREADABLE_RATE * row["reply_count"]
+    ]
+
+
+def model_notes(run: Run) -> list[str]:
+    """A sentence for each judge whose replies name another model than was asked."""
+    if not online_members(run.judge):
+        return []
+    others: dict[str, list[str]] = {}
+    for judge, answering in answering_models(run.lake, run.run_id):
+        if not is_same_model(judge, answering):
+            others.setdefault(judge, []).append(answering)
+    return [
+        f"the judge {judge} was asked, and replies name another model: {', '.join(names[:MOST_MODELS_NAMED])}"
+        + (", ..." if len(names) > MOST_MODELS_NAMED else "")
+        for judge, names in others.items()
+    ]
+
+
 def _named(criterion_ids: list[str], own_count: int) -> str:
-    """The rubric's criteria by id, and how many rows bring along."""
-    return ", ".join([*criterion_ids, *([f"{own_count:,} of rows' own"] if own_count else [])])
+    """Ids of the rubric's criteria, and the number of per-case criteria."""
+    own = counted(own_count, "per-case criterion", "per-case criteria")
+    return ", ".join([*criterion_ids, *([own] if own_count else [])])

@@ -1,7 +1,8 @@
-"""A run opened, or looked at as a dry run: its request checked, its folder locked, its row in the lake written."""
+"""Opening of a run: request checked, folder locked, row written; and the same for a dry run, without traces."""
 
 import hashlib
 import json
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -34,8 +35,10 @@ from gradebook.tasks.system.logs import begin_logging
 from gradebook.tasks.system.number_format import counted
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.lock import claim_run, created_at, find_run
+from gradebook.tasks.workspace.repair import drop_unreadable
+from gradebook.tasks.workspace.timings import append_start
 
-# The sum of what is known would pass for the whole.
+# Null if any cost is unknown: the sum of the known ones would look like the total.
 _SPENT = """
 select case when count(*) = count(cost_usd) then coalesce(sum(cost_usd), 0.0) end from judgments where run_id = ?
 """
@@ -43,11 +46,11 @@ select case when count(*) = count(cost_usd) then coalesce(sum(cost_usd), 0.0) en
 
 @contextmanager
 def opened_run(request: EvaluationRequest, now: datetime) -> Iterator[Run]:
-    """Read and check everything the request names, then hold the run's folder while the block runs.
+    """Check the request, then lock the run's folder while the block runs.
 
-    A repeated request goes on with the run that it began before and did not finish; a deadline that had passed by now
-    is none, so that the same command may go on after it. What a published run worked with is removed. Raises
-    `InputError` for whatever is wrong with the request; nothing is written then.
+    A repeated request resumes its unfinished run. A deadline in the past is ignored, so that the same command can
+    resume after it. Working files of a published run are deleted. Raises `InputError` for a wrong request, before
+    anything is written.
     """
     begin_logging()
     checked = check_request(request)
@@ -65,7 +68,7 @@ def opened_run(request: EvaluationRequest, now: datetime) -> Iterator[Run]:
 
 @contextmanager
 def previewed_run(request: EvaluationRequest, now: datetime) -> Iterator[Run]:
-    """As `opened_run`, in a temporary folder: the lake and its folders stay as they are.
+    """As `opened_run`, but in a temporary folder and without changes of the lake.
 
     Raises `InputError` as `opened_run` and `is_published` do, in the same order.
     """
@@ -86,11 +89,13 @@ def previewed_run(request: EvaluationRequest, now: datetime) -> Iterator[Run]:
 def claimed_run(
     lake: Lake, fingerprint: str, run_id: str | None, now: datetime, run_in: Callable[[RunFolder], Run]
 ) -> Iterator[Run]:
-    """Lock a run's folder while the block runs; the working files of a run that is published then are removed.
+    """Lock a run's folder while the block runs; afterwards delete the working files if the run is published.
 
-    run_in: the run that works in a folder. Raises `InputError` as `claim_run`.
+    run_in: makes the run of a folder. Raises `InputError` as `claim_run`.
     """
     with translate_full_disk(lake.name), claim_run(lake.root / "runs", fingerprint, run_id, now) as claim:
+        drop_unreadable(claim.folder)
+        append_start(claim.folder)
         yield run_in(claim.folder)
         if claim.folder.published_file.exists():
             claim.folder.tidy()
@@ -115,7 +120,11 @@ def _run_of(
 
 @contextmanager
 def recorded(run: Run) -> Iterator[None]:
-    """Keep the run's row in the lake: running while the block runs; failed, and why, when it raises."""
+    """Maintain the run's row in the lake: running while the block runs, failed with the reason if it raises.
+
+    A manual request that is refused before planning leaves neither row nor folder. The row of a nightly or triggered
+    run stays, because nobody sees its error in a terminal.
+    """
     with translate_full_disk(run.lake.name):
         _write_row(run, "running", None)
         keep_words(run.folder, run.request)
@@ -124,16 +133,19 @@ def recorded(run: Run) -> Iterator[None]:
             yield
     except BaseException as error:
         reason = str(error) if isinstance(error, GradebookError) else f"{type(error).__name__}: {error}"
-        # Where the lake itself is what failed, its row can't be written: the first error is the one to tell.
+        # If the lake itself failed, the row can't be written; the first error is the one to report.
         with suppress(GradebookError, duckdb.Error, OSError):
-            _write_failure(run, reason[:2_000])
+            if isinstance(error, InputError) and run.request.trigger == "manual" and not _is_planned(run):
+                _forget_run(run)
+            else:
+                _write_failure(run, reason[:2_000])
             if run.request.record is not None:
                 write_recording(run.lake, run.folder, Path(run.request.record))
         raise
 
 
 def _names(run: Run) -> dict[str, object]:
-    """What a run is of, for those who watch it."""
+    """Attributes of the run's span."""
     return {
         "rubric_id": run.rubric.id,
         "rubric_version": run.rubric.version,
@@ -144,9 +156,9 @@ def _names(run: Run) -> dict[str, object]:
 
 
 def is_published(run: Run) -> bool:
-    """Whether the lake holds this run already.
+    """Whether this run is already published.
 
-    Raises `InputError` where it holds another evaluation of that id, or one beside another baseline.
+    Raises `InputError` if the id belongs to another evaluation, or to one with another baseline or rule.
     """
     query = "select dataset_digest, rubric_digest, settings from runs where run_id = ? and status = 'published'"
     with connect(run.lake, read_only=True) as connection:
@@ -154,9 +166,7 @@ def is_published(run: Run) -> bool:
     if row is None:
         return False
     if row[:2] != (run.dataset_digest, run.rubric_digest):
-        raise InputError(
-            f"--run-id: found {run.run_id}, which published other outputs or another rubric; expected a new id"
-        )
+        raise InputError("--run-id", f"{run.run_id}, which published other outputs or another rubric", "a new id")
     settings = json.loads(row[2] or "{}")
     if settings.get("sample") != run.request.sample and not run.taken_over:
         published, asked = _cases_words(settings.get("sample")), _cases_words(run.request.sample)
@@ -164,8 +174,9 @@ def is_published(run: Run) -> bool:
     for option, wanted in (("baseline", run.request.baseline), ("fail_if", run.request.fail_if)):
         if wanted is not None and wanted != settings.get(option):
             raise InputError(
-                f"--{option.replace('_', '-')}: found {wanted!r}, but {run.run_id} is published without it; expected "
-                "a new run, or `gradebook compare`, which compares published ones"
+                f"--{option.replace('_', '-')}",
+                f"{wanted!r}, but {run.run_id} is published without it",
+                "a new run, or `gradebook compare` for published runs",
             )
     return True
 
@@ -175,15 +186,15 @@ def _cases_words(sample: int | None) -> str:
 
 
 def run_row(run: Run, status: str, reason: str | None) -> dict[str, object]:
-    """The columns of the run's row that do not depend on what came out."""
+    """Columns of the run's row that do not depend on its outcome."""
     request = run.request
     baseline = stored_baseline(run.folder) if request.baseline else Baseline()
     settings = json_values(request, Use.SETTINGS) | {
-        "judge": run.judge.identity if run.judge else None,  # by which `gradebook ledger verify` works keys out anew
+        "judge": run.judge.identity if run.judge else None,  # `gradebook ledger verify` recomputes keys from it
         "baseline_run_id": baseline.run_id,
         "baseline_fault": baseline.fault,
         "ratings_version": ratings_version(run.folder.ratings_file),
-        "suite": request.suite,  # by these two `latest` finds the nightly run before
+        "suite": request.suite,  # with the night, `latest` finds the nightly run before
         "night": None if request.night is None else request.night.isoformat(),
         "functions": sorted(set(runnable_functions(run.rubric, run.functions).values())),
     }
@@ -211,14 +222,21 @@ def run_row(run: Run, status: str, reason: str | None) -> dict[str, object]:
 
 
 def replace_row(connection: duckdb.DuckDBPyConnection, row: Mapping[str, object]) -> None:
-    """Put the row of a run in the place of its earlier one; a published one is never touched, nor doubled."""
-    earlier = connection.execute("select status from runs where run_id = ?", [row["run_id"]]).fetchall()
-    if ("published",) in earlier:
+    """Replace the row of a run; the row of a published run is left as it is."""
+    if not remove_row(connection, row["run_id"]):
         return
-    connection.execute("delete from runs where run_id = ?", [row["run_id"]])
     names = ", ".join(row)
     marks = ", ".join("?" for _ in row)
     connection.execute(f"insert into runs ({names}) values ({marks})", list(row.values()))
+
+
+def remove_row(connection: duckdb.DuckDBPyConnection, run_id: object) -> bool:
+    """Delete the row of a run; False if the run is published, whose row stays."""
+    earlier = connection.execute("select status from runs where run_id = ?", [run_id]).fetchall()
+    if ("published",) in earlier:
+        return False
+    connection.execute("delete from runs where run_id = ?", [run_id])
+    return True
 
 
 def _write_row(run: Run, status: str, reason: str | None) -> None:
@@ -227,7 +245,7 @@ def _write_row(run: Run, status: str, reason: str | None) -> None:
 
 
 def _write_failure(run: Run, reason: str) -> None:
-    """The row of a failed run says why, what was spent (null: unknown), and which expectations did not hold."""
+    """Write the row of a failed run: reason, cost (null if unknown) and failed expectations."""
     row, findings = run_row(run, "failed", reason), read_findings(run.folder)
 
     def body(connection: duckdb.DuckDBPyConnection, _version: int) -> None:
@@ -238,18 +256,30 @@ def _write_failure(run: Run, reason: str) -> None:
     commit(run.lake, f"run {run.run_id} failed", body)
 
 
+def _is_planned(run: Run) -> bool:
+    return run.folder.plan_summary_file.exists()
+
+
+def _forget_run(run: Run) -> None:
+    def body(connection: duckdb.DuckDBPyConnection, _version: int) -> None:
+        remove_row(connection, run.run_id)
+
+    commit(run.lake, f"run {run.run_id} refused", body)
+    shutil.rmtree(run.folder.path)
+
+
 def replace_findings(connection: duckdb.DuckDBPyConnection, run_id: str, findings: pa.Table) -> None:
-    """Put the data-quality findings of a run in the place of those of an earlier, failed try."""
+    """Replace the data-quality findings of a run's earlier, failed attempt."""
     connection.execute("delete from quality_results where run_id = ?", [run_id])
     connection.register("findings", findings)
     connection.execute("insert into quality_results by name from findings")
 
 
 def _fingerprint(request: EvaluationRequest, checked: CheckedRequest, dataset_digest: str) -> str:
-    """What makes two requests one run.
+    """Digest of everything that makes a different run.
 
-    The budget is not in it: a run that reached it goes on with a larger one. Nor is the baseline with its rule: what a
-    run is compared with changes no judgment.
+    The budget is not included, so that a run can be resumed with a larger one. The baseline and its rule are not
+    included, because they do not change judgments.
     """
     by_content = {
         "outputs": dataset_digest,
@@ -264,6 +294,6 @@ def _fingerprint(request: EvaluationRequest, checked: CheckedRequest, dataset_di
 
 
 def keep_planned(folder: RunFolder, planned: RunPlan, verdict_count: int) -> None:
-    """Keep how many verdicts the run is to have, how many requests they need, and what those may cost."""
-    kept = {"verdict_count": verdict_count, "request_count": planned.request_count, "cost_usd": planned.cost_usd}
-    write_text(folder.plan_summary_file, json.dumps(kept))
+    """Store the planned number of verdicts and requests, and the estimated cost."""
+    summary = {"verdict_count": verdict_count, "request_count": planned.request_count, "cost_usd": planned.cost_usd}
+    write_text(folder.plan_summary_file, json.dumps(summary))

@@ -1,4 +1,4 @@
-"""The pipeline: the order of the stages of an evaluation."""
+"""Order of the stages of an evaluation."""
 
 from collections.abc import Callable
 
@@ -25,7 +25,7 @@ from gradebook.tasks.system.progress import reporter
 def evaluate_run(run: Run, stages: Stages) -> None:
     """Evaluate an open run and publish it.
 
-    Raises `InputError` before anything is asked, and `UnfinishedError`: what was judged until then is in the ledger.
+    Raises `InputError` before any request is sent, and `UnfinishedError`; finished judgments are in the ledger.
     """
     ingested, planned = plan_evaluation(run, stages)
     checked = _validate_outputs(run, ingested, stages)
@@ -45,20 +45,20 @@ def evaluate_run(run: Run, stages: Stages) -> None:
 
 def complete_run(run: Run, stages: Stages, evaluate: Callable[[Run, Stages], None] = evaluate_run) -> RunSummary:
     """Evaluate an open run, unless it is published already; returns its summary."""
-    if not is_published(run):  # by a command that named this run, or was interrupted just after its commit
+    if not is_published(run):  # an earlier command may have published it and been interrupted after the commit
         with recorded(run), stages.opened(run):
             evaluate(run, stages)
     return stages.call(conclude_run, run)
 
 
 def plan_evaluation(run: Run, stages: Stages, *, is_preview: bool = False) -> tuple[Ingested, RunPlan]:
-    """Read a run's outputs and plan what to ask; all of a dry run. Raises `InputError`."""
+    """Read a run's outputs and plan the requests; a dry run ends here. Raises `InputError`."""
     ingested = stages.call(ingest_run, run)
     return ingested, stages.call(plan_judgments, run, ingested, is_preview=is_preview)
 
 
 def publish_verdicts(run: Run, ingested: Ingested, stages: Stages, notes: Callable[[], list[str]]) -> None:
-    """Build the marts of a run whose verdicts are there, and publish it. notes: called once the marts are built."""
+    """Build the marts of a run with its verdicts, and publish it. notes: called after the marts are built."""
     stages.call(aggregate_run, run, ingested, stages.has_suites)
     stages.call(publish_run, run, ingested, notes())
 
@@ -70,10 +70,10 @@ def _validate_outputs(run: Run, ingested: Ingested, stages: Stages) -> list[Pend
 
 
 def _score(run: Run, setup: ScoringSetup, ingested: Ingested, index: int, stages: Stages) -> list[Pending]:
-    """Begin a stage a criterion of one shard; when it has all its verdicts, they are put together.
+    """Start one stage for each criterion of a shard, and one that collects its verdicts afterwards.
 
-    A cluster has one stage for all that code decides over a shard. What a judge decides stays in this process: its
-    session knows what is paid for.
+    A cluster runs one stage for all checks and schemas of a shard. Judged criteria stay in this process, because the
+    session tracks paid requests.
     """
     shard = ingested.shards[index]
     work = shard_work(setup, run.rubric, shard, index) if stages.has_cluster else ShardWork()

@@ -1,4 +1,4 @@
-"""From the files of a run's outputs to its plan: validated shards, and what is left to ask of the judge."""
+"""Ingest and plan of a run: validated shards, and the judgments that are missing."""
 
 from gradebook.tasks.comparing.baseline import refuse_unpaired
 from gradebook.tasks.datasets.case_criteria import taken_ids
@@ -36,12 +36,14 @@ def ingest_run(run: Run) -> Ingested:
 
 
 def plan_judgments(run: Run, ingested: Ingested, *, is_preview: bool = False) -> RunPlan:
-    """Find what is not judged yet, and its price. is_preview: write nothing to the lake. Raises `InputError`."""
+    """Find and price the missing judgments. is_preview: do not write to the lake. Raises `InputError`."""
     reporter().begin("plan", None)
     with timed(run.folder, "plan") as timing:
         refuse_unpaired(run.lake, run.run_id, run.request.baseline, ingested.shards)
         if not is_preview:
-            settle_journals(run.lake)
+            notes: list[str] = []
+            settle_journals(run.lake, notes)
+            run.folder.add_notes(notes)
         ratings = read_request_ratings(run.request, run.rubric, run.files)
         prepare_plan(run.lake, run.folder, run.rubric, ingested.shards, ratings)
         planned = plan_again(run, ingested, is_preview=is_preview)
@@ -54,7 +56,7 @@ def plan_judgments(run: Run, ingested: Ingested, *, is_preview: bool = False) ->
 
 
 def plan_again(run: Run, ingested: Ingested, *, is_preview: bool = False) -> RunPlan:
-    """Find what is not judged by now, of a run that `plan_judgments` has planned."""
+    """Update the plan of `plan_judgments` after further judgments."""
     return plan_run(
         run.lake,
         run.folder,

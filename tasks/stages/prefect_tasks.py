@@ -1,6 +1,6 @@
-"""The stages as Prefect tasks: the names under which Prefect's UI shows them."""
+"""The stages as Prefect tasks, with the names shown in Prefect's UI."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from prefect import Task
@@ -36,4 +36,13 @@ TASKS: dict[Callable[..., Any], Task[..., Any]] = {
     stage: Task(stage, name=name, task_run_name=run_name, cache_policy=NO_CACHE)
     for stage, (name, run_name) in _NAMES.items()
 }
+
+
+def tasks_of(suite: str | None) -> Mapping[Callable[..., Any], Task[..., Any]]:
+    """The tasks, with the suite's name on each run of them; without a suite, as they are."""
+    if suite is None:
+        return TASKS
+    return {each: TASKS[each].with_options(task_run_name=f"{suite} · {name}") for each, (_, name) in _NAMES.items()}
+
+
 collect = Task(collect_outputs, name="collect", task_run_name="collect", cache_policy=NO_CACHE)

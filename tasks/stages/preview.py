@@ -1,4 +1,4 @@
-"""The dry run: what an evaluation would ask and cost, with nothing left behind."""
+"""Dry run: requests and cost of an evaluation, without leaving files."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""Publication of a run: its files put beside those of the tables, and one transaction that adds them."""
+"""Publication of a run: its files are placed in the tables' folders and added in one transaction."""
 
 import hashlib
 import json
@@ -38,28 +38,28 @@ from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.lock import created_at
 from gradebook.tasks.workspace.timings import process_cpu_s
 
-CHUNK_BYTES = 8 * 2**20  # of an upload: storage takes parts of 5 MB or more
+CHUNK_BYTES = 8 * 2**20  # of an upload: object storage requires parts of at least 5 MB
 
 
 class RunFiles:
-    """Files that a publication may add to tables, each put once however often its transaction is run again."""
+    """Files that a publication may add to tables; each is placed once, even if its transaction is retried."""
 
     def __init__(self, lake: Lake, folder: RunFolder) -> None:
         self._lake = lake
-        # Two machines may work at one run id: neither may write over what the other one published.
+        # Two machines may use one run id: neither may overwrite the files that the other one published.
         begun = created_at(folder).isoformat().encode()
         self._name = f"{folder.run_id}-{hashlib.blake2b(begun, digest_size=4).hexdigest()}"
         self._places: dict[tuple[str, Path], str] = {}
 
     def put(self, table: str, file: Path, partition: str = "") -> str:
-        """Put a file where the table's are and return its place, which no table names yet.
+        """Place a file in the table's folder and return its place; no table refers to it yet.
 
         Raises `LakeError` and `StorageUnavailable` as `translate_storage_errors` does.
         """
         if (table, file) not in self._places:
             folder = f"{table}/{partition}" if partition else table
             place = f"{self._lake.data_path}/main/{folder}/{self._name}-{file.name}"
-            self._places[table, file] = place  # before it is there: half of it is to be removed, too
+            self._places[table, file] = place  # before the write, so that a partial file is removed too
             if self._lake.bucket is None:
                 _link(file, Path(place))
             else:
@@ -67,7 +67,7 @@ class RunFiles:
         return self._places[table, file]
 
     def remove(self, added: Collection[str] = ()) -> None:
-        """Take back what was put, except what tables hold now; what can't be removed is an orphan, which harms none."""
+        """Remove placed files, except those added to tables; files that can't be removed are harmless orphans."""
         for place in set(self._places.values()) - set(added):
             if self._lake.bucket is None:
                 Path(place).unlink(missing_ok=True)
@@ -78,7 +78,7 @@ class RunFiles:
 
 def _link(file: Path, place: Path) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
-    place.unlink(missing_ok=True)  # of a transaction that did not go through
+    place.unlink(missing_ok=True)  # left by a failed transaction
     try:
         os.link(file, place)
     except OSError:  # another file system
@@ -97,8 +97,8 @@ def _upload(file: Path, place: str, bucket: BucketPlace) -> None:
 def publish_run(run: Run, ingested: Ingested, notes: list[str]) -> int:
     """Publish the run in one transaction and return its version.
 
-    Raises `RubricError` where another run took the rubric's version with another text in the meantime,
-    `StorageUnavailable` where the storage of the lake's files is gone.
+    Raises `RubricError` if another run has published the rubric's version with another text in the meantime,
+    `StorageUnavailable` if the lake's object storage does not answer.
     """
     reporter().begin("publish", None)
     with piece_span(Piece(run.run_id, "publish")):
@@ -120,7 +120,7 @@ def _publish(run: Run, ingested: Ingested, notes: list[str]) -> int:
 
     def body(connection: duckdb.DuckDBPyConnection, version: int) -> None:
         _refuse_published(connection, run.run_id)
-        added.clear()  # by a transaction that is run again
+        added.clear()  # the transaction may be retried
         store_rubric(connection, run.rubric, run.created_at)
         for index, shard in enumerate(ingested.shards):
             if _has_new_outputs_only(connection, shard):
@@ -145,17 +145,17 @@ def _publish(run: Run, ingested: Ingested, notes: list[str]) -> int:
     try:
         _upload_ahead(run, files, ingested.shards)
         version = commit(run.lake, f"publish run {run.run_id}", body, extra=extra, other_bytes=shard_bytes)
-    except CommitUnknown:  # its files may be a published run's
+    except CommitUnknown:  # the files may belong to a published run
         raise
     except BaseException:
         _remove_unpublished(run, files, added)
         raise
-    files.remove(added)  # another run brought the same outputs while they were uploaded
+    files.remove(added)  # another run may have added the same outputs during the upload
     return version
 
 
 def _upload_ahead(run: Run, files: RunFiles, shards: Iterable[str]) -> None:
-    """Bring the files into storage before the transaction, in which every other writer would wait for them."""
+    """Upload files to object storage before the transaction, because other writers wait during it."""
     if run.lake.bucket is None:
         return
     with connect(run.lake, read_only=True) as connection:
@@ -171,20 +171,20 @@ def _put_verdicts(run: Run, files: RunFiles, index: int) -> str:
 
 
 def _remove_unpublished(run: Run, files: RunFiles, added: Collection[str]) -> None:
-    """Take back what was put beside the tables' files by a transaction that did not go through."""
-    with suppress(GradebookError, duckdb.Error):  # who can't ask leaves them there: they are orphans, and no harm
-        # interrupted just after the commit
+    """Remove the files of a failed transaction."""
+    with suppress(GradebookError, duckdb.Error):  # if the lake does not answer, the files stay as harmless orphans
+        # published: the process was interrupted just after the commit
         files.remove(added if is_published(run) else ())
 
 
 def _refuse_published(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
-    """A run id published from another working folder in the meantime would hold each verdict twice."""
+    """Raise `InputError` if another process has published the run id: its verdicts would be stored twice."""
     if connection.execute("select 1 from runs where run_id = ? and status = 'published'", [run_id]).fetchall():
-        raise InputError(f"--run-id: found {run_id}, which another process has published meanwhile; expected a new id")
+        raise InputError("--run-id", f"{run_id}, which another process has published meanwhile", "a new id")
 
 
 def conclude_run(run: Run) -> RunSummary:
-    """Write the report and the recording of a published run; the same command begins a new run."""
+    """Write the report and the recording of a published run, and mark it as finished; returns its summary."""
     folder = run.folder
     if run.request.record is not None:
         write_recording(run.lake, folder, Path(run.request.record))
@@ -194,7 +194,7 @@ def conclude_run(run: Run) -> RunSummary:
 
 
 def _billed_usd(costs: pa.Table) -> float | None:
-    """What the run paid; None where a price is unknown."""
+    """Cost of the run; None if a price is unknown."""
     billed = costs.column("cost_usd")
     total: float | None = None if billed.null_count else pc.sum(billed).as_py()
     return total
@@ -203,7 +203,7 @@ def _billed_usd(costs: pa.Table) -> float | None:
 def _insert_own_cost(
     connection: duckdb.DuckDBPyConnection, run: Run, row_count: int, wall_s: float, cpu_s: float
 ) -> None:
-    """The publication's own row: what it took up to its commit."""
+    """Insert the row of the publication itself, with its time up to the commit."""
     connection.execute(
         "insert into stage_costs by name "
         "select ? as run_id, 'publish' as stage, ? as wall_s, ? as cpu_s, ? as row_count, "
@@ -227,7 +227,7 @@ def _insert_case_criteria(connection: duckdb.DuckDBPyConnection, run: Run) -> No
 
 
 def _has_new_outputs_only(connection: duckdb.DuckDBPyConnection, shard: str) -> bool:
-    """An output is kept once for all runs: a shard that is all new is taken as the file it is."""
+    """Whether all outputs of a shard are new; each output is stored once for all runs."""
     known = connection.execute(
         "select count(*) from read_parquet(?) where output_id in (select output_id from outputs)", [shard]
     ).fetchone()
@@ -242,7 +242,7 @@ def _insert_new_outputs(connection: duckdb.DuckDBPyConnection, shard: str) -> No
 
 
 def _add_file(connection: duckdb.DuckDBPyConnection, table: str, place: str) -> str:
-    """Make a file beside the table's own one of them, without rewriting it; returns its place."""
+    """Add a placed file to a table without rewriting it; returns its place."""
     connection.execute("call ducklake_add_data_files('lake', ?, ?)", [table, place])
     return place
 
@@ -252,7 +252,7 @@ def _insert_parquet(connection: duckdb.DuckDBPyConnection, table: str, file: Pat
 
 
 def _insert_ratings(connection: duckdb.DuckDBPyConnection, folder: RunFolder) -> None:
-    """Keep the ratings of the run's file, each once."""
+    """Store the new ratings of the run's ratings file."""
     if folder.ratings_file.exists():
         file = quoted(str(folder.ratings_file))
         insert_ratings(connection, f"(select * exclude (is_from_file) from read_parquet('{file}') where is_from_file)")

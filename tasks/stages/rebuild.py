@@ -1,4 +1,4 @@
-"""The marts of a published run, built again from what the lake holds, and held against those that were published."""
+"""Marts of a published run, rebuilt from the lake and compared with the published ones."""
 
 import os
 import tempfile
@@ -30,7 +30,7 @@ from gradebook.tasks.stages.aggregate import built_marts
 from gradebook.tasks.stages.compare_marts import MartCheck, check_mart, lay_out_published
 from gradebook.tasks.workspace.folder import RunFolder
 
-# A time can't be measured again: it is taken from the row that it was summed into.
+# Times can't be measured again, so they are taken from the published rows.
 _TIMINGS = """
 select stage, criterion_id, wall_s, cpu_s, row_count, replayed_count, saved_usd from stage_costs where run_id = $run_id
 """
@@ -42,9 +42,9 @@ _OPINIONS = "from opinions where run_id = $run_id"
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """What came of a rebuild. made_by, code_version: the gradebook that published the run, and this one.
+    """Rebuilt marts. made_by, code_version: version of gradebook that published the run, and the current one.
 
-    marts: their names and counts of rows; checks: none where nothing was checked; files: what was written.
+    marts: names and row counts; checks: empty unless the marts were compared; files: written files.
     """
 
     run_id: str
@@ -56,11 +56,11 @@ class Rebuilt:
 
     @property
     def is_equal(self) -> bool:
-        """Whether every mart that was checked came out as it was published."""
+        """Whether every compared mart equals the published one."""
         return all(check.is_equal for check in self.checks)
 
     def as_json(self) -> dict[str, Any]:
-        """One JSON object: what `--json` prints."""
+        """JSON object printed by `--json`."""
         checks = {check.mart: check.as_json() for check in self.checks}
         marts = [{"mart": mart, "row_count": count} | checks.get(mart, {}) for mart, count in self.marts]
         head = {"run_id": self.run_id, "made_by": self.made_by, "code_version": self.code_version}
@@ -71,16 +71,16 @@ class Rebuilt:
 def rebuild_run(
     lake: Lake, run_id: str, *, out: Path | None = None, is_forced: bool = False, is_checked: bool = False
 ) -> Rebuilt:
-    """Build a published run's marts again, from the lake alone; no row of the lake is written.
+    """Rebuild a published run's marts from the lake, without writing to the lake.
 
-    out: a folder that gets a Parquet file a mart; is_forced: in place of files that are there. is_checked: hold each
-    mart against its published rows, to the bit. Raises `InputError` where there is no such run, or the folder can't be
-    written or has such a file.
+    out: folder for one Parquet file per mart; is_forced: replace existing files. is_checked: compare each mart with its
+    published rows, bit for bit. Raises `InputError` for an unknown run, and if the folder can't be written or already
+    has such a file.
     """
     if out is not None and not is_forced:
         _refuse_taken(out, mart_names())
     with tempfile.TemporaryDirectory(prefix="gradebook-rebuild-") as name:
-        folder = RunFolder(Path(name) / run_id)
+        folder = RunFolder.below(Path(name), run_id)
         with connect_up_to_date(lake) as connection:
             run = read_kept_run(connection, lake, run_id)
             _lay_out(connection, run, folder)
@@ -96,7 +96,7 @@ def rebuild_run(
 
 
 def _lay_out(connection: duckdb.DuckDBPyConnection, run: KeptRun, folder: RunFolder) -> None:
-    """Write what the marts are built from, as a run's own files."""
+    """Write the sources of the marts as a run's files."""
     run_id = run.run_id
     shard, _ = lay_out_outputs(connection, run, folder)
     lay_out_verdicts(connection, _VERDICTS, folder, run_id=run_id)
@@ -115,10 +115,8 @@ def _lay_out(connection: duckdb.DuckDBPyConnection, run: KeptRun, folder: RunFol
         copy_rows(connection, query("stages/ratings_of_run"), folder.ratings_file, **taken)
     except duckdb.Error as error:
         reason = str(error).partition("\n")[0]
-        raise InputError(
-            f"run: the ratings of version {version}, which published {run.run_id}, can't be read ({reason}); expected "
-            "a lake that keeps its versions"
-        ) from None
+        found = f"unreadable ratings of version {version}, which published {run.run_id} ({reason})"
+        raise InputError("run", found, "a lake with all its versions") from None
 
 
 def _built_marts(
@@ -135,10 +133,10 @@ def _built_marts(
 
 
 def _refuse_taken(out: Path, marts: tuple[str, ...]) -> None:
-    """Raise `InputError` where a folder has a file of a mart's name already."""
-    # Path raises where a name is too long.
+    """Raise `InputError` if a folder already has a file of a mart."""
+    # Path raises for a name that is too long.
     if taken := [file.name for file in _mart_files(out, marts) if os.path.exists(file)]:  # noqa: PTH110
-        raise InputError(f"--out: found {', '.join(taken)} already in {out}, expected a folder without (or --force)")
+        raise InputError("--out", f"{', '.join(taken)} in {out}", "a folder without these files, or --force")
 
 
 def _write_marts(connection: duckdb.DuckDBPyConnection, marts: tuple[str, ...], out: Path) -> tuple[Path, ...]:
@@ -148,7 +146,7 @@ def _write_marts(connection: duckdb.DuckDBPyConnection, marts: tuple[str, ...], 
             copy_rows(connection, f"from {mart}", file)
     except (OSError, duckdb.IOException) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error).partition("\n")[0]
-        raise InputError(f"--out: can't write {out}: {reason}") from error
+        raise InputError("--out", f"can't write {out}: {reason}") from error
     return files
 
 
@@ -162,5 +160,5 @@ def _count_rows(connection: duckdb.DuckDBPyConnection, mart: str) -> int:
 
 
 def _source(folder: RunFolder, name: str) -> Path:
-    """A file beside those that a run has: a source of the marts, or the published rows of one."""
+    """Additional file in the run's folder: a source of the marts, or the published rows of a mart."""
     return folder.path / "kept" / f"{name}.parquet"

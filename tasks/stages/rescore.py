@@ -1,4 +1,4 @@
-"""A new run of an old run's verdicts: another rubric's weights, gates and thresholds; nothing is asked or checked."""
+"""Rescoring: a new run with an old run's verdicts and another rubric's weights, gates and thresholds."""
 
 import hashlib
 import json
@@ -42,14 +42,14 @@ from gradebook.tasks.stages.submit import Stages
 from gradebook.tasks.system.files import write_parquet
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.lock import created_at
-from gradebook.tasks.workspace.timings import Timing, keep_timing, timed
+from gradebook.tasks.workspace.timings import Timing, append_timing, timed
 
 TRIGGER = "rescore"
 
 
 @dataclass(frozen=True, slots=True)
 class RescoreRequest:
-    """What a person asks for; the words of the command line. run: whose verdicts are taken over."""
+    """Request for a rescoring, with the values of the command line. run: id of the run with the verdicts."""
 
     run: str
     rubric: str
@@ -59,19 +59,19 @@ class RescoreRequest:
 
 
 def rescore_run(request: RescoreRequest) -> tuple[RunSummary, Path]:
-    """Publish a run of another run's verdicts, held to another rubric; returns its summary and the report's path.
+    """Publish a run's verdicts as a new run with another rubric; returns its summary and the report's path.
 
-    Raises `InputError` before anything is written, where there is no such run or rubric or the run has no verdicts on
-    what the rubric asks; `QualityNotMet` where the marts do not hold.
+    Raises `InputError`, before anything is written, for an unknown run or rubric, or if the run lacks verdicts for the
+    rubric's criteria; `QualityNotMet` if a check of the marts fails.
     """
     with _opened(request, datetime.now(UTC)) as (run, source):
         return complete_run(run, Stages(), partial(_publish, source)), run.folder.report_file
 
 
-def refuse_other_questions(source: KeptRun, rubric: Rubric, held: Row) -> None:
-    """Raise `InputError` that names each criterion of a rubric on which a run has no verdicts.
+def refuse_other_questions(source: KeptRun, rubric: Rubric, counts: Row) -> None:
+    """Raise `InputError` that names each criterion of a rubric without verdicts in a run.
 
-    held: count of verdicts by criterion.
+    counts: number of verdicts by criterion id.
     """
     olds = {criterion.id: criterion for criterion in source.rubric.criteria}
     faults = []
@@ -80,19 +80,20 @@ def refuse_other_questions(source: KeptRun, rubric: Rubric, held: Row) -> None:
             faults.append(f"{criterion.id}: not in {source.name}")
         elif changes := question_changes(olds[criterion.id], criterion, source.rubric, rubric):
             faults.append(f"{criterion.id}: another {' and '.join(changes)}")
-        elif not held.get(criterion.id):
+        elif not counts.get(criterion.id):
             faults.append(f"{criterion.id}: no verdicts")
     if faults:
         raise InputError(
-            f"--rubric: found criteria of {rubric.id} {rubric.version} that run {source.run_id} has no verdicts on: "
-            f"{'; '.join(faults)}. Expected criteria of {source.name} with their description, levels and method; "
-            "`gradebook evaluate` asks what is new, and pays for that alone"
+            "--rubric",
+            f"criteria of {rubric.id} {rubric.version} without verdicts in run {source.run_id} ({'; '.join(faults)})",
+            f"criteria of {source.name} with the same description, levels and method",
+            "`gradebook evaluate` judges the new ones, and pays only for them",
         )
 
 
 @contextmanager
 def _opened(request: RescoreRequest, now: datetime) -> Iterator[tuple[Run, KeptRun]]:
-    """Check the request, then hold the new run's folder while the block runs; an unfinished one is gone on with."""
+    """Check the request, then lock the new run's folder while the block runs; an unfinished run is resumed."""
     refuse_bad_run_id(request.run_id)
     lake = find_lake(request.lake, request.data)
     rubric = find_rubric(request.rubric, lake)
@@ -133,20 +134,21 @@ def _evaluation(request: RescoreRequest, source: KeptRun, run_id: str) -> Evalua
 
 def _refuse(connection: duckdb.DuckDBPyConnection, source: KeptRun, rubric: Rubric) -> None:
     counted = "select criterion_id, count(*) as count from verdicts where run_id = ? group by criterion_id"
-    held = {row["criterion_id"]: row["count"] for row in read_rows(connection, counted, source.run_id)}
-    refuse_other_questions(source, rubric, held)
-    own = {name for name in held if name not in {criterion.id for criterion in source.rubric.criteria}}
+    counts = {row["criterion_id"]: row["count"] for row in read_rows(connection, counted, source.run_id)}
+    refuse_other_questions(source, rubric, counts)
+    own = {name for name in counts if name not in {criterion.id for criterion in source.rubric.criteria}}
     if clashing := sorted(own.intersection(taken_ids(rubric))):
         raise InputError(
-            f"--rubric: found {', '.join(clashing)} in {rubric.id} {rubric.version}, which rows of run "
-            f"{source.run_id} brought along, expected other ids"
+            "--rubric",
+            f"{', '.join(clashing)} in {rubric.id} {rubric.version}, also ids of per-case criteria of {source.run_id}",
+            "other ids",
         )
     if not rubric.criteria and not own:
-        raise InputError(f"--rubric: found no criteria, nor has a row of run {source.run_id} its own; expected some")
+        raise InputError("--rubric", f"no criteria, and no per-case criteria in run {source.run_id}", "some")
 
 
 def _taken_over(source: KeptRun) -> Row:
-    """The columns of the new run's row that say what its verdicts came from."""
+    """Columns of the new run's row that describe the origin of its verdicts."""
     settings = json.loads(source.row["settings"] or "{}")
     settings |= dict.fromkeys(
         ("budget_usd", "feedback", "ratings", "baseline", "baseline_run_id", "baseline_fault", "fail_if")
@@ -156,7 +158,7 @@ def _taken_over(source: KeptRun) -> Row:
 
 
 def _fingerprint(source: KeptRun, rubric: Rubric) -> str:
-    """What makes two requests one run."""
+    """Digest of everything that makes a different run."""
     parts = {"rescored_from": source.run_id, "rubric": rubric_digest(rubric), "code_version": code_version()}
     return hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=16).hexdigest()
 
@@ -167,10 +169,10 @@ def _publish(source: KeptRun, run: Run, stages: Stages) -> None:
 
 
 def _take_over(run: Run, source: KeptRun) -> Ingested:
-    """Write what the marts are built from and the publication reads. Done again whole after an interruption."""
+    """Write the sources of the marts and of the publication; repeated completely after an interruption."""
     folder = run.folder
     folder.timings_file.unlink(missing_ok=True)
-    write_parquet(folder.quarantine_file, QUARANTINE_SCHEMA.empty_table())  # refused rows stay with who read them
+    write_parquet(folder.quarantine_file, QUARANTINE_SCHEMA.empty_table())  # refused rows belong to the source run
     with timed(folder, "ingest") as timing, connect(run.lake, read_only=True) as connection:
         shard, output_count = lay_out_outputs(connection, source, folder)
         taken = {"run_id": run.run_id, "source_run_id": source.run_id, "dropped": _dropped(run, source)}
@@ -188,29 +190,29 @@ def _take_over(run: Run, source: KeptRun) -> Ingested:
 
 
 def _keep_savings(run: Run, source: KeptRun, saved: pa.Table) -> None:
-    """A piece of work a criterion, that took no time: the judgments used again, and what they had cost."""
+    """Store a timing of 0 s for each criterion, with the reused judgments and their original cost."""
     of_rubric, dropped = {criterion.id for criterion in run.rubric.criteria}, _dropped(run, source)
     for row in saved.to_pylist():
         if row["criterion_id"] in dropped:
             continue
         name = row["criterion_id"] if row["criterion_id"] in of_rubric else CASE_CRITERIA
         counts = (row["row_count"], row["replayed_count"], row["saved_usd"])
-        keep_timing(run.folder, Timing("score", name, 0.0, 0.0, *counts))
+        append_timing(run.folder, Timing("score", name, 0.0, 0.0, *counts))
 
 
 def _dropped(run: Run, source: KeptRun) -> list[str]:
-    """The criteria that the new rubric leaves out."""
-    kept = {criterion.id for criterion in run.rubric.criteria}
-    return [criterion.id for criterion in source.rubric.criteria if criterion.id not in kept]
+    """Ids of criteria that the new rubric omits."""
+    known = {criterion.id for criterion in run.rubric.criteria}
+    return [criterion.id for criterion in source.rubric.criteria if criterion.id not in known]
 
 
 def _notes(run: Run, source: KeptRun) -> list[str]:
-    """What a person should know of the run; what was noted of the other run's input holds for this one too."""
+    """Notes of the run, including those of the source run, which has the same input."""
     dropped = _dropped(run, source)
     has_feedback = json.loads(source.row["settings"] or "{}").get("feedback")
     return [
-        f"rescored from {source.run_id} ({source.name}): its verdicts, and nothing was asked",
+        f"rescored from {source.run_id} ({source.name}), with its verdicts; no judge was asked",
         *([f"left out: {', '.join(dropped)}"] if dropped else []),
-        *([f"what the judge wrote as feedback stays with {source.run_id}"] if has_feedback else []),
+        *([f"the judge's feedback is stored only with {source.run_id}"] if has_feedback else []),
         *(f"of {source.run_id}: {note}" for note in source.row["notes"] or ()),
     ]

@@ -1,4 +1,4 @@
-"""One artifact held against several rubrics, in this process: each rubric is a run of its own, in the lake."""
+"""Review of one artifact with several rubrics, in this process; each rubric is a run of its own in the lake."""
 
 import json
 import tempfile
@@ -33,7 +33,7 @@ _FEEDBACK = "select feedback from output_feedback where run_id = ?"
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What one rubric says of the artifact. score in 0..1, None where a weighted criterion is unscored."""
+    """Outcome of one rubric. score: 0..1, None if a weighted criterion is unscored."""
 
     rubric: str
     run_id: str
@@ -48,7 +48,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """What several rubrics say of one artifact: approved where each of them is met."""
+    """Outcomes of several rubrics for one artifact; approved if all are met."""
 
     artifact: str
     evaluations: tuple[Evaluation, ...]
@@ -60,15 +60,15 @@ class Review:
         return APPROVED if is_approved else NEEDS_REVISION
 
     def as_json(self) -> dict[str, Any]:
-        """One JSON object: what `--json` prints."""
+        """JSON object printed by `--json`."""
         evaluations = [asdict(evaluation) for evaluation in self.evaluations]
         return {"artifact": self.artifact, "status": self.status, "evaluations": evaluations}
 
 
 def review_artifact(name: str, content: bytes, rubrics: tuple[str, ...], request: EvaluationRequest) -> Review:
-    """Hold an artifact against each rubric. name: what the lake calls it; request: judge, lake and budget.
+    """Evaluate an artifact with each rubric. name: of the artifact in the lake; request: judge, lake and budget.
 
-    A JSON object with an `output` is a row of outputs, with its prompt, reference and context; anything else is the
+    A JSON object with an `output` is a row of outputs, with its prompt, reference and context; any other content is the
     output itself. Raises `InputError` before anything is written, and `UnfinishedError`.
     """
     row = read_artifact(name, content)
@@ -82,7 +82,7 @@ def review_artifact(name: str, content: bytes, rubrics: tuple[str, ...], request
 
 
 def _again(name: str, rubric: str, request: EvaluationRequest) -> tuple[str, ...]:
-    """The command that goes on with the review by one rubric; none where the artifact was read from stdin."""
+    """Command that resumes the review with one rubric; empty if the artifact was read from stdin."""
     if name == STDIN:
         return ()
     named = ("judge", "budget_usd", "feedback", "allow_functions", "allow_unscored")
@@ -91,7 +91,7 @@ def _again(name: str, rubric: str, request: EvaluationRequest) -> tuple[str, ...
 
 
 def _refuse_misfits(name: str, row: Row, rubrics: list[Rubric], request: EvaluationRequest) -> None:
-    """Whatever would end a later rubric's run ends the review before the first one's."""
+    """Raise faults of all rubrics before the first run starts."""
     digests: dict[tuple[str, str], str] = {}
     for rubric in rubrics:
         fitter = RowFitter({}, taken_ids(rubric), is_unscored_allowed=request.allow_unscored)
@@ -106,7 +106,7 @@ def _refuse_misfits(name: str, row: Row, rubrics: list[Rubric], request: Evaluat
 
 
 def read_artifact(name: str, content: bytes) -> Row:
-    """The artifact as a row of outputs. Raises `OutputsError` where it is no text."""
+    """Artifact as a row of outputs. Raises `OutputsError` if it is not text."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -133,7 +133,7 @@ def _evaluation(summary: RunSummary, request: EvaluationRequest) -> Evaluation:
         (output,) = read_rows(connection, _OUTPUT, summary.run_id)
         verdicts = read_rows(connection, query("stages/verdicts_of_run"), run_id=summary.run_id)
         (feedback,) = read_rows(connection, _FEEDBACK, summary.run_id)
-    # Where the rubric requires nothing, a score that is not known is still no approval.
+    # Without requirements, an unknown score still means no approval.
     is_approved = summary.is_met and (summary.has_requirement or output["score"] is not None)
     return Evaluation(
         rubric=f"{summary.run['rubric_id']} {summary.run['rubric_version']}",

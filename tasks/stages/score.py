@@ -1,4 +1,4 @@
-"""What follows the scoring of a shard's criteria: its verdicts put together and checked, and the judge's feedback."""
+"""Steps after scoring: verdicts of a shard collected and checked, and the judge's feedback."""
 
 from gradebook.rubrics.prompts.feedback import FEEDBACK_CRITERION_ID
 from gradebook.tasks.datasets.ingest import Ingested
@@ -14,9 +14,9 @@ from gradebook.tasks.workspace.timings import Timing, timed
 
 
 def collect_verdicts(run: Run, shard_index: int, computed: tuple[Timing, ...], has_suites: bool) -> None:
-    """Put the verdicts of one shard together, and check them by their suite where wanted.
+    """Collect the verdicts of one shard; has_suites: also check them with their suite.
 
-    computed: times of a cluster's workers. Raises `QualityNotMet`.
+    computed: timings of a cluster's workers. Raises `QualityNotMet`.
     """
     keep_work(run.folder, shard_index, computed)
     with COMPUTING, timed(run.folder, "quality", shard_index=shard_index) as timing:
@@ -26,7 +26,7 @@ def collect_verdicts(run: Run, shard_index: int, computed: tuple[Timing, ...], h
 
 
 def write_run_feedback(run: Run, ingested: Ingested, session: Session | None) -> str | None:
-    """Let the judge write its feedback where the run asks for it; returns a note for people, where there is one.
+    """Let the judge write feedback if the run requests it; returns a note, if any.
 
     Raises `BudgetReached` or `EndpointUnavailable`.
     """

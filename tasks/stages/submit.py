@@ -1,4 +1,4 @@
-"""How stages are carried out: one after the other, or in threads; a flow has Prefect's tasks."""
+"""Executors of stages: in sequence or in threads; flows use Prefect's tasks instead."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -10,14 +10,14 @@ from gradebook.tasks.runs.run import Run
 ASKING_THREADS = 8
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
-Pending = Any  # a future of whatever carries a stage out
+Pending = Any  # a future of the executor
 
 
 class Stages:
-    """Carries stages out in this thread, one after the other.
+    """Executor of stages in this thread, in sequence.
 
-    has_suites: the data of each stage is also checked by great-expectations, which takes seconds to import.
-    has_cluster: what code decides goes to the workers of a cluster.
+    has_suites: whether great-expectations, which takes seconds to import, also checks the data of each stage.
+    has_cluster: whether checks and schemas go to the workers of a cluster.
     """
 
     has_suites = False
@@ -25,21 +25,21 @@ class Stages:
 
     @contextmanager
     def opened(self, _run: Run) -> Iterator[None]:
-        """Threads or a cluster for one run, while the block runs."""
+        """Open threads or a cluster for one run, while the block runs."""
         yield
 
     def call(self, stage: Callable[Given, Made], *given: Given.args, **named: Given.kwargs) -> Made:
-        """Carry a stage out and wait for it."""
+        """Run a stage and wait for it."""
         return stage(*given, **named)
 
     def submit(self, stage: Callable[..., Any], *given: object, after: Sequence[Pending] = ()) -> Pending:
-        """Begin a stage that may go on beside others, as soon as those in `after` are done."""
+        """Start a stage that may run in parallel with others, after those in `after` are done."""
         done: Future[Any] = Future()
         done.set_result(stage(*given))
         return done
 
     def submit_to_cluster(self, stage: Callable[..., Any], *given: object) -> Pending:
-        """Begin a stage at a worker of the cluster; what comes of it may be given to `submit` while it is pending."""
+        """Start a stage on a worker of the cluster; the future may be passed to `submit`."""
         raise NotImplementedError
 
     def finish(self, pending: Sequence[Pending]) -> None:
@@ -47,20 +47,20 @@ class Stages:
 
 
 class StagesInThreads(Stages):
-    """Carries stages out in threads of this process, where they may go on beside others."""
+    """Executor of stages in threads of this process."""
 
     @contextmanager
     def opened(self, _run: Run) -> Iterator[None]:
-        """Threads for one run."""
+        """Open threads for one run."""
         with ThreadPoolExecutor(ASKING_THREADS) as self._threads:
             yield
 
     def submit(self, stage: Callable[..., Any], *given: object, after: Sequence[Pending] = ()) -> Pending:
-        """Begin a stage. Threads take stages in order, so whatever it waits for has a thread already."""
+        """Start a stage. Threads take stages in order, so the stages in `after` already have a thread."""
         return self._threads.submit(_carry_out, stage, given, after)
 
     def finish(self, pending: Sequence[Pending]) -> None:
-        """As `Stages.finish`; interrupted, it waits for the stages under way and drops the others."""
+        """As `Stages.finish`; on an interrupt, waits for running stages and drops the others."""
         try:
             wait(pending)
         except BaseException:

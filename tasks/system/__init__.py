@@ -5,8 +5,11 @@ processes       Process, ProcessPool: worker processes that end with their paren
 logs            begin_logging: JSON or text logs on stderr
 events          telemetry events of a run
 tracing         tracing: OpenTelemetry traces and metrics
-progress        reporter: progress of stages for whoever shows it
+progress        reporter: progress of stages, sent to one watcher
 number_format   numbers as people read them
 prefect_blocks  read_secret, limited: Prefect's secrets and concurrency limits
+exporters       OpenTelemetry's exporters, of the extra `otel`
+kept_process    find_process, start_process: processes that stay for later commands
+operator_settings  what the operator allows: keys, functions, folders
 lazy_imports    deferred_imports: heavy modules imported on first use
 """

@@ -1,6 +1,7 @@
 """Number formats of the terminal and the report."""
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 TINY_USD = 0.001  # smaller amounts lose their three digits in four decimal places
@@ -24,7 +25,14 @@ def signed_words(value: float | None, digits: int = 3) -> str:
 
 def difference_interval_words(low: float | None, high: float | None) -> str:
     """Interval of a difference of scores: `-0.010..+0.020`."""
-    return "–" if low is None else f"{signed_words(low)}..{signed_words(high)}"
+    return short_interval_words(low, high, signed_words)
+
+
+def short_interval_words(
+    low: float | None, high: float | None, words: Callable[[float | None], str] = score_words
+) -> str:
+    """Interval in a table of the terminal: `0.710..0.750`. words: of its ends."""
+    return "–" if low is None else f"{words(low)}..{words(high)}"
 
 
 def interval_words(low: float | None, high: float | None) -> str:

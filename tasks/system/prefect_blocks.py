@@ -19,23 +19,23 @@ async def _load_secret(name: str) -> str:
 
     try:
         secret: Any = await Secret.aload(name)
-    except Exception as error:  # noqa: BLE001 - whatever the server or the block raises, the key is not to be had
+    except Exception as error:  # noqa: BLE001 - any error of the server or the block means that there is no key
         raise EndpointUnavailable(
             f"the Prefect Secret block {name} can't be read ({type(error).__name__}); "
-            "expected one that the Prefect server holds"
+            "expected a block of the Prefect server"
         ) from None
     return str(secret.get())
 
 
 def read_api_url() -> str:
-    """The address of the Prefect server that is set; empty where none is."""
+    """Address of the configured Prefect server; empty if there is none."""
     from prefect.settings import PREFECT_API_URL
 
     return PREFECT_API_URL.value() or ""
 
 
 def limited(name: str) -> AbstractContextManager[None]:
-    """A place under a global concurrency limit of the Prefect server, held while the block runs."""
+    """Place under a global concurrency limit of the Prefect server, occupied during the block."""
     from prefect.concurrency.sync import concurrency
 
     place: AbstractContextManager[None] = concurrency(name, occupy=1, strict=True)

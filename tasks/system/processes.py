@@ -35,7 +35,7 @@ def start_python(
 ) -> "subprocess.Popen[bytes]":
     """Start Python and call `main(descriptor, parent, *numbers)` of a module of gradebook.
 
-    descriptor: the only open file that the child inherits beside its log. parent: id of this process, for
+    descriptor: the only open file that the child inherits apart from its log. parent: id of this process, for
     `end_with_parent`. log: receives its output; None: drop the output, and send errors to this process's stderr.
     environment: variables added to this process's.
     """
@@ -77,27 +77,27 @@ class Process(Protocol):
     def end(self) -> None: ...
 
 
-Held = TypeVar("Held", bound=Process)
+Member = TypeVar("Member", bound=Process)
 
 
-class ProcessPool(Generic[Held]):
+class ProcessPool(Generic[Member]):
     """Pool of processes: one for each concurrent call, reused by later calls; all end with the pool."""
 
-    def __init__(self, start: Callable[[], Held]) -> None:
+    def __init__(self, start: Callable[[], Member]) -> None:
         self._start = start
         self._lock = threading.Lock()
-        self._idle: list[Held] = []
-        self._alive: set[Held] = set()
+        self._idle: list[Member] = []
+        self._alive: set[Member] = set()
         self._is_closed = False
         # The kernel ends a process with the thread that started it: this thread lives as long as the pool.
         self._starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="start processes")
 
-    def held(self) -> tuple[Held, ...]:
+    def members(self) -> tuple[Member, ...]:
         """All processes, busy or idle."""
         with self._lock:
             return tuple(self._alive)
 
-    def take(self) -> Held:
+    def take(self) -> Member:
         """Take a process for exclusive use until it is given back or dropped."""
         while process := self._idle_process():
             if process.is_alive():
@@ -108,13 +108,13 @@ class ProcessPool(Generic[Held]):
             self._alive.add(process)
         return process
 
-    def give_back(self, process: Held) -> None:
+    def give_back(self, process: Member) -> None:
         """Return a process to the pool for the next call."""
         with self._lock:
             if not self._is_closed:
                 self._idle.append(process)
 
-    def drop(self, process: Held) -> None:
+    def drop(self, process: Member) -> None:
         """End a process. Raises `RuntimeError` if the pool was closed, which means that the call is not at fault."""
         process.end()
         with self._lock:
@@ -131,7 +131,7 @@ class ProcessPool(Generic[Held]):
             process.end()
         self._starter.shutdown()
 
-    def _idle_process(self) -> Held | None:
+    def _idle_process(self) -> Member | None:
         with self._lock:
             return self._idle.pop() if self._idle else None
 

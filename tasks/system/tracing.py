@@ -7,27 +7,19 @@ import atexit
 import logging
 import os
 import threading
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
-from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import MetricExportResult, MetricsData, PeriodicExportingMetricReader
-from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
-from opentelemetry.trace import Span
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
+
 
 ENDPOINTS = tuple(f"OTEL_EXPORTER_OTLP_{part}ENDPOINT" for part in ("", "TRACES_", "METRICS_"))
 NAME = "gradebook"
-EXPORT_TIMEOUT_S = 2.0
-GONE_S = 60.0  # how long nothing is sent to a receiver that did not answer
 # Buckets recommended by the GenAI conventions.
 TOKEN_BUCKETS = [4.0**power for power in range(14)]
 SECOND_BUCKETS = [0.01 * 2**power for power in range(14)]
@@ -47,28 +39,13 @@ class FinishedRequest:
     cost_usd: float | None = None
 
 
-class Receiver:
-    """Circuit breaker of the exporters: after a failure nothing is sent for a while, so that nothing waits again."""
-
-    def __init__(self) -> None:
-        self._gone_until = 0.0
-
-    @property
-    def is_gone(self) -> bool:
-        """Whether sending is suspended."""
-        return time.monotonic() < self._gone_until
-
-    def note(self, is_taken: bool) -> None:
-        """Record the outcome of an export."""
-        self._gone_until = 0.0 if is_taken else time.monotonic() + GONE_S
-
-
 class Tracing:
     """Spans and metrics of this process, sent by threads of their own."""
 
     def __init__(self) -> None:
+        from gradebook.tasks.system.exporters import EXPORT_TIMEOUT_S, Receiver, open_providers
 
-        self.receiver = Receiver()
+        self.receiver, self._timeout_s = Receiver(), EXPORT_TIMEOUT_S
         self._traces, self._metrics = open_providers(self.receiver)
         self._tracer = self._traces.get_tracer(NAME)
         meter = self._metrics.get_meter(NAME)
@@ -158,10 +135,10 @@ class Tracing:
         self._bounded(self._traces.shutdown, self._metrics.shutdown)
 
     def _bounded(self, *sends: Any) -> bool:
-        """Call functions in a thread, waiting at most `EXPORT_TIMEOUT_S`."""
+        """Call functions in a thread, waiting two seconds at most."""
         thread = threading.Thread(target=lambda: [send() for send in sends], name="otel flush", daemon=True)
         thread.start()
-        thread.join(EXPORT_TIMEOUT_S)
+        thread.join(self._timeout_s)
         return not (thread.is_alive() or self.receiver.is_gone)
 
 
@@ -174,7 +151,7 @@ def tracing() -> Tracing | None:
     try:
         return Tracing()
     except ImportError:
-        words = "%s is set, but OpenTelemetry is not installed; expected gradebook[otel]"
+        words = "%s is set, but OpenTelemetry is not installed; expected it: pip install '.[otel]' in gradebook's clone"
         logging.getLogger(NAME).warning(words, next(name for name in ENDPOINTS if os.environ.get(name)))
         return None
 
@@ -182,61 +159,3 @@ def tracing() -> Tracing | None:
 def _attributes(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Attributes prefixed with gradebook's name, without None."""
     return {f"{NAME}.{name}": value for name, value in fields.items() if value is not None}
-
-
-class _Spans(SpanExporter):
-    """Span exporter behind the circuit breaker."""
-
-    def __init__(self, receiver: "Receiver") -> None:
-        self._receiver = receiver
-        self._exporter = OTLPSpanExporter(timeout=_timeout_s("TRACES"))
-
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Send spans; fail at once while sending is suspended."""
-        if self._receiver.is_gone:
-            return SpanExportResult.FAILURE
-        sent = self._exporter.export(spans)
-        self._receiver.note(sent is SpanExportResult.SUCCESS)
-        return sent
-
-    def shutdown(self) -> None:
-        """Close the connection."""
-        self._exporter.shutdown()  # type: ignore[no-untyped-call]
-
-
-class _Metrics(OTLPMetricExporter):
-    """Metric exporter behind the circuit breaker."""
-
-    def __init__(self, receiver: "Receiver") -> None:
-        super().__init__(timeout=_timeout_s("METRICS"))
-        self._receiver = receiver
-
-    def export(
-        self, metrics_data: MetricsData, timeout_millis: float | None = 10_000, **more: Any
-    ) -> MetricExportResult:
-        """Send metrics; fail at once while sending is suspended."""
-        if self._receiver.is_gone:
-            return MetricExportResult.FAILURE
-        sent = super().export(metrics_data, timeout_millis, **more)
-        self._receiver.note(sent is MetricExportResult.SUCCESS)
-        return sent
-
-
-def open_providers(receiver: "Receiver") -> tuple[TracerProvider, MeterProvider]:
-    """Private providers of spans and metrics, so that other libraries' data is not sent."""
-    logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # an unreachable receiver is logged once, by us
-    named = {} if os.environ.get("OTEL_SERVICE_NAME") else {"service.name": NAME}
-    resource = Resource.create(named)
-    traces = TracerProvider(resource=resource, shutdown_on_exit=False)
-    traces.add_span_processor(BatchSpanProcessor(_Spans(receiver)))
-    reader = PeriodicExportingMetricReader(_Metrics(receiver))
-    return traces, MeterProvider([reader], resource, shutdown_on_exit=False)
-
-
-def _timeout_s(signal: str) -> float:
-    """Timeout of an export: the environment's, in seconds, but at most `EXPORT_TIMEOUT_S`."""
-    timeout = os.environ.get(f"OTEL_EXPORTER_OTLP_{signal}_TIMEOUT") or os.environ.get("OTEL_EXPORTER_OTLP_TIMEOUT")
-    try:
-        return min(float(timeout), EXPORT_TIMEOUT_S) if timeout else EXPORT_TIMEOUT_S
-    except ValueError:
-        return EXPORT_TIMEOUT_S

@@ -1,14 +1,26 @@
 """A run's working folder and the files in it."""
 
 import json
+import re
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
+from gradebook.rubrics.model.errors import LakeError
 from gradebook.tasks.system.files import write_text
 
+RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")  # a folder's name, and no path
 _WORKING_FOLDERS = ("shards", "plan", "media", "verdicts", "collected", "opinions", "case_criteria", "marts")
+
+
+def refuse_run_ids(run_ids: Iterable[str | None]) -> None:
+    """Raise `LakeError` for ids of runs that gradebook does not give: pages and folders are named by them."""
+    for run_id in run_ids:
+        if run_id is not None and not RUN_ID.fullmatch(run_id):
+            expected = "up to 80 letters, digits, - and _; the catalog was changed by something else"
+            raise LakeError("lake", f"a run of the id {run_id[:90]!r}", expected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +28,12 @@ class RunFolder:
     """The folder ROOT/runs/RUN_ID and its files."""
 
     path: Path
+
+    @classmethod
+    def below(cls, root: Path, run_id: str) -> Self:
+        """Folder of a run below a lake's root. Raises as `refuse_run_ids`."""
+        refuse_run_ids([run_id])
+        return cls(root / "runs" / run_id)
 
     @property
     def run_id(self) -> str:
@@ -45,6 +63,11 @@ class RunFolder:
     def budget_file(self) -> Path:
         """Cost of requests, one line each; missing if the judge has no price."""
         return self.path / "budget.jsonl"
+
+    @property
+    def batch_folder(self) -> Path:
+        """Record of batches, and their files."""
+        return self.path / "batches"
 
     @property
     def published_file(self) -> Path:
@@ -124,11 +147,11 @@ class RunFolder:
         """Notes to the user about how the run was set up."""
         return tuple(json.loads(self._notes_file.read_text(encoding="utf-8"))) if self._notes_file.exists() else ()
 
-    def keep_notes(self, notes: Iterable[str | None]) -> None:
+    def add_notes(self, notes: Iterable[str | None]) -> None:
         """Add notes to those of earlier commands, each once; None is skipped."""
-        kept = list(dict.fromkeys([*self.notes, *(note for note in notes if note)]))
-        if kept:
-            write_text(self._notes_file, json.dumps(kept))
+        together = list(dict.fromkeys([*self.notes, *(note for note in notes if note)]))
+        if together:
+            write_text(self._notes_file, json.dumps(together))
 
     @property
     def _notes_file(self) -> Path:
@@ -137,16 +160,20 @@ class RunFolder:
     @property
     def is_untidy(self) -> bool:
         """Whether working files of the run are left."""
-        return any((self.path / name).exists() for name in _WORKING_FOLDERS)
+        return not self.path.is_symlink() and any((self.path / name).is_dir() for name in _WORKING_FOLDERS)
 
     def tidy(self) -> None:
-        """Remove the working files of a published run; records of batches and spending remain."""
+        """Remove the working files of a published run; records of batches and spending remain.
+
+        Nothing is removed through a link.
+        """
+        if self.path.is_symlink():
+            return
         for name in _WORKING_FOLDERS:
             shutil.rmtree(self.path / name, ignore_errors=True)
-        for pattern in (
-            "*.requests.jsonl",
-            "*.replies-?.jsonl",
-            "*.keys",
-        ):  # of batches, including those of a killed process
-            for file in (self.path / "batches").glob(pattern):
+        batches = self.batch_folder
+        if batches.is_symlink():
+            return
+        for pattern in ("*.requests.jsonl", "*.replies-?.jsonl", "*.keys"):  # including those of a killed process
+            for file in batches.glob(pattern):
                 file.unlink(missing_ok=True)

@@ -31,7 +31,7 @@ def is_running(folder: RunFolder) -> bool:
     except OSError:
         return False
     try:
-        if _listed_as(os.fstat(file)) in _held_files():
+        if _listed_as(os.fstat(file)) in _locked_files():
             return True
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -46,7 +46,7 @@ def _listed_as(file: os.stat_result) -> str:
     return f"{os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino}"
 
 
-def _held_files() -> set[str]:
+def _locked_files() -> set[str]:
     try:
         return set(_FILE.findall(LOCKS.read_text(encoding="ascii")))
     except OSError:

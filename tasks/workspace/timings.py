@@ -6,10 +6,13 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import pyarrow as pa
 
+from gradebook import LOADED_AT
 from gradebook.tasks.system.events import Piece, piece_span
 from gradebook.tasks.system.files import append_lines
 from gradebook.tasks.workspace.folder import RunFolder
@@ -26,6 +29,13 @@ TIMING_SCHEMA = pa.schema(
     ]
 )
 
+_NO_COUNTS = {"row_count": 0, "replayed_count": 0, "saved_usd": 0.0}
+Row = dict[str, Any]
+
+
+_starts: list["Timing"] = []  # of this command, until its first run takes it
+_current: ContextVar["Timing | None"] = ContextVar("timing", default=None)
+
 
 @dataclass(slots=True)
 class Timing:
@@ -38,6 +48,7 @@ class Timing:
     row_count: int = 0
     replayed_count: int = 0
     saved_usd: float | None = 0.0
+    shard_index: int | None = None
 
 
 @contextmanager
@@ -45,29 +56,71 @@ def timed(
     folder: RunFolder, stage: str, criterion_id: str | None = None, shard_index: int | None = None
 ) -> Iterator[Timing]:
     """Measure and log a block: wall time, and CPU time of its thread (in the main thread: of the process)."""
-    timing = Timing(stage, criterion_id)
+    timing = Timing(stage, criterion_id, shard_index=shard_index)
     # Tasks in worker threads share the process; a stage in the main thread runs while no task does.
     clock = process_cpu_s if threading.current_thread() is threading.main_thread() else time.thread_time
     wall, cpu = time.perf_counter(), clock()
     is_done = False
+    token = _current.set(timing)
     with piece_span(Piece(folder.run_id, stage, criterion_id, shard_index)) as piece:
         try:
             yield timing
             is_done = True
         finally:
+            _current.reset(token)
             timing.wall_s += time.perf_counter() - wall
             timing.cpu_s += clock() - cpu
             with nullcontext() if is_done else suppress(OSError):  # the error that ended the work is the one to report
-                keep_timing(folder, timing)
+                append_timing(folder, timing)
             piece.counts |= {"row_count": timing.row_count, "replayed_count": timing.replayed_count}
 
 
+def add_cpu_s(cpu_s: float) -> None:
+    """Add CPU seconds that another process spent on the work that is being timed."""
+    timing = _current.get()
+    if timing is not None:
+        timing.cpu_s += cpu_s
+
+
+def note_start() -> None:
+    """Measure the start of a command: all that its process did until now. The command's first run gets it."""
+    _starts[:] = [Timing("start", wall_s=time.perf_counter() - LOADED_AT, cpu_s=process_cpu_s())]
+
+
+def append_start(folder: RunFolder) -> None:
+    """Append the timing of the command's start, if no other run has it."""
+    while _starts:
+        append_timing(folder, _starts.pop())
+
+
 def read_timings(folder: RunFolder) -> pa.Table:
-    """Timings of all pieces of work of the run so far, as `TIMING_SCHEMA`."""
+    """Timings of all pieces of work of the run so far, as `TIMING_SCHEMA`.
+
+    Times add up over the commands of a resumed run. Counts of a piece that a later command did again are 0.
+    """
     if not folder.timings_file.exists():
         return TIMING_SCHEMA.empty_table()
     lines = folder.timings_file.read_text(encoding="utf-8").splitlines()
-    return pa.Table.from_pylist([json.loads(line) for line in lines], schema=TIMING_SCHEMA)
+    return pa.Table.from_pylist(_counted_once([json.loads(line) for line in lines]), schema=TIMING_SCHEMA)
+
+
+def _counted_once(timings: list[Row]) -> list[Row]:
+    """Timings with the counts of the last command that did each piece. Each command begins with its ingest."""
+    command = 0
+    commands: list[int] = []
+    last: dict[tuple[Any, ...], int] = {}
+    for timing in timings:
+        command += timing["stage"] == "ingest"
+        commands.append(command)
+        last[_piece(timing)] = command
+    return [
+        timing if last[_piece(timing)] == command else timing | _NO_COUNTS
+        for timing, command in zip(timings, commands, strict=True)
+    ]
+
+
+def _piece(timing: Row) -> tuple[Any, ...]:
+    return timing["stage"], timing["criterion_id"], timing.get("shard_index")
 
 
 def process_cpu_s() -> float:
@@ -76,6 +129,6 @@ def process_cpu_s() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def keep_timing(folder: RunFolder, timing: Timing) -> None:
+def append_timing(folder: RunFolder, timing: Timing) -> None:
     """Append the timing of a finished piece of work."""
     append_lines(folder.timings_file, json.dumps(asdict(timing)).encode() + b"\n")

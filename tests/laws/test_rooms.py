@@ -1,6 +1,7 @@
 """The house rules that can be read off the source: which module imports which, names, sizes."""
 
 import ast
+import importlib.util
 import re
 import sys
 from collections import defaultdict
@@ -40,7 +41,12 @@ IMPORTED_LATE = {
     ("rubrics/files/validate.py", "gradebook.rubrics.checks.registry"): "pyarrow; for rubrics with checks",
     ("rubrics/files/validate.py", "gradebook.rubrics.schemas.validating"): "jsonschema; for rubrics with schemas",
     ("rubrics/prompts/media_kinds.py", "gradebook.rubrics.check_kit.audio_reading"): "numpy; for cases with sounds",
+    ("tasks/judging/batches/endpoint.py", "gradebook.tasks.judging.transport.http_client"): "openai; for batches",
+    ("tasks/judging/transport/endpoint.py", "gradebook.tasks.judging.transport.http_client"): "openai; for judged runs",
+    ("tasks/judging/transport/probe.py", "gradebook.tasks.judging.transport.http_client"): "openai; for judged runs",
+    ("tasks/system/tracing.py", "gradebook.tasks.system.exporters"): "opentelemetry; where an exporter is configured",
 }
+WITH_AN_EXTRA = {"tasks/system/exporters.py"}  # modules of an extra of pyproject.toml, imported late
 PURE = {"pydantic", "pydantic_core", "yaml", "numpy", "pyarrow", "jsonschema", "referencing", "gradebook"}
 # Libraries of checks and statistics beyond that: pure too, but slow to import, so inside functions only.
 CHECK_LIBRARIES = {"py3langid", "rapidfuzz", "soundfile", "sqlglot", "tokenizers"}
@@ -272,6 +278,19 @@ def test_prefect_is_imported_where_it_orchestrates_alone():
 def test_great_expectations_is_imported_inside_functions_only():
     loaded = [each for each in imports_in() if not (each.is_late or each.is_for_types)]
     refuse(each for each in loaded if each.package == "great_expectations")
+
+
+def test_a_module_loads_what_users_install_alone():
+    # Developers have the packages of all extras, so nothing else fails here where one is missing.
+    locked = re.findall(r"^([a-z0-9_.-]+)==", (ROOT / "requirements.lock").read_text(encoding="utf-8"), re.MULTILINE)
+    users = [each for each in metadata.distributions() if each.name.lower().replace("_", "-") in {*locked}]
+    files = {
+        str(each.locate_file(file)) for each in users for file in each.files or () if file.suffix in (".py", ".so")
+    }
+    loaded = [each for each in imports_in() if not (each.is_late or each.is_for_types or each.file in WITH_AN_EXTRA)]
+    libraries = [each for each in loaded if each.package not in sys.stdlib_module_names | {"gradebook", ""}]
+    origins = {each.module: importlib.util.find_spec(each.module) for each in libraries}
+    refuse(each for each in libraries if (spec := origins[each.module]) is None or spec.origin not in files)
 
 
 # -------- tests

@@ -1,4 +1,4 @@
-"""A run of a few rows, given as plain values, with its marts built in a real DuckDB."""
+"""Marts of a small run given as plain values, built in a real DuckDB."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -103,7 +103,7 @@ JUDGMENT: Row = {**TOKENS, "run_id": "run", "status": "scored", "attempts": 1}
 
 @pytest.fixture
 def memory() -> Iterator[duckdb.DuckDBPyConnection]:
-    """The lake's tables and views, empty, in memory."""
+    """Empty tables and views of the lake, in memory."""
     with duckdb.connect() as connection:
         make_tables(connection)
         make_views(connection)
@@ -112,18 +112,18 @@ def memory() -> Iterator[duckdb.DuckDBPyConnection]:
 
 @pytest.fixture(scope="session")
 def load() -> Callable[..., None]:
-    """`load_sources`, for a module that keeps what it builds."""
+    """`load_sources` for a module that reuses its marts."""
     return load_sources
 
 
 @pytest.fixture
 def build(request: pytest.FixtureRequest) -> Iterator[Build]:
-    """Build the marts of a run and return the connection that holds them.
+    """Function that builds the marts of a run and returns their connection.
 
-    A module that names one MART gets that and what it reads: all of them take four times as long.
-    criteria: rows by id, `{"tone": {"weight": 0.5}}`. scores: by output and criterion, None where unscored; what is not
-    there has no verdict row. outputs: the columns of an output by its id, where they matter. categories: a tree,
-    as a rubric file lists it. own: the criteria that an output's row brings along, `{"o": {"tone": {"weight": 0.5}}}`.
+    For a module with a constant MART only that mart and its dependencies are built: all marts take four times as long.
+    criteria: rows by id, `{"tone": {"weight": 0.5}}`. scores: by output and criterion, None if unscored; a missing key
+    gives no verdict row. outputs: columns of an output by id, if they matter. categories: a tree, as in a rubric file.
+    own: per-case criteria by output, `{"o": {"tone": {"weight": 0.5}}}`.
     """
     with duckdb.connect(config={"threads": 1}) as connection:
 
@@ -154,7 +154,7 @@ def load_sources(
     comparison: tuple[Row, ...] = (),
     **settings: Any,
 ) -> None:
-    """Make the sources; `settings` are those of the rubric: missing, pass_threshold, require_thresholds."""
+    """Make the sources. settings: of the rubric: missing, pass_threshold, require_thresholds."""
     known = outputs or {}
     rows_of: dict[str, tuple[pa.Schema, list[Row]]] = {
         "run": (RUN_SCHEMA, [RUN | settings]),
@@ -177,12 +177,11 @@ def load_sources(
 
 
 def opinion_status(row: Row) -> Row:
-    """Whether an opinion is scored."""
     return {"status": "unscored" if row.get("score") is None else "scored"}
 
 
 def verdict_rows(scores: Mapping[str, Mapping[str, float | None]]) -> list[Row]:
-    """The verdicts; an unscored one says why."""
+    """Verdicts; unscored ones with a reason."""
     return [
         VERDICT
         | {"output_id": output_id, "criterion_id": criterion_id, "score": score}
@@ -193,7 +192,7 @@ def verdict_rows(scores: Mapping[str, Mapping[str, float | None]]) -> list[Row]:
 
 
 def rubric_rows(criteria: Mapping[str, Row], categories: tuple[Row, ...]) -> dict[str, tuple[pa.Schema, list[Row]]]:
-    """The sources that come from the rubric, weighed by `gradebook.rubrics.model.rubric`."""
+    """Sources from the rubric, with the weights of `gradebook.rubrics.model.rubric`."""
     rubric = rubric_of(criteria, categories)
     weights, shares = effective_weights(rubric), category_weights(rubric)
     parents = {category.id: category.parent for category in rubric.categories}
@@ -223,7 +222,7 @@ def rubric_rows(criteria: Mapping[str, Row], categories: tuple[Row, ...]) -> dic
 
 
 def rubric_of(criteria: Mapping[str, Row], categories: tuple[Row, ...]) -> Rubric:
-    """The rubric of these rows, as far as weights go; `model_construct`, as a test may have no criterion at all."""
+    """Rubric with the weights of these rows; built with `model_construct`, because a test may have no criteria."""
     if not categories and not criteria:
         return Rubric.model_construct(id="none", version="0.0.0", categories=(), criteria=())
     return Rubric.model_validate(
@@ -247,7 +246,7 @@ def rubric_of(criteria: Mapping[str, Row], categories: tuple[Row, ...]) -> Rubri
 
 
 def own_rows(own: Mapping[str, Mapping[str, Row]]) -> list[Row]:
-    """The criteria that rows bring along."""
+    """Per-case criteria."""
     defaults = {"weight": 1.0, "is_gate": False, "gate_threshold": 1.0}
     return [
         defaults | row | {"output_id": output_id, "criterion_id": name}

@@ -2,8 +2,8 @@
 
 `script` holds words for all batches: partial (every second request fails), expired, failed (by validation), shuffled,
 twice (each line), stranger (a line of nobody's), torn (a line that can't be read), endless (until it is cancelled),
-stuck (even then), no_usage, echo (of the key). `faults` holds one word a request, then none: a status, drop, or lost
-(done and unanswered).
+stuck (even then), no_usage, false_usage (0 tokens), echo (of the key). `faults` holds one word a request, then none: a
+status, drop, or lost (done and unanswered).
 """
 
 import json
@@ -144,7 +144,7 @@ class LoopbackBatches:
         done = asked[::2] if is_halved else asked
         left = asked[1::2] if is_halved else []
         output = [self._done(line, request) for line in done]
-        errors = [self._undone(line) for line in left]
+        errors = [self._undone(line, is_cancelled) for line in left]
         status = "cancelled" if is_cancelled else "expired" if "expired" in self.script else "completed"
         batch["request_counts"] = {"total": len(asked), "completed": len(done), "failed": len(left)}
         return self._end(
@@ -164,15 +164,18 @@ class LoopbackBatches:
         body = self._answer(line["body"], request)
         if "no_usage" in self.script:
             del body["usage"]
+        if "false_usage" in self.script:
+            body["usage"] = {"prompt_tokens": 0, "completion_tokens": 0}
         if "echo" in self.script:
             body["choices"][0]["message"]["content"] = str(dict(request.headers))
         response = {"status_code": 200, "request_id": "r", "body": body}
         return json.dumps({"id": "b", "custom_id": line["custom_id"], "response": response, "error": None})
 
-    def _undone(self, line: dict[str, Any]) -> str:
-        """An expired request has no response, a failed one has the error's."""
-        if "expired" in self.script:
-            error = {"code": "batch_expired", "message": "this request was not executed in time"}
+    def _undone(self, line: dict[str, Any], is_cancelled: bool) -> str:
+        """An expired or cancelled request has no response, a failed one has the error's."""
+        if "expired" in self.script or is_cancelled:
+            code = "batch_cancelled" if is_cancelled else "batch_expired"
+            error = {"code": code, "message": "this request was not executed in time"}
             return json.dumps({"id": "b", "custom_id": line["custom_id"], "response": None, "error": error})
         response = {"status_code": 500, "request_id": "r", "body": {"error": {"message": "server error"}}}
         return json.dumps({"id": "b", "custom_id": line["custom_id"], "response": response, "error": None})

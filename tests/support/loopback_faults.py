@@ -81,6 +81,12 @@ BODY_FAULTS: Mapping[str, Callable[[Completion], Completion | list[Any] | bytes]
         "usage a text": _usage("7"),
         "usage a half": lambda completion: completion | {"usage": {"prompt_tokens": 7}},
         "usage nan": _usage(float("nan")),
+        "usage 0": _usage(0, 0),
+        "usage too low": _usage(7),
+        "usage of no reply": lambda completion: (
+            completion | {"usage": {"prompt_tokens": completion["usage"]["prompt_tokens"], "completion_tokens": 0}}
+        ),
+        "usage too high": _usage(10**9, 1_000),
         "usage a list": lambda completion: completion | {"usage": [7]},
     }
 )

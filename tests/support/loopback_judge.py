@@ -31,9 +31,13 @@ from tests.support.loopback_faults import BODY_FAULTS, TEXT_FAULTS, send_broken
 from tests.support.loopback_limits import PrefixCache, RequestLimit, drawn_fault
 from tests.support.loopback_plain import plain_text
 
-STATUSES = {word: int(word) for word in ("500", "503", "408", "400", "404", "403", "413", "429", "401")}
-STATUSES |= {"quota": 429, "context too long": 400}
+STATUSES = {word: int(word) for word in ("500", "503", "408", "400", "404", "403", "413", "429", "401", "409", "504")}
+STATUSES |= {"quota": 429, "context too long": 400, "filtered": 400}
+CODES = {"quota": "insufficient_quota", "filtered": "content_filter"}
 HELD_S = 3600.0
+# Errors with the key in letters that are followed by NULs.
+WIDE: dict[str, Callable[[str], str]] = {"null error": "\0".join, "wide error": str}
+CODINGS = {"wide error": "utf-16"}
 
 
 class LoopbackJudge:
@@ -155,13 +159,17 @@ class LoopbackJudge:
             return _refusal(429, "too many requests", None, self.limit.headers)
         fault = self._fault(prompt)
         if fault in STATUSES:
-            code = "insufficient_quota" if fault == "quota" else None
             headers = {"Retry-After": self.retry_after} if self.retry_after else {}
-            return _refusal(STATUSES[fault], f"scripted {request.headers.get('Authorization')}", code, headers)
+            return _refusal(
+                STATUSES[fault], f"scripted {request.headers.get('Authorization')}", CODES.get(fault), headers
+            )
         if fault == "hang":
             await asyncio.sleep(30)
         if fault == "drop" and request.transport is not None:
             request.transport.close()
+        if fault in WIDE:
+            error = json.dumps({"error": {"message": WIDE[fault](str(request.headers.get("Authorization")))}})
+            return web.Response(status=418, body=error.encode(CODINGS.get(fault, "utf-8")))
         if fault == "garbage":
             return web.Response(text="<html>a gateway</html>", content_type="text/html")
         if fault == "redirect":

@@ -1,6 +1,6 @@
-"""Runs whose pages tests open: the demo, a later night compared with it, one with no score, and a hostile one.
+"""Runs with pages for browser tests: the demo, a later night compared with it, an unscored run and a hostile run.
 
-The first three are in one lake, the hostile one is in another; each lake has its home page and those of its rubrics.
+The first three are in one lake, the hostile run in another; each lake has a home page and rubric pages.
 """
 
 import fcntl
@@ -17,7 +17,7 @@ from tests.support.hostile_run import write_hostile_run
 from tests.support.published_runs import publish
 
 DEMO = Path(__file__).parents[2] / "examples" / "support_replies"
-CHANGED_EVERY = 3  # of the smaller model's outputs; the night after it has the larger one's text there
+CHANGED_EVERY = 3  # the later night replaces every third output of the smaller model by that of the larger one
 REPORTS = ("demo", "later", "unrated", "hostile")
 HOSTILE = ("hostile", "hostile home", "hostile rubric")
 PAGES = (*REPORTS, "home", "rubric", *HOSTILE[1:])
@@ -36,14 +36,14 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """Published runs and the pages of PAGES. lake: that of the runs that are not hostile."""
+    """Published runs and the pages of PAGES. lake: of the runs that are not hostile."""
 
     pages: Mapping[str, Path]
     lake: Lake
 
 
 def report_runs(folder: Path) -> Reported:
-    """Publish the runs, and write the home pages of both lakes; what another process made is not made again."""
+    """Publish the runs and write the home pages of both lakes, unless another process already did."""
     folder.mkdir(exist_ok=True)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -89,18 +89,18 @@ def _lake_in(home: Path) -> Lake:
 
 
 def _write_later(folder: Path) -> None:
-    """The demo's outputs and replies of a later night: the smaller model has learnt from the larger one."""
+    """Write the demo's outputs and replies of a later night, with some outputs of the smaller model improved."""
     outputs, replies = (_read(DEMO / name) for name in ("outputs.jsonl", "replies.jsonl"))
     cases = sorted({row["case_id"] for row in outputs})[::CHANGED_EVERY]
-    _write(folder / "later.jsonl", _learnt(outputs, cases))
-    _write(folder / "replies.jsonl", _learnt(replies, cases))
+    _write(folder / "later.jsonl", _improved(outputs, cases))
+    _write(folder / "replies.jsonl", _improved(replies, cases))
 
 
-def _learnt(rows: list[Row], cases: list[str]) -> list[Row]:
-    """The rows, but in these cases the smaller model has what the larger one has."""
-    kept = [row for row in rows if row["model"] == "support-large" or row["case_id"] not in cases]
+def _improved(rows: list[Row], cases: list[str]) -> list[Row]:
+    """Rows with those of the smaller model replaced by those of the larger one in these cases."""
+    unchanged = [row for row in rows if row["model"] == "support-large" or row["case_id"] not in cases]
     taken = [row | {"model": "support-small"} for row in rows if row["model"] == "support-large"]
-    return [*kept, *(row for row in taken if row["case_id"] in cases)]
+    return [*unchanged, *(row for row in taken if row["case_id"] in cases)]
 
 
 def _write_unrated(folder: Path) -> None:

@@ -1,6 +1,7 @@
 """Prefect in tests: what a server needs not do, a home of one test without a server, and the processes of a home."""
 
 import os
+import time
 from pathlib import Path
 
 from tests.support.samples import write_outputs, write_rubric
@@ -11,13 +12,13 @@ SERVER_SETTINGS = {f"PREFECT_SERVER_SERVICES_{name}_ENABLED": "false" for name i
 
 
 def embedded(folder: Path) -> dict[str, str]:
-    """A new Prefect home and no server: gradebook starts its own."""
+    """A new Prefect home and no server: gradebook starts one, which ends 5 s after its last command."""
     write_outputs(folder / "outputs.jsonl")
     text = write_rubric(folder / "rubric.yaml").read_text(encoding="utf-8")
     head, _, checked = text.partition("  - id: clarity")
     (folder / "rubric.yaml").write_text(head + checked[checked.index("  - id: length") :], encoding="utf-8")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "PYTHONPATH"))}
-    return kept | {"PREFECT_HOME": str(folder / "home"), "NO_COLOR": "1"}
+    return kept | {"PREFECT_HOME": str(folder / "home"), "GRADEBOOK_SERVER_IDLE_S": "5", "NO_COLOR": "1"}
 
 
 def processes_of(home: str) -> list[str]:
@@ -30,3 +31,11 @@ def processes_of(home: str) -> list[str]:
         except OSError:
             continue
     return found
+
+
+def have_ended(home: str, timeout_s: float = 60) -> bool:
+    """Whether the processes of a Prefect home end; a shared server does when it has been idle for a while."""
+    end = time.monotonic() + timeout_s
+    while processes_of(home) and time.monotonic() < end:
+        time.sleep(0.05)
+    return not processes_of(home)

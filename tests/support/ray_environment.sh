@@ -3,7 +3,7 @@
 #
 #     tests/support/ray_environment.sh [FOLDER]    the environment is made in FOLDER/venv where it is not there yet, with pip
 #
-# Ray is no part of requirements.lock: it is large, and only the extra `ray` asks for it. The environment has Ray and what
+# Ray is no part of requirements-dev.lock: it is large, and only the extra `ray` asks for it. The environment has Ray and what
 # comes with it; all else is read from that of PYTHON, by default .venv, which `make` makes.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -19,7 +19,7 @@ if [ ! -e "$folder/ready" ]; then
     "$base" -m venv --clear "$folder/venv"
     there=$("$base" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
     echo "$there" > "$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/gradebook-base.pth"
-    grep -oE '^[A-Za-z0-9_.-]+==[^ ;]+' "$root/requirements.lock" > "$folder/constraints"
+    grep -oE '^[A-Za-z0-9_.-]+==[^ ;]+' "$root/requirements-dev.lock" > "$folder/constraints"
     "$python" -m pip install -q --disable-pip-version-check "prefect-ray>=0.5" -c "$folder/constraints"
     touch "$folder/ready"
 fi

@@ -1,4 +1,4 @@
-"""Published runs of as many models and criteria as a report is to show, each evaluated by checks alone."""
+"""Published runs with any number of models and criteria, evaluated only by checks."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -14,9 +14,10 @@ CASE_COUNT = 12
 
 
 def publish_run(folder: Path, models: Mapping[str, int], criteria: Iterable[Mapping[str, Any]], **request: Any) -> Any:
-    """Publish a run; returns its summary. models: to each the share of 12 cases in which it says yes.
+    """Publish a run; returns its summary. models: the number of 12 cases in which a model answers yes, by model.
 
-    criteria: each at least an id; it is met where an output says yes. request: what else an `EvaluationRequest` has.
+    criteria: fields of each, at least an id; met by an output with the word yes. request: further fields of
+    `EvaluationRequest`.
     """
     outputs = [
         {"case_id": f"c{case}", "model": model, "output": f"{'yes' if case < count else 'no'}, {case} of {model}"}
@@ -26,18 +27,18 @@ def publish_run(folder: Path, models: Mapping[str, int], criteria: Iterable[Mapp
     name = request.setdefault("run_id", "a")
     path = folder / f"{name}.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in outputs), encoding="utf-8")
-    rubric = {"id": "replies", "version": "1.0.0", "criteria": [said_yes(**each) for each in criteria]}
+    rubric = {"id": "replies", "version": "1.0.0", "criteria": [yes_criterion(**each) for each in criteria]}
     (folder / "rubric.yaml").write_text(json.dumps(rubric), encoding="utf-8")
     return publish(path, folder / "rubric.yaml", **request)
 
 
-def said_yes(**criterion: Any) -> dict[str, Any]:
-    """A criterion that an output meets by saying yes."""
+def yes_criterion(**criterion: Any) -> dict[str, Any]:
+    """Criterion that an output with the word yes meets."""
     check = {"type": "check", "check": "contains", "settings": {"any": ["yes"]}}
     weight = {} if criterion.get("gate") else {"weight": 1}
     return weight | {"description": f"Says yes ({criterion['id']}).", "method": check} | criterion
 
 
 def source_of(folder: Path, summary: RunSummary, against: str | None = None) -> Any:
-    """What a report of it is written from, open while a block runs."""
+    """Open the source of its report during the block."""
     return opened_source(find_lake(f"sqlite:{folder}/lake/catalog.sqlite"), summary, against)

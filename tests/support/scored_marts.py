@@ -1,4 +1,4 @@
-"""The marts that a page is written from, for the runs of `scored_lake`, which has those of outputs and runs alone."""
+"""Further marts of a page for the runs of `scored_lake`, which has only those of outputs and runs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -55,6 +55,6 @@ def add_marts(lake: Lake, run_id: str, rubric: Rubric) -> None:
 
 @contextmanager
 def page_source(lake: Lake, run_id: str, against: str | None = None) -> Iterator[ReportSource]:
-    """What the page about a run is written from."""
+    """Open the source of a run's page."""
     with opened_source(lake, summarise(lake, run_id), against) as source:
         yield source

@@ -14,7 +14,7 @@ from tests.support.virtual_time import virtual_now
 class SimulatedEndpoint:
     """Answers after a while, or refuses: more requests a minute than it has credit for, or too many at once.
 
-    tells: whether it names its limit "always", in "refusals" alone, or "never".
+    refuse_rate: refusals by chance. tells: whether it names its limit "always", in "refusals" alone, or "never".
     """
 
     per_minute: float = 1e9
@@ -24,6 +24,7 @@ class SimulatedEndpoint:
     retry_after_s: float | None = 1.0
     most_out: int = 1_000_000
     burst_s: float = 1.0
+    refuse_rate: float = 0.0  # of requests, whatever the pace
     out: int = 0
     statuses: list[int] = field(default_factory=list)
     answered_at: list[float] = field(default_factory=list)
@@ -54,7 +55,7 @@ class SimulatedEndpoint:
         """One request: the status and the headers."""
         way_s = self.rng.uniform(0.001, 0.001 + self.jitter_s)
         await asyncio.sleep(way_s)
-        if not self._is_within_limits():
+        if not self._is_within_limits() or (self.refuse_rate and self.rng.random() < self.refuse_rate):
             self.statuses.append(429)
             self.refused_at.append(virtual_now())
             headers = self._told() if self.tells != "never" else {}

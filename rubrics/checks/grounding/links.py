@@ -3,11 +3,11 @@
 import re
 import string
 from collections.abc import Sequence
-from typing import Annotated, Self
+from typing import Annotated
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
 from gradebook.rubrics.check_kit.bounds import BoundsSettings, judge_counts
 from gradebook.rubrics.check_kit.character_classes import is_all_ascii, whitespace_class
@@ -55,13 +55,10 @@ class UrlSettings(BoundsSettings):
     any: Domains | None = None
     """allowed domains, each with its subdomains; default: all"""
 
-    @model_validator(mode="after")
-    def _bounds_leave_room(self) -> Self:
-        if self.any is None and self.min is None and self.max is None:
-            raise ValueError("found neither min, max nor any, expected a bound or allowed domains")
-        if self.min is not None and self.max is not None and self.min > self.max:
-            raise ValueError(f"found min {self.min} above max {self.max}, expected min <= max")
-        return self
+    def refuse_no_bounds(self) -> None:
+        """Raise `ValueError` unless the settings have bounds, levels or allowed domains."""
+        if self.any is None or (self.has_bounds and self.levels is not None):
+            super().refuse_no_bounds()
 
 
 @register_check(

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
-from gradebook.rubrics.check_kit.bounds import BoundsSettings, judge_counts
+from gradebook.rubrics.check_kit.bounds import CountSettings, judge_counts
 from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.columns import Mask, text_column, to_mask
 from gradebook.rubrics.check_kit.evidence import cut_text, evidence_where, quote_words
@@ -44,7 +44,7 @@ LABEL_MARK = r"[:\x{ff1a}*_]"  # every label ends with one of these
 NOWHERE = np.iinfo(np.int64).max
 
 
-class HeadingSettings(BoundsSettings):
+class HeadingSettings(CountSettings):
     """Bounds on the number of headings."""
 
     levels: Annotated[tuple[Level, ...], Field(min_length=1)] | None = None

@@ -196,8 +196,9 @@ def _understand_method(foreign: ForeignMethod) -> Row:
         return {"type": "schema", "schema": foreign.json_schema}
     if reference.removeprefix(CHECK_PREFIX) not in ("", reference):
         return {"type": "check", "check": reference.removeprefix(CHECK_PREFIX)}
-    is_function = re.fullmatch(FUNCTION_PATTERN, reference) is not None
-    return {"type": "function", "function": reference if is_function else FUNCTION_STAND_IN}
+    if re.fullmatch(FUNCTION_PATTERN, reference) is None:
+        return {"type": "function", "function": FUNCTION_STAND_IN}
+    return {"type": "function", "function": reference, "takes": "content"}
 
 
 def _express_method(plain: Row) -> Row:

@@ -31,6 +31,8 @@ NOTES = "notes"
 def read_potato_row(row: Row, naming: Naming, left_out: LeftOut) -> Sequence[Sheet]:
     """Sheet of a line. Raises `Misfit`."""
     if is_rated_trace(row) or is_trajectory(row):
+        for scheme, _ in _schemes(row):
+            left_out.note(f"the scheme {scheme} beside a rubric or a trajectory")
         return read_json_row(row, naming, left_out)
     marks: list[Mark] = []
     notes = [read_notes(row, naming)]

@@ -1,10 +1,11 @@
 """JSON Lines of rated traces: {trace_id, annotator, timestamp, rubric: {criteria_ratings, overall, notes}}.
 
 `weighted_score` follows from the ratings and is ignored. Lines may also be flat, as the rows of a table, or have the
-errors of a trajectory.
+errors of a trajectory, alone or beside the ratings.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gradebook.rubrics.importers.ratings.columns import (
     notes_text,
@@ -19,6 +20,8 @@ from gradebook.rubrics.importers.ratings.tables import marked, read_table_row
 from gradebook.rubrics.importers.ratings.trajectory import is_trajectory, read_trajectory_row
 from gradebook.rubrics.model.rows import Row
 
+_RUBRIC_KEYS = ("criteria_ratings", OVERALL, "notes", "weighted_score")
+
 
 def is_rated_trace(row: Row) -> bool:
     """Whether a row has the shape with `criteria_ratings`."""
@@ -28,7 +31,10 @@ def is_rated_trace(row: Row) -> bool:
 def read_json_row(row: Row, naming: Naming, left_out: LeftOut) -> Sequence[Sheet]:
     """Sheet of a line. Raises `Misfit`."""
     if is_rated_trace(row):
-        return [_read_rated_trace(row, naming)]
+        sheet = _read_rated_trace(row, naming, left_out)
+        if is_trajectory(row):
+            sheet = replace(sheet, marks=(*sheet.marks, *read_trajectory_row(row, naming).marks))
+        return [sheet]
     if is_trajectory(row):
         return [read_trajectory_row(row, naming)]
     if isinstance(row.get("rubric"), dict):
@@ -36,8 +42,11 @@ def read_json_row(row: Row, naming: Naming, left_out: LeftOut) -> Sequence[Sheet
     return read_table_row(row, naming, left_out)
 
 
-def _read_rated_trace(row: Row, naming: Naming) -> Sheet:
+def _read_rated_trace(row: Row, naming: Naming, left_out: LeftOut) -> Sheet:
     rubric = row["rubric"]
+    for name in rubric:
+        if name not in _RUBRIC_KEYS:
+            left_out.note(f"rubric.{name}")
     ratings = rubric["criteria_ratings"]
     if not isinstance(ratings, dict):
         raise Misfit(f"criteria_ratings: found {words_of(ratings)}, expected a mapping of criteria to ratings")

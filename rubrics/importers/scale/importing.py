@@ -15,6 +15,7 @@ from gradebook.rubrics.text.plain_words import shown
 DEFAULT_RATER = "scale"
 _SCORES = {"major_issues": 0.0, "minor_issues": 0.5, "no_issues": 1.0}
 LEVELS = tuple({"id": level_id, "score": score} for level_id, score in _SCORES.items())
+OF_NO_CRITERION = "messages[].annotations[] of no criterion:"
 _CHOICES = ("selected_model_id", "likert_value", "justification")
 _RATERS = ("rater", "annotator", "annotator_id", "worker_id", "contributor_id")
 
@@ -50,7 +51,7 @@ def read_scale(text: str, path: str) -> Imported:
                 case.reading.note((), f"found the case {case.case_id!r} again, expected it once")
             case_ids.add(case.case_id)
             rows += _rows(case, kept)
-            ratings += _ratings(case)
+            ratings += _ratings(case, kept)
     entries[0].stop_at_faults()
     return Imported(cases=tuple(rows), ratings=tuple(ratings), kept=kept.words())
 
@@ -148,13 +149,14 @@ def _criterion(each: Annotation) -> Row:
     return criterion_row(str(each.key), str(each.title), "scale", left, category=each.value, **rated)
 
 
-def _ratings(case: _Case) -> Iterator[Row]:
+def _ratings(case: _Case, kept: Kept) -> Iterator[Row]:
     rated_at = filled({"rated_at": case.task.completed_at})
     known = [str(each.key) for each in case.turn.criteria]
     for index, message, output in _responses(case):
         for number, each in enumerate(message.annotations or []):
             place = ("messages", index, "annotations", number)
             if each.rated is None:
+                kept.note(f"{OF_NO_CRITERION} {each.key or each.id or number}")
                 continue
             if each.rated not in known:
                 expected = f"expected one of the turn's criteria: {', '.join(known)}"

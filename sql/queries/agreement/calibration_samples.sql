@@ -1,7 +1,7 @@
 -- calibration_samples: one row per criterion_id, output_id that the judge scored in the run $run_id or, where people
 -- were preferred, in another run. score and rating are 0..1; rating is the mean of the latest ratings, null if unrated.
 -- shared: the output's cluster or case, as the macro cluster_of (a lake stores no macros). $criteria: these criteria,
--- which may be a check's too; null: those of the judge.
+-- also of checks; null: those of the judge.
 with scored as (
     select criterion_id, output_id, method, score from agreed_verdicts where status = 'scored' and method <> 'ratings'
     union all

@@ -1,4 +1,4 @@
--- preferred: one row per criterion_id, output_id of the run $run_id that people scored in the judge's place
+-- preferred: one row per criterion_id, output_id of the run $run_id that people scored instead of the judge
 -- (`prefer: human`), so that the judge was not asked.
 with final as (
     select verdicts.criterion_id, verdicts.output_id

@@ -1,6 +1,6 @@
 -- statements: one row per criterion_id, output_id, side, who. side: 'rater' (a person), 'judge' (the run's verdict,
 -- who is empty) or 'member' (one judge of a panel: its first opinion, as in judge_noise). level_score and score are
--- 0..1: the score of the level, and the score that was given. A run with one judge has no members: its verdict is all.
+-- 0..1: the score of the level, and the score that was given. A run with one judge has no members, only the verdict.
 with judged as (
     select
         verdicts.criterion_id,

@@ -1,5 +1,5 @@
--- unjudged_counts: one row per criterion_id, model, checkpoint with outputs of the run $run_id that people scored in
--- the judge's place and that the judge scored in no other run either. $criteria: these criteria; null: all.
+-- unjudged_counts: one row per criterion_id, model, checkpoint with outputs of the run $run_id that people scored
+-- instead of the judge, and that the judge scored in no other run. $criteria: these criteria; null: all.
 with outputs_of_run as (select output_id, model, checkpoint from output_scores where run_id = $run_id),
 
 final as (

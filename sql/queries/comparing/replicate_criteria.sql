@@ -1,4 +1,4 @@
--- replicate_criteria: one row per run_id of $run_ids, output_id, criterion_id: the criteria that rows brought along.
+-- replicate_criteria: one row per run_id of $run_ids, output_id, criterion_id: the per-case criteria.
 -- gate_threshold is 0..1.
 with final as (
     select unnest($run_ids) as run_id, own.*, coalesce(gates.gate_threshold, 1.0) as gate_threshold

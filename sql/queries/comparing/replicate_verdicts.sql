@@ -1,5 +1,5 @@
 -- replicate_verdicts: one row per output_id, criterion_id of the outputs that count, as run $run_id: the score (0..1)
--- of one replicate, in `judged`; a verdict that rests on no reply is the run's.
+-- of one replicate, in `judged`; a verdict without a reply is that of the run.
 with final as (
     select
         $run_id as run_id,

@@ -1,4 +1,4 @@
--- replicated_outputs: one row per output_id of run_outputs that counts: every verdict of it that rests on replies has
+-- replicated_outputs: one row per output_id of run_outputs that counts: each of its verdicts from replies has
 -- replies of all $judge_count judges to the first $replicate_count replicates.
 with counted as (
     select output_id, count(*) filter (replicate < $replicate_count) as opinion_count

@@ -1,5 +1,5 @@
 -- side_overall: one row per output of the side {side} (a or b): its overall score (0..1) in the run $run_{side}, under
--- the empty criterion_id. held_to: the bodies of the criteria that the row brought along, for they bear on the score.
+-- the empty criterion_id. held_to: the bodies of the per-case criteria, because they affect the score.
 with own as (
     select output_id, string_agg(body, chr(10) order by body) as bodies
     from case_criteria

@@ -1,5 +1,5 @@
 -- side_verdicts: one row per output, criterion_id of the side {side} (a or b): the score (0..1) of the run $run_{side}
--- on the criteria of the part $part. held_to: the body of the row's own criterion, empty for criteria of the rubric.
+-- on the criteria of the part $part. held_to: the body of a per-case criterion, empty for criteria of the rubric.
 with final as (
     select
         outputs.side,

@@ -1,5 +1,5 @@
--- data_files: one row per data or delete file that some version of the lake reads, with the parts of its path: of old
--- versions too, for nothing published is ever removed.
+-- data_files: one row per data or delete file that some version of the lake reads, with the parts of its path: also
+-- of old versions, because published data is never removed.
 with tables as (
     select
         table_id,

@@ -1,5 +1,5 @@
--- unfilled_rubrics: one row per rubric version without levels, or with criteria without a position, as earlier
--- gradebooks stored them: its body (JSON).
+-- unfilled_rubrics: one row per rubric version without levels, or with criteria without a position, as stored by
+-- earlier versions of gradebook: its body (JSON).
 with final as (
     select body
     from rubrics

@@ -1,6 +1,6 @@
--- versions: one row per version of the lake, newest first, at most $most_count. kind: what it was made for, as its
--- commit's message says (the callers of `commit` write it; another program may write none). $is_all: with versions that
--- a run makes on its way too. listed_count: of all versions that would be listed without a limit.
+-- versions: one row per version of the lake, newest first, at most $most_count. kind: its purpose, from the commit
+-- message (written by the callers of `commit`; absent if another program wrote it). $is_all: include the intermediate
+-- versions of a run. listed_count: number of versions that would be listed without a limit.
 with published as (select run_id, version from runs where status = 'published'),
 
 snapshots as (

@@ -1,4 +1,4 @@
--- chosen: one row per judgment_id that the run $run_id paid for, or that its verdicts or opinions rest on; of all
+-- chosen: one row per judgment_id that the run $run_id paid for, or that its verdicts or opinions use; of all
 -- judgments if $run_id is null.
 with final as (
     select judgment_id

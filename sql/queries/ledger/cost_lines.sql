@@ -15,7 +15,7 @@ billed as (
         judgments.cached_tokens,
         judgments.completion_tokens,
         judgments.cost_usd as billed_usd,
-        -- An earlier gradebook wrote 0 where the endpoint reported no counts.
+        -- Earlier versions of gradebook wrote 0 if the endpoint reported no counts.
         coalesce(judgments.prompt_tokens + judgments.completion_tokens, 0) = 0 and judgments.cost_usd is null
             as is_uncounted,
     from judgments

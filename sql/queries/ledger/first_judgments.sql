@@ -1,5 +1,5 @@
 -- first_judgments: one row per request_key of wanted_keys with a usable reply: the columns of its earliest judgment,
--- which counts for good.
+-- which is final.
 with final as (
     select {columns}
     from judgments

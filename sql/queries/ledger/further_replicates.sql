@@ -1,5 +1,5 @@
 -- further_replicates: one row per output_id, criterion_id, replicate that the run $run_id asked beyond `asked`: an
--- escalation, or replicates whose verdict came to nothing.
+-- escalation, or replicates of a verdict without a score.
 with final as (
     select distinct
         asked.case_id,

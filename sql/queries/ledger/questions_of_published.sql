@@ -1,5 +1,5 @@
 -- questions_of_published: one row per output_id, criterion_id, replicate that the judge of the published run $run_id
--- was asked about. is_scored: as the verdict says; null for an opinion, of which the ledger says it.
+-- was asked about. is_scored: from the verdict; null for an opinion, whose status is in the ledger.
 with judged as (
     select *
     from verdicts

@@ -1,4 +1,4 @@
--- recorded_replies: one row per row of `asked`, in order, with its reply: the earliest usable one, whoever paid for it,
+-- recorded_replies: one row per row of `asked`, in order, with its reply: the earliest usable one, paid for by any run,
 -- and `useless`: the latest useless one that the run $run_id paid for.
 with scored as (
     select

@@ -1,7 +1,7 @@
 -- wrong_verdicts: one row per run_id, output_id, criterion_id whose verdict or opinion has another level (found) than
--- the earliest judgment of its request (expected), in order. $run_id: of this run alone; null: of all. A run that
--- judged at the same time as another holds its own judgment, whichever of the two came first. Several opinions come to
--- no single judgment's level: each of them is compared with the ledger.
+-- the earliest judgment of its request (expected), in order. $run_id: of this run alone; null: of all. Of two runs that
+-- judged at the same time each uses its own judgment. A verdict of several opinions need not have the level of any
+-- single judgment, so each opinion is compared with the ledger.
 with recursive scored as (
     select request_key, run_id, level_id, asked_at, judgment_id from judgments where status = 'scored'
 ),

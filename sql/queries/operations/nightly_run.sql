@@ -1,5 +1,5 @@
--- nightly_run: at most one row: the last nightly run over $dataset, of the id $run_id or, if that is null, that did
--- something since $began_at. cost_usd is in US dollars.
+-- nightly_run: at most one row: the last nightly run over $dataset, of the id $run_id or, if that is null, active
+-- since $began_at. cost_usd is in US dollars.
 with final as (
     select run_id, status, cost_usd
     from runs

@@ -1,5 +1,5 @@
--- run_counts: one row per published run, in order: the counts of its rows in each table, and its dollars, which have to
--- add up. Scores and verdicts of a run come from other queries than its row.
+-- run_counts: one row per published run, in order: the counts of its rows in each table, and its cost in US dollars,
+-- which have to add up: scores and verdicts of a run are written by other queries than its row.
 with verdict_counts as (
     select
         run_id,

@@ -1,5 +1,5 @@
--- planned_questions: one row per row of wanted_keys, with the judgment that the ledger holds of it, null where it has
--- none. The earliest usable judgment of a key counts for good.
+-- planned_questions: one row per row of wanted_keys, with its judgment in the ledger, null where there is
+-- none. The earliest usable judgment of a key is final.
 with stored as (
     select
         request_key,

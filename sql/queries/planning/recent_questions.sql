@@ -1,6 +1,6 @@
 -- recent_questions: one row per question (run_id, output_id, criterion_id, request_key) among the latest $most_count
--- replies of the judge $judge, with the tokens of all of its replies: asking again after a useless reply is paid again.
--- is_first: the first question about its output.
+-- replies of the judge $judge, with the tokens of all its replies: a repeated request after a useless reply is paid
+-- again. is_first: the first question about its output.
 with judged as (from judgments union all by name from no_judgments),
 
 replies as (

@@ -1,5 +1,5 @@
--- failed_runs: one row per run that failed since $since, newest first, and that no later run has made good: a published
--- run of the same outputs, rubric and judge.
+-- failed_runs: one row per run that failed since $since, newest first, without a later success: a published run
+-- of the same outputs, rubric and judge.
 with final as (
     select
         run_id,
@@ -19,7 +19,7 @@ with final as (
             from runs as mended
             where
                 mended.status = 'published'
-                -- Row ids grow with each commit: a clock that was set back does not change the order of runs.
+                -- Row ids grow with each commit, so a clock that was set back does not change the order of runs.
                 and mended.rowid > failed.rowid
                 and mended.dataset_digest = failed.dataset_digest
                 and mended.rubric_digest = failed.rubric_digest

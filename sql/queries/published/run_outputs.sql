@@ -1,5 +1,5 @@
 -- run_outputs: one row per output_id of the run $run_id, without its texts: of the outputs with verdicts or, if
--- $has_no_criteria (the rubric has none), of all, for then rows without per-case criteria have no verdict.
+-- $has_no_criteria (the rubric has none), of all, because rows without per-case criteria then have no verdict.
 with of_run as (
     select output_id from verdicts where run_id = $run_id
     union

@@ -1,7 +1,9 @@
 -- shown_criteria: one row per criterion_id, model, checkpoint of the run $run_id, in the rubric's order: the rubric's
--- criteria, and the 30 per-case criteria that the most outputs brought along. Scores are 0..1.
+-- criteria, and the 30 per-case criteria of the most outputs. Scores are 0..1. is_gate: in every case that has it.
 with most_used as (
-    select criterion_id
+    select
+        criterion_id,
+        bool_and(is_gate) as is_gate,
     from case_criteria
     where run_id = $run_id
     group by criterion_id
@@ -10,16 +12,19 @@ with most_used as (
 ),
 
 final as (
-    select scores.* exclude (run_id)
+    select
+        scores.* exclude (run_id),
+        coalesce(criteria.is_gate, most_used.is_gate) as is_gate,
     from criterion_scores as scores
     inner join runs on scores.run_id = runs.run_id
     left join criteria
         on runs.rubric_id = criteria.rubric_id
         and runs.rubric_version = criteria.rubric_version
         and scores.criterion_id = criteria.criterion_id
+    left join most_used on scores.criterion_id = most_used.criterion_id
     where
         scores.run_id = $run_id
-        and (criteria.criterion_id is not null or scores.criterion_id in (select criterion_id from most_used))
+        and (criteria.criterion_id is not null or most_used.criterion_id is not null)
     order by criteria.criterion_id is null, criteria.position, scores.criterion_id, scores.model, scores.checkpoint
 )
 

@@ -1,6 +1,6 @@
 -- new_ratings: one row per rating of the relation given that the table `ratings` lacks. A row without a score is new
--- where the table holds a rating that it takes back. is_same: whether `kept` and `given` are the same rating. A rater's
--- last rating without a time is added again where an older one is the same, for the last row counts.
+-- if the table has a rating that it withdraws. is_same: whether `kept` and `given` are the same rating. A rater's last
+-- rating without a time is added again even if an older one is equal, because the last row counts.
 with given as (
     from (from {given})
     where

@@ -1,5 +1,5 @@
--- standing_marks: one row per row of `marks` that stands, in their order: of a rater's ratings of one output and
--- criterion all with a score or, if the latest has no score (it takes the rating back), the latest alone.
+-- standing_marks: one row per valid row of `marks`, in their order: of a rater's ratings of one output and criterion
+-- all with a score or, if the latest has no score (a withdrawal), only the latest.
 with placed as (select *, row_number() over () as place from marks),
 
 ranked as (

@@ -18,7 +18,7 @@ sides as (
     where scores.run_id in ($run_id, $baseline_run_id)
 ),
 
--- The same output stands beside itself, whatever else its case and sample_index have.
+-- An output in both runs is paired with itself, even if others have its case and sample_index.
 twins as (select *, if(count(*) over (partition by pair, output_id) = 2, output_id, '') as twin_id from sides),
 
 places as (

@@ -45,7 +45,7 @@ kinds as (
     select 'best', output_id, voice, -score from scored where score > lowest and (score > middle or score = highest)
 ),
 
--- The first of each turn alone: in a large run most outputs are among the worst or the best.
+-- Only the first of each turn: in a large run most outputs are among the worst or the best.
 firsts as (
     select kind, turn_of, unnest(min({is_last: rank is null, rank: rank, output_id: output_id}, $most_count)) as first
     from kinds

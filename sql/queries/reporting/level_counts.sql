@@ -12,7 +12,7 @@ ladders as (
     group by levels.criterion_id
 ),
 
--- Counted before the ladders are looked at: there are mostly few scores, and many verdicts.
+-- Counted before the join with the ladders: many verdicts have few distinct scores.
 counted as (
     select
         verdicts.criterion_id, outputs.model, outputs.checkpoint, verdicts.level_id,

@@ -1,6 +1,6 @@
 -- question_costs: one row per criterion of the run $run_id, `(own)` for all per-case criteria: what the judge's
--- questions cost, in US dollars. Only questions whose every reply has a price; a question costs what all of its replies
--- took, for asking again is paid again.
+-- questions cost, in US dollars. Only questions whose every reply has a price; the cost of a question is that of all
+-- its replies, because a repeated request is paid again.
 with own as (select distinct criterion_id from case_criteria where run_id = $run_id),
 
 judged as (

@@ -1,5 +1,5 @@
--- reply_kinds: one row per judge, status, model_returned of the replies behind the verdicts of the run $run_id: of each
--- question the reply that gave a level, whoever paid for it, and the useless replies that this run paid for.
+-- reply_kinds: one row per judge, status, model_returned of the replies behind the verdicts of the run $run_id: the
+-- reply to each question that gave a level, paid for by any run, and the useless replies that this run paid for.
 with asked as (
     select request_key from verdicts where run_id = $run_id and request_key is not null
     union

@@ -1,6 +1,6 @@
 -- weakest_criteria: one row per model, checkpoint, criterion_id: the $most_count criteria whose mean (0..1) is the
--- farthest from the score of their best level. Sums of decimals, which are the same in any order: a mean that differed
--- by a rounding would ask for a new text.
+-- farthest from the score of their best level. Sums are over decimals, so that they are the same in any order: a
+-- rounding difference in a mean would request a new text.
 with measured as (
     select
         outputs.model,

@@ -1,6 +1,6 @@
--- differing: one row per distinct row of a mart that is not as often in its published file $file as it is rebuilt:
--- balance is how much more often. mart: the rebuilt relation; names: its columns; published, rebuilt: the same columns
--- as they are compared.
+-- differing: one row per distinct row of a mart with different counts in its published file $file and in the rebuilt
+-- mart: balance is the difference. mart: the rebuilt relation; names: its columns; published, rebuilt: the same columns
+-- in the form for the comparison.
 with sides as (
     select {published}, 1 as side
     from read_parquet($file)

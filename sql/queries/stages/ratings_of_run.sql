@@ -1,7 +1,7 @@
 -- ratings_of_run: one row per rating that the run published as the version $version took, of the outputs in the file
 -- $outputs: the ratings of the version $taken, before it judged, and those that its publication added to the version
--- $before. is_from_file: of its own ratings $file, in which case it counts before what the lake held; null: it had
--- none.
+-- $before. is_from_file: from the run's own ratings $file, which take precedence over the lake's; $file is null if it
+-- had none.
 with earlier as (select rowid as id from ratings at (version => $before)),
 
 taken as (select rowid as id from ratings at (version => $taken)),

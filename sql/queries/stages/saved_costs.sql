@@ -1,7 +1,7 @@
 -- saved_costs: one row per criterion_id of the run $run_id, in order: its rows, the replies that another run of its
--- verdicts uses again, and what these cost, in US dollars, null where a price is unknown. A verdict rests on its
--- opinions or, without any, on the first usable judgment in the ledger. Replies that are not there were recorded, and
--- cost nothing.
+-- verdicts uses again, and what these cost, in US dollars, null where a price is unknown. The replies of a verdict are
+-- those of its opinions or, without opinions, the first usable judgment in the ledger. Replies that are not in the
+-- ledger were recorded, and cost nothing.
 with used as (
     select criterion_id, request_key from opinions where run_id = $run_id and level_id is not null
     union all

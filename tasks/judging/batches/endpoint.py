@@ -6,23 +6,21 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
-import httpx2
-import openai
 import orjson
-from openai import OpenAI
 
 from gradebook.rubrics.model.errors import EndpointUnavailable
-from gradebook.rubrics.prompts.reply_parser import clean_text
 from gradebook.tasks.judging.batches.files import REQUEST_URL
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.judging.settings.keys import read_keys
-from gradebook.tasks.judging.transport.endpoint import MOST_MESSAGE_LENGTH, refused_key
-from gradebook.tasks.judging.transport.http_client import BoundedFileClient
+from gradebook.tasks.judging.transport.endpoint import refused_key
 from gradebook.tasks.judging.transport.redaction import KeyMask
 from gradebook.tasks.judging.transport.retry_policy import is_retried
 from gradebook.tasks.system.files import replaced_file
+
+if TYPE_CHECKING:
+    import openai
 
 ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
 ENDING_TIMES = ("completed_at", "expired_at", "cancelled_at", "failed_at")
@@ -78,7 +76,11 @@ class BatchEndpoint:
     """
 
     def __init__(self, settings: JudgeSettings) -> None:
-        key = read_keys(settings, os.environ)[settings.key]
+        from openai import OpenAI
+
+        from gradebook.tasks.judging.transport.http_client import BoundedFileClient
+
+        key = read_keys(settings, os.environ)[0]
         self._settings = settings
         self._mask = KeyMask(key)
         self._client = OpenAI(
@@ -120,6 +122,8 @@ class BatchEndpoint:
 
     def find(self, intent_id: str, file_id: str) -> str | None:
         """Id of the batch created from an intent; None if none was created. file_id: of its requests."""
+        import openai
+
         after: str | openai.Omit = openai.omit
         while True:
             listed = self._page(after)
@@ -134,7 +138,7 @@ class BatchEndpoint:
                 return None
             after = last
 
-    def _page(self, after: str | openai.Omit) -> dict[str, Any]:
+    def _page(self, after: "str | openai.Omit") -> dict[str, Any]:
         try:
             return self._read(
                 self._send(partial(self._client.batches.with_raw_response.list, after=after, limit=PAGE_SIZE))
@@ -149,7 +153,7 @@ class BatchEndpoint:
     def retrieve(self, batch_id: str) -> BatchState | None:
         """State of a batch; None if the endpoint does not know it."""
         batch = self._unless_missing(lambda: self._client.batches.with_raw_response.retrieve(batch_id))
-        return None if batch is None else _state(batch)
+        return None if batch is None else _state(batch, self._mask.line)
 
     def cancel(self, batch_id: str) -> None:
         """Cancel a batch; does nothing if it has ended meanwhile."""
@@ -223,6 +227,9 @@ class BatchEndpoint:
         return EndpointUnavailable(f"{self._settings.base_url}: asked for a batch, it answered {refused.reason}")
 
     def _send(self, send: Callable[[], Returned]) -> Returned:
+        import httpx2
+        import openai
+
         try:
             return send()
         except openai.APIStatusError as error:
@@ -230,25 +237,20 @@ class BatchEndpoint:
         except (openai.APIConnectionError, httpx2.HTTPError) as error:
             raise NoAnswer("no answer" if isinstance(error, openai.APITimeoutError) else "no connection") from None
 
-    def _fault(self, error: openai.APIStatusError) -> Exception:
-        status = error.status_code
+    def _fault(self, error: "openai.APIStatusError") -> Exception:
+        status, answered = error.status_code, self._mask.status_text(error.status_code, error.body)
         if status in (401, 403):
-            return refused_key(self._settings, status)
+            return refused_key(self._settings, answered)
         if "insufficient_quota" in (error.code, error.type):
-            return EndpointUnavailable(f"{self._settings.base_url} answered HTTP {status}: the quota is used up")
-        message = error.body.get("message") if isinstance(error.body, dict) else None
-        reason = self._redacted(f"HTTP {status}" + (f": {message}" if isinstance(message, str) else ""))
-        return NoAnswer(reason) if is_retried(status) else _Refused(status, reason)
-
-    def _redacted(self, text: str) -> str:
-        return " ".join(clean_text(self._mask.text(text)).split())[:MOST_MESSAGE_LENGTH]
+            return EndpointUnavailable(f"{self._settings.base_url} answered {answered}: the quota is used up")
+        return NoAnswer(answered) if is_retried(status) else _Refused(status, answered)
 
 
 def _list_of(value: object) -> list[dict[str, Any]]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
-def _state(batch: dict[str, Any]) -> BatchState:
+def _state(batch: dict[str, Any], redact: Callable[[str], str]) -> BatchState:
     counts = batch.get("request_counts")
     done = [counts.get(name) for name in ("completed", "failed")] if isinstance(counts, dict) else []
     files = (batch.get("output_file_id"), batch.get("error_file_id"))
@@ -260,6 +262,6 @@ def _state(batch: dict[str, Any]) -> BatchState:
         str(batch.get("status")),
         sum(count for count in done if isinstance(count, int)),
         tuple(file for file in files if isinstance(file, str) and file),
-        str(reasons[0].get("message"))[:MOST_MESSAGE_LENGTH] if reasons else None,
+        redact(str(reasons[0].get("message"))) if reasons else None,
         max(0.0, (ended - began) * 1000.0) if isinstance(began, int) and ended is not None else 0.0,
     )

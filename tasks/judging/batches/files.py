@@ -15,6 +15,7 @@ from gradebook.tasks.judging.replies.completion import Reply, read_completion
 from gradebook.tasks.judging.replies.question import Askable
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.judging.transport.endpoint import request_body
+from gradebook.tasks.judging.transport.retry_policy import may_be_billed
 from gradebook.tasks.system.files import replaced_file, write_text
 
 MOST_REQUESTS = 50_000  # maximum that endpoints accept in one file
@@ -166,8 +167,8 @@ class Replies:
 def index_replies(paths: Iterable[Path], keys: set[str], price: Price | None, largest_usd: float) -> Replies:
     """Find the HTTP 200s among the lines of a batch's files, the first of each key.
 
-    Lines with other keys are ignored. A reply without usage, or an unreadable line, counts at the cost of the largest
-    request, as it may have been billed.
+    Lines with other keys are ignored. A reply without usage, an unreadable line, or a failure that may have been billed
+    counts at the cost of the largest request.
     """
     replies = Replies()
     for path in paths:
@@ -178,8 +179,11 @@ def index_replies(paths: Iterable[Path], keys: set[str], price: Price | None, la
             except (orjson.JSONDecodeError, LookupError, TypeError):
                 replies.cost_usd += largest_usd
                 continue
+            if not isinstance(key, str) or key not in keys or key in replies.places:
+                continue
             reply = read_reply_line(line)
-            if not isinstance(key, str) or key not in keys or key in replies.places or reply is None:
+            if reply is None:
+                replies.cost_usd += largest_usd if _is_maybe_billed(line) else 0.0
                 continue
             replies.places[key] = path, offset
             paid_usd = None if reply.usage is None else cost_usd(price, reply.usage, tier=BATCH_TIER)
@@ -200,6 +204,18 @@ def read_reply_line(line: dict[str, Any]) -> Reply | None:
     if not isinstance(response, dict) or response.get("status_code") != 200 or line.get("error"):
         return None
     return replace(read_completion(orjson.dumps(response.get("body")), 0.0), service_tier=BATCH_TIER)
+
+
+def _is_maybe_billed(line: dict[str, Any]) -> bool:
+    """Whether a line without a reply may be billed: never if the request was not executed."""
+    response = line.get("response")
+    status = response.get("status_code") if isinstance(response, dict) else None
+    if not isinstance(status, int):
+        return False
+    body = response.get("body") if isinstance(response, dict) else None
+    errors = [each.get("error") for each in (line, body) if isinstance(each, dict)]
+    codes = [error.get(name) for error in errors if isinstance(error, dict) for name in ("code", "type")]
+    return may_be_billed(status, *codes)
 
 
 def _lines_at(path: Path) -> Iterator[tuple[int, bytes]]:

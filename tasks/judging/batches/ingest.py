@@ -9,8 +9,8 @@ from typing import Any
 from gradebook.tasks.judging.batches.files import BATCH_TIER, index_replies, read_reply_at, read_request_keys
 from gradebook.tasks.judging.batches.job import BatchJob
 from gradebook.tasks.judging.batches.state import Intent
-from gradebook.tasks.judging.money.prices import cost_usd, prompt_bytes
-from gradebook.tasks.judging.replies.completion import Reply
+from gradebook.tasks.judging.money.prices import cost_usd, least_prompt_tokens, prompt_bytes
+from gradebook.tasks.judging.replies.completion import Reply, drop_false_usage
 from gradebook.tasks.judging.replies.journal import Journal
 from gradebook.tasks.judging.replies.judgment_row import judgment_row, reply_columns
 from gradebook.tasks.judging.replies.question import Askable, Question
@@ -18,7 +18,7 @@ from gradebook.tasks.judging.replies.question import Askable, Question
 
 @dataclass(frozen=True, slots=True)
 class IngestedBatch:
-    """Number of replies of a batch, and their cost; a reply without usage counts at its worst cost."""
+    """Number of replies of a batch, and their cost; a reply without a credible usage counts at its worst cost."""
 
     reply_count: int
     cost_usd: float
@@ -35,16 +35,19 @@ def journal_replies(job: BatchJob, intent: Intent, paths: Sequence[Path], latenc
     A reply that was journaled before gets the same id again, and adds nothing to the ledger.
     """
     replies = index_replies(paths, read_request_keys(job.folder, intent.intent_id), job.price, intent.largest_usd)
-    ingested = IngestedBatch(len(replies.places), replies.cost_usd)
+    reply_count, counted_usd = len(replies.places), replies.cost_usd
     if not replies.places:
-        return ingested
+        return IngestedBatch(reply_count, counted_usd)
     with Journal(job.journal_folder, job.run_id) as journal:
         for question in _questions_of(job, intent):
             place = replies.places.pop(question.request_key, None)
             reply = None if place is None else read_reply_at(*place)
             if reply is not None:
-                journal.append(_judgment(job, intent, question, replace(reply, latency_ms=latency_ms)))
-    return ingested
+                judgment = _judgment(job, intent, question, replace(reply, latency_ms=latency_ms))
+                journal.append(judgment)
+                if reply.usage is not None and judgment["prompt_tokens"] is None:  # its usage is not credible
+                    counted_usd += intent.largest_usd - (cost_usd(job.price, reply.usage, tier=BATCH_TIER) or 0.0)
+    return IngestedBatch(reply_count, counted_usd)
 
 
 def _questions_of(job: BatchJob, intent: Intent) -> Iterator[Askable[Any]]:
@@ -60,6 +63,7 @@ def _unread(question: Askable[Any]) -> Askable[Any]:
 def _judgment(job: BatchJob, intent: Intent, question: Askable[Any], reply: Reply) -> dict[str, Any]:
     request = _unread(question).request()
     read = request.read(reply.text, reply.finish_reason, reply.refusal, reply.choices)
+    reply = drop_false_usage(reply, least_prompt_tokens(request.messages))
     paid_usd = None if reply.usage is None else cost_usd(job.price, reply.usage, tier=BATCH_TIER)
     asked_at = intent.submitted_at or intent.intended_at
     named = f"{intent.intent_id}/{question.request_key}".encode()

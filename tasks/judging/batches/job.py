@@ -81,7 +81,7 @@ class Patience:
         if for_how_long is not None:
             raise EndpointUnavailable(
                 f"{self._base_url}: asked for batches, it gave no answer {for_how_long}, at last: {reason}; "
-                "the same command goes on"
+                "the same command resumes"
             )
 
     def insist(self, ask: Callable[[], Returned], until: datetime | None = None) -> Returned:

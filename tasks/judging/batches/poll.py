@@ -101,7 +101,7 @@ def _stop_late(context: BatchContext, wait: _Wait) -> None:
         return
     raise EndpointUnavailable(
         f"{context.job.settings.base_url}: the batch {wait.intent.batch_id} was cancelled and has not ended yet; "
-        "the same command goes on"
+        "the same command resumes"
     )
 
 

@@ -5,12 +5,15 @@ import math
 import os
 from decimal import Decimal
 from pathlib import Path
+from types import UnionType
 from typing import Any
 
 import orjson
 
 from gradebook.rubrics.model.errors import BudgetReached, LakeError, UnfinishedError
-from gradebook.tasks.system.files import append_whole
+from gradebook.tasks.system.files import GroupCommit, append_whole, sync_path
+
+_ROUNDING = 1e-9  # relative error of sums of floats
 
 
 class Budget:
@@ -28,6 +31,7 @@ class Budget:
         self._next_ticket = self._record.last_ticket if self._record else 0
         self._reserved: dict[int, float] = {}
         self._freed = asyncio.Event()
+        self._broken: str | None = None  # why no further request may be sent
 
     @property
     def spent_usd(self) -> float:
@@ -38,13 +42,15 @@ class Budget:
         """Reserve the worst cost of a request; returns the ticket for its settlement.
 
         Waits while requests in flight reserve the money. Raises `BudgetReached` if it does not fit although none is in
-        flight.
+        flight, and after a request that cost more than it reserved.
         """
-        while not self._fits(worst_usd):
+        while self._broken or not self._fits(worst_usd):
+            if self._broken:
+                raise BudgetReached(self._broken)
             if not self._reserved:
                 raise BudgetReached(
                     f"budget: the next request could cost {worst_usd:.6f} USD, {self._spent_usd:.6f} of "
-                    f"{self.limit_usd:.6f} USD are spent; to go on, run the same command with "
+                    f"{self.limit_usd:.6f} USD are spent or may have been billed; to go on, run the same command with "
                     f"{self._larger_budget(worst_usd)}"
                 )
             await self._freed.wait()
@@ -59,6 +65,12 @@ class Budget:
         worst_usd = self._reserved.pop(ticket)
         paid_usd = worst_usd if cost_usd is None else cost_usd
         self._spent_usd += paid_usd
+        if self.limit_usd is not None and paid_usd > worst_usd * (1 + _ROUNDING):
+            self._broken = (
+                f"budget: a request that could cost at most {worst_usd:.6f} USD came to {paid_usd:.6f} USD by the "
+                "token counts of its reply, so no budget can be enforced there; expected counts within the request and "
+                "`max_tokens`: check the endpoint, `max_tokens` and `prices` of the judge"
+            )
         if self._record:
             self._record.settle(ticket, paid_usd)
         self._freed.set()
@@ -83,7 +95,10 @@ class Budget:
 
 
 class BudgetRecord:
-    """Append-only file of reservations and settlements, one JSON line each. One process writes it at a time."""
+    """Append-only file of reservations and settlements, one JSON line each. One process writes it at a time.
+
+    Lines are on disk at most 50 ms late.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -96,6 +111,8 @@ class BudgetRecord:
         self.last_ticket = max(costs_usd, default=0)
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file: int | None = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._disk = GroupCommit(self._file)
+        sync_path(path.parent)
 
     def reserve(self, ticket: int, worst_usd: float) -> None:
         """Record the worst cost of a request before it is sent. Raises `UnfinishedError` if that fails."""
@@ -109,6 +126,7 @@ class BudgetRecord:
 
     def close(self) -> None:
         if self._file is not None:
+            self._disk.close()
             os.close(self._file)
             self._file = None
 
@@ -117,6 +135,8 @@ class BudgetRecord:
         if self._fault is not None:
             return
         self._fault = append_whole(self._file, orjson.dumps(note, option=orjson.OPT_APPEND_NEWLINE))
+        self._disk.note()
+        self._fault = self._fault or self._disk.fault
 
 
 def read_budget(path: Path) -> dict[int, float]:
@@ -129,10 +149,17 @@ def read_budget(path: Path) -> dict[int, float]:
     for number, line in enumerate(lines, start=1):
         try:
             note = orjson.loads(line)
-            costs_usd[note["ticket"]] = float(note["cost_usd"] if "cost_usd" in note else note["worst_usd"])
-        except (orjson.JSONDecodeError, LookupError, TypeError, ValueError):
-            raise LakeError(f"{path}:{number}", "no line of a budget", "one") from None
+            ticket, usd = note["ticket"], note["cost_usd"] if "cost_usd" in note else note["worst_usd"]
+        except (orjson.JSONDecodeError, LookupError, TypeError):
+            ticket = usd = None
+        if not (_is_number(ticket, int) and ticket > 0 and _is_number(usd, int | float) and 0 <= usd < math.inf):
+            raise LakeError(f"{path}:{number}", "no line of a budget", "a ticket and its cost in USD, 0 or more")
+        costs_usd[ticket] = float(usd)
     return costs_usd
+
+
+def _is_number(value: object, kind: type | UnionType) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 def _cut_torn_line(path: Path) -> None:

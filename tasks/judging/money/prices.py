@@ -1,23 +1,26 @@
 """Cost and worst cost of a request."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
-from genai_prices import Usage as PricedUsage
-from genai_prices import calc_price
-from genai_prices.types import ModelPrice, TieredPrices
 
 from gradebook.rubrics.model.errors import JudgeSettingsError
 from gradebook.rubrics.prompts.media_parts import PartCost, part_cost
 from gradebook.tasks.judging.settings.judge import Address, Fallback, JudgeSettings, Prices
 
+if TYPE_CHECKING:
+    from genai_prices.types import ModelPrice, TieredPrices
+
+    _Unit = Decimal | TieredPrices  # USD per million tokens
+
 TOKENS_PER_PRICE = 1_000_000
 MESSAGE_OVERHEAD_TOKENS = 64  # role markers and the like, not part of the text
 BYTES_PER_TOKEN = 4.0  # of text, without a better estimate
+CHARACTERS_PER_TOKEN = 8  # of text, at most: twice the usual
 MEDIA_BYTES_PER_TOKEN = 4  # bytes counted per token of images and sounds
 CACHE_WRITE_FACTOR = 1.25  # of the input price, if no price is listed
 # Prices of service tiers, as a multiple of the list price.
@@ -28,8 +31,6 @@ TIER_FACTORS: Mapping[str, float] = MappingProxyType(
 BOUNDED_TIERS = ("default", "standard", "flex")
 # Only their makers sell these models, so a gateway in front of them charges about the list price.
 LIST_PRICE_PROVIDERS = ("openai", "anthropic")
-
-_Unit = Decimal | TieredPrices  # USD per million tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,9 @@ def find_price(settings: JudgeSettings, address: Address | None = None) -> Price
     prices = (address.prices if isinstance(address, Fallback) else None) or settings.prices
     if prices is not None:
         return _own_price(prices)
+    from genai_prices import Usage as PricedUsage
+    from genai_prices import calc_price
+
     base_url = (address or settings).base_url
     usage = PricedUsage(input_tokens=1, output_tokens=1)
     try:
@@ -142,18 +146,18 @@ def _own_price(prices: Prices) -> Price:
     )
 
 
-def _list_price(price: ModelPrice) -> Price | None:
+def _list_price(price: "ModelPrice") -> Price | None:
     if price.input_mtok is None or price.output_mtok is None:
         return None
     cached = price.input_mtok if price.cache_read_mtok is None else price.cache_read_mtok
     units = (price.input_mtok, cached, price.output_mtok, price.cache_write_mtok, price.input_audio_mtok)
-    starts = {tier.start for unit in units if isinstance(unit, TieredPrices) for tier in unit.tiers}
+    starts = {tier.start for unit in units if unit is not None and not isinstance(unit, Decimal) for tier in unit.tiers}
     tiers = tuple((start, _length_price(*units, start + 1)) for start in sorted(starts))
     return replace(_length_price(*units, 0), tiers=tiers)
 
 
 def _length_price(
-    fresh: _Unit, cached: _Unit, output: _Unit, written: _Unit | None, audio: _Unit | None, prompt_tokens: int
+    fresh: "_Unit", cached: "_Unit", output: "_Unit", written: "_Unit | None", audio: "_Unit | None", prompt_tokens: int
 ) -> Price:
     return Price(
         _usd_per_token(fresh, prompt_tokens),
@@ -164,9 +168,9 @@ def _length_price(
     )
 
 
-def _usd_per_token(price: _Unit, prompt_tokens: int) -> float:
+def _usd_per_token(price: "_Unit", prompt_tokens: int) -> float:
     """Price in the tier for a prompt of this length."""
-    if isinstance(price, TieredPrices):
+    if not isinstance(price, Decimal):
         reached = [tier.price for tier in price.tiers if prompt_tokens > tier.start]  # ascending
         price = reached[-1] if reached else price.base
     return float(price) / TOKENS_PER_PRICE
@@ -210,6 +214,26 @@ def most_tokens(messages: Sequence[Mapping[str, Any]], schema: object) -> int:
     """
     costs = _media_costs(messages)
     return _text_bytes(messages, schema, costs) + MESSAGE_OVERHEAD_TOKENS + sum(cost.most_tokens for cost in costs)
+
+
+def least_tokens(*texts: str) -> int:
+    """Lower bound of the tokens of texts: one per word, or one per CHARACTERS_PER_TOKEN if that is less.
+
+    Tokenizers of today join words only in whitespace and repetitions; letters of one word may be one token.
+    """
+    return sum(min(len(text) // CHARACTERS_PER_TOKEN, len(text.split())) for text in texts)
+
+
+def least_prompt_tokens(messages: Sequence[Mapping[str, Any]]) -> int:
+    """Lower bound of a prompt's tokens: of its texts alone, as endpoints may not count schemas and images as text."""
+    return least_tokens(*(text for message in messages for text in _texts(message.get("content"))))
+
+
+def _texts(content: object) -> Iterator[str]:
+    """Texts of a message's content, which is a text or a list of parts."""
+    for part in content if isinstance(content, list) else [{"text": content}]:
+        if isinstance(part, dict) and isinstance(text := part.get("text"), str):
+            yield text
 
 
 def _text_bytes(messages: Sequence[Mapping[str, Any]], schema: object, costs: Sequence[PartCost]) -> int:

@@ -7,5 +7,6 @@ completion           Reply, read_completion: the body of an HTTP 200
 judgment_row         judgment_row, outcome_of: columns of a judgment, outcome for the caller
 journal              Journal, JournalTail, settled_journals, read_journal: replies on disk
 outcome_cache        OutcomeCache: outcomes of a session, on disk if there are many
+unreadable           describe_unreadable: replies that can't be read, for errors and notes
 recorded_judge       ReplaySession, RecordedReply: a judge that reads its replies from a file
 """

@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import orjson
 
 from gradebook.rubrics.prompts.reply_parser import TokenChoices, clean_text
-from gradebook.tasks.judging.money.prices import Usage
+from gradebook.tasks.judging.money.prices import Usage, least_tokens
 
 MOST_NAME_LENGTH = 200
 
@@ -54,6 +54,19 @@ def read_completion(content: bytes, latency_ms: float) -> Reply:
         choices,
         is_completion=is_completion,
     )
+
+
+def drop_false_usage(reply: Reply, least_prompt_tokens: int) -> Reply:
+    """Reply without its usage if that has fewer tokens than the texts sent and received can have.
+
+    Some gateways report 0 tokens; a cost from such counts would be no cost.
+    """
+    usage = reply.usage
+    if usage is None:
+        return reply
+    written = [text for text in (reply.text, reply.refusal) if text] if reply.is_completion else []
+    is_false = usage.prompt_tokens < least_prompt_tokens or usage.completion_tokens < least_tokens(*written)
+    return replace(reply, usage=None) if is_false else reply
 
 
 def _parse(content: bytes) -> object:

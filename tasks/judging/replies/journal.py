@@ -1,10 +1,13 @@
 """Journal: every reply is on disk, as one line, before it counts as done."""
 
 import fcntl
+import math
 import os
+import re
 import secrets
 import threading
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -16,11 +19,21 @@ import pyarrow as pa
 
 from gradebook.rubrics.model.errors import LakeError, UnfinishedError
 from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
-from gradebook.tasks.system.files import append_whole
+from gradebook.tasks.system.files import GroupCommit, append_whole, sync_path
 
 _NAMES = frozenset(JUDGMENT_SCHEMA.names)
 _CHUNK_BYTES = 2**20
 _REQUIRED = tuple(field.name for field in JUDGMENT_SCHEMA if not field.nullable)
+_NUMBERS = tuple(
+    field.name for field in JUDGMENT_SCHEMA if pa.types.is_floating(field.type) or pa.types.is_integer(field.type)
+)
+MOST_COST_USD = 1e6  # of one reply; a larger cost is damage, and would drown all others in a sum
+_CHECKSUM = re.compile(rb'\{"crc32":(\d+),')
+
+_MISFITS = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError)
+
+BrokenLine = tuple[LakeError, bytes]  # fault and text of a line that is no judgment
+OnBroken = Callable[[BrokenLine], None]
 
 
 class Journal:
@@ -36,17 +49,21 @@ class Journal:
         self._file: int | None = os.open(opening, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
         fcntl.flock(self._file, fcntl.LOCK_EX)
         opening.rename(self.path)
+        self._disk = GroupCommit(self._file)
+        sync_path(folder)
 
     def append(self, *judgments: dict[str, Any]) -> None:
         """Write the judgments of a reply, with all columns of JUDGMENT_SCHEMA; on return the kernel has them.
 
-        Raises `UnfinishedError` if a write fails, and on every later call.
+        They are on disk at most 50 ms or 64 replies later. Raises `UnfinishedError` if a write fails, and on every
+        later call.
         """
         options = orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z
-        lines = b"".join(orjson.dumps(judgment, option=options) for judgment in judgments)
+        lines = b"".join(_checked(orjson.dumps(judgment, option=options)) for judgment in judgments)
         with self._lock:
             if self._fault is None:
-                self._fault = append_whole(self._file, lines)
+                self._fault = append_whole(self._file, lines) or self._disk.fault
+                self._disk.note()
             if self._fault is not None:
                 raise UnfinishedError(f"{self.path}: the journal can't be written: {self._fault}")
 
@@ -55,10 +72,9 @@ class Journal:
         with self._lock:
             if self._file is None:
                 return
+            self._disk.close()
             if os.fstat(self._file).st_size == 0:
                 self.path.unlink(missing_ok=True)
-            else:
-                os.fsync(self._file)
             os.close(self._file)
             self._file = None
 
@@ -101,6 +117,7 @@ class JournalTail:
     """
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._file = os.open(path, os.O_RDONLY)
         self._end = 0  # end of the last whole line read
         self._places: dict[str, tuple[int, int]] = {}  # request key -> offset and length of its line
@@ -130,7 +147,7 @@ class JournalTail:
         if key not in self._places:
             return None
         offset, length = self._places[key]
-        judgment: dict[str, Any] = orjson.loads(os.pread(self._file, length, offset))
+        judgment = _parse_line(os.pread(self._file, length, offset), str(self._path))
         return judgment | {"asked_at": datetime.fromisoformat(judgment["asked_at"])}
 
     def close(self) -> None:
@@ -138,10 +155,10 @@ class JournalTail:
 
     def _note(self, line: bytes) -> None:
         try:
-            judgment = orjson.loads(line)
-        except orjson.JSONDecodeError:
+            judgment = _parse_line(line, str(self._path))
+        except LakeError:
             return
-        if isinstance(judgment, dict) and judgment.keys() == _NAMES and judgment["status"] == "scored":
+        if judgment.keys() == _NAMES and judgment["status"] == "scored":
             self._places.setdefault(judgment["request_key"], (self._end, len(line)))
 
 
@@ -166,34 +183,77 @@ def _is_locked(file: int) -> bool:
     return False
 
 
-def read_journal(path: Path, row_count: int) -> Iterator[pa.Table]:
+def read_journal(path: Path, row_count: int, on_broken: OnBroken | None = None) -> Iterator[pa.Table]:
     """Read a journal as tables of JUDGMENT_SCHEMA, row_count lines at a time.
 
-    An unterminated last line was being written when its writer died, and is left out. Any other broken line raises
-    `LakeError` with file and line.
+    An unterminated last line was being written when its writer died, and is left out. Any other broken line is
+    passed to on_broken, and left out; without it `LakeError` is raised with file and line.
     """
+
+    def refuse(broken: BrokenLine) -> None:
+        raise broken[0]
+
+    on_broken = on_broken or refuse
     with path.open("rb") as file:
         whole = (line for line in file if line.endswith(b"\n"))
         numbered = enumerate(whole, start=1)
         while lines := list(islice(numbered, row_count)):
-            judgments = [(number, _read_line(line, path, number)) for number, line in lines]
-            try:
-                yield _table([judgment for _, judgment in judgments])
-            except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-                raise LakeError(_first_misfit(judgments, path)) from None
+            yield _table_of(lines, path, on_broken)
+
+
+def _table_of(lines: list[tuple[int, bytes]], path: Path, on_broken: OnBroken) -> pa.Table:
+    """Table of the lines that are judgments. lines: each with its number."""
+    judgments = []
+    for number, line in lines:
+        try:
+            judgments.append((number, line, _read_line(line, path, number)))
+        except LakeError as fault:
+            on_broken((fault, line))
+    try:
+        return _table([judgment for _, _, judgment in judgments])
+    except _MISFITS:
+        pass
+    fitting = []
+    for number, line, judgment in judgments:
+        try:
+            _table([judgment])
+            fitting.append(judgment)
+        except _MISFITS as error:
+            on_broken((LakeError(f"{path}:{number}", f"a value of another type ({error})", "a judgment"), line))
+    return _table(fitting)
+
+
+def _checked(line: bytes) -> bytes:
+    """JSON line with a checksum of itself as its first value."""
+    return b'{"crc32":%d,' % zlib.crc32(line.rstrip(b"\n")) + line[1:]
 
 
 def _read_line(line: bytes, path: Path, number: int) -> dict[str, Any]:
+    """Judgment of a line, with all columns and values in their ranges. Raises `LakeError`."""
+    place = f"{path}:{number}"
+    judgment = dict.fromkeys(_NAMES) | _parse_line(line, place)  # earlier versions wrote fewer columns
+    missing = [name for name in _REQUIRED if judgment[name] is None]
+    if missing:
+        raise LakeError(place, f"null in {', '.join(missing)}", "a value")
+    for name in _NUMBERS:
+        value, most = judgment[name], MOST_COST_USD if name == "cost_usd" else math.inf
+        if isinstance(value, int | float) and not (0 <= value <= most and math.isfinite(value)):
+            raise LakeError(place, f"{name} {value!r}", f"0 to {most:g}")
+    return judgment
+
+
+def _parse_line(line: bytes, place: str) -> dict[str, Any]:
+    """Columns of a line, as they were written. Lines of earlier versions have no checksum. Raises `LakeError`."""
+    if checksum := _CHECKSUM.match(line):
+        line = b"{" + line[checksum.end() :].rstrip(b"\n")
+        if zlib.crc32(line) != int(checksum[1]):
+            raise LakeError(place, "a line that differs from its checksum", "it as it was written")
     try:
         judgment = orjson.loads(line)
     except orjson.JSONDecodeError:
-        raise LakeError(f"{path}:{number}", "no JSON", "a judgment") from None
+        raise LakeError(place, "no JSON", "a judgment") from None
     if not isinstance(judgment, dict) or not judgment.keys() <= _NAMES:
-        raise LakeError(f"{path}:{number}", "other columns", "those of a judgment")
-    judgment = dict.fromkeys(_NAMES) | judgment  # earlier versions wrote fewer columns
-    missing = [name for name in _REQUIRED if judgment[name] is None]
-    if missing:
-        raise LakeError(f"{path}:{number}", f"null in {', '.join(missing)}", "a value")
+        raise LakeError(place, "other columns", "those of a judgment")
     return judgment
 
 
@@ -204,12 +264,3 @@ def _table(judgments: list[dict[str, Any]]) -> pa.Table:
         is_time = pa.types.is_timestamp(field.type)
         columns.append(pa.array(values, pa.string()).cast(field.type) if is_time else pa.array(values, field.type))
     return pa.table(columns, schema=JUDGMENT_SCHEMA)
-
-
-def _first_misfit(judgments: list[tuple[int, dict[str, Any]]], path: Path) -> str:
-    for number, judgment in judgments:
-        try:
-            _table([judgment])
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
-            return f"{path}:{number}: found a value of another type, expected a judgment: {error}"
-    return f"{path}: found values that make no table"

@@ -4,7 +4,7 @@ import asyncio
 import math
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -19,11 +19,12 @@ from gradebook.tasks.judging.money.prices import (
     BYTES_PER_TOKEN,
     Price,
     cost_usd,
+    least_prompt_tokens,
     most_tokens,
     prompt_bytes,
     worst_cost_usd,
 )
-from gradebook.tasks.judging.replies.completion import Reply
+from gradebook.tasks.judging.replies.completion import Reply, drop_false_usage
 from gradebook.tasks.judging.replies.journal import Journal
 from gradebook.tasks.judging.replies.judgment_row import (
     judgment_row,
@@ -33,6 +34,7 @@ from gradebook.tasks.judging.replies.judgment_row import (
     shared_columns,
 )
 from gradebook.tasks.judging.replies.question import Askable, Outcome, Request
+from gradebook.tasks.judging.replies.unreadable import UNREADABLE, describe_unreadable
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.judging.transport.endpoint import Failure, request_body
 from gradebook.tasks.judging.transport.metrics import (
@@ -45,6 +47,7 @@ from gradebook.tasks.judging.transport.retry_policy import RATE_LIMIT_PATIENCE_S
 from gradebook.tasks.judging.transport.route import Route, routes_of
 
 MOST_CALLS_REFUSED = 5  # before any reply came
+MOST_CALLS_UNREADABLE = 5  # before any reply could be read
 MOST_CALLS_OUTLASTED = 3  # in a row; a single one may be caused by its own request
 USUAL_COMPLETION_TOKENS = 256
 FILTERED = "filtered"  # the status of a reply stopped by the endpoint's filter
@@ -67,6 +70,7 @@ class _Call:
     request_count: int = 0
     asked_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     prompt_bytes: int = 0  # of the messages and the schema
+    least_tokens: int = 0  # lower bound of the prompt's tokens
     most_tokens: int = 0  # upper bound of the prompt's price, in tokens
 
 
@@ -76,12 +80,14 @@ class JudgeClient:
     def __init__(
         self,
         settings: JudgeSettings,
-        keys: Mapping[str, str],
+        keys: Sequence[str],
         price: Price | None,
         budget: Budget,
         journal: Journal,
         run_id: str,
+        is_ever_read: bool = False,
     ) -> None:
+        """is_ever_read: whether a reply of this judge was read before, by an earlier command."""
         self._settings = settings
         self._budget = budget
         self._journal = journal
@@ -92,6 +98,8 @@ class JudgeClient:
         self._rng = np.random.default_rng()
         self._refused_count = self._outlasted_count = 0
         self._is_ever_answered = False
+        self._is_ever_read = is_ever_read
+        self._unreadable: list[str] = []  # descriptions, one per call, until a reply is read
         self.fault: UnfinishedError | None = None
 
     async def close(self) -> None:
@@ -128,12 +136,14 @@ class JudgeClient:
             if isinstance(again, Failure):
                 break
             read = again
+        self._note_reading(call)
         return self._conclude(call, read)
 
     async def _ask(self, call: _Call) -> ReadReply | Failure:
         """Return one reply, read and journaled, or the failure after the last attempt."""
         patience_ends = math.inf
         call.prompt_bytes = prompt_bytes(call.messages, call.request.schema)
+        call.least_tokens = least_prompt_tokens(call.messages)
         call.most_tokens = most_tokens(call.messages, call.request.schema)
         call.attempts = failure_count = held_off_count = 0
         while True:
@@ -156,12 +166,17 @@ class JudgeClient:
                 await self._pause(pause_s)
 
     async def _send_in_turn(self, call: _Call, route: Route) -> ReadReply | Failure:
-        """Send one request, alone until the endpoint is known to return the log-probabilities that it needs."""
-        if call.request.is_logprobs and not route.has_logprobs:
+        """Send one request, alone until a reply has shown that the endpoint fits the run."""
+        if self._is_first_turn(call, route):
             async with route.first_turn:
-                if not route.has_logprobs:
+                if self._is_first_turn(call, route):
                     return await self._send(call, route)
         return await self._send(call, route)
+
+    def _is_first_turn(self, call: _Call, route: Route) -> bool:
+        """Whether the endpoint still has to show log-probabilities, or token counts within a budget's reservation."""
+        is_uncounted = self._budget.limit_usd is not None and not route.has_reply
+        return is_uncounted or (call.request.is_logprobs and not route.has_logprobs)
 
     async def _send(self, call: _Call, route: Route) -> ReadReply | Failure:
         """Send one request within a slot and with its worst cost reserved; a reply is journaled before settlement."""
@@ -219,6 +234,8 @@ class JudgeClient:
             came = await route.endpoint.send(body | {"messages": call.messages})
         except EndpointUnavailable as fault:
             came = fault
+        if isinstance(came, Reply):
+            came = drop_false_usage(came, call.least_tokens)
         report_request(self._run_id, self._settings.model, route.base_url, route.price, asked_ns, came)
         return came
 
@@ -271,7 +288,7 @@ class JudgeClient:
         if failure.is_outlasted and (not failure.is_answered or self._outlasted_count >= MOST_CALLS_OUTLASTED):
             raise EndpointUnavailable(
                 f"{self._address}: no request was answered for {self._settings.patience_s:g} s, the last one ended "
-                f"with: {failure.reason}; what was judged is kept, and the same command goes on where it stopped"
+                f"with: {failure.reason}; finished judgments are stored, and the same command resumes"
             )
         if not self._is_ever_answered and self._refused_count >= MOST_CALLS_REFUSED:
             raise EndpointUnavailable(
@@ -279,6 +296,20 @@ class JudgeClient:
                 f"{failure.reason}"
             )
         return failure
+
+    def _note_reading(self, call: _Call) -> None:
+        """Count a call whose replies can't be read. Raises `EndpointUnavailable` if none ever could."""
+        if self._is_ever_read or not call.reads:
+            return
+        kinds = UNREADABLE if call.request.schema is not None else UNREADABLE - CUT_OFF
+        self._is_ever_read = any(read.status not in kinds for read in call.reads.values())
+        first = call.judgments[0]
+        self._unreadable.append(describe_unreadable(first["reply"], first["status"]))
+        if not self._is_ever_read and len(self._unreadable) >= MOST_CALLS_UNREADABLE:
+            raise EndpointUnavailable(
+                f"{self._address}: none of the first {MOST_CALLS_UNREADABLE} questions to {self._settings.model} got a "
+                f"readable reply; the first reply is {self._unreadable[0]}"
+            )
 
     @property
     def _address(self) -> str:

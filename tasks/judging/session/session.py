@@ -35,7 +35,7 @@ Answered = TypeVar("Answered")
 class JudgingSession:
     """Session with one judge for any number of threads, with at most max_in_flight requests in total."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # two of them have defaults
         self,
         settings: JudgeSettings,
         price: Price | None,
@@ -44,10 +44,11 @@ class JudgingSession:
         run_id: str,
         thread: JudgingThread,
         deadline: datetime | None = None,
+        is_ever_read: bool = False,
     ) -> None:
         """budget, journal, thread: shared by the judges of a run; `open_sessions` opens and closes them.
 
-        deadline: time after which no request is sent.
+        deadline: time after which no request is sent. is_ever_read: see `JudgeClient`.
         """
         self.settings = settings
         self.journal = journal
@@ -55,7 +56,7 @@ class JudgingSession:
         self._deadline = deadline
         self._timer: asyncio.TimerHandle | None = None
         keys = read_keys(settings, os.environ)
-        self._open_client = partial(JudgeClient, settings, keys, price, budget, journal, run_id)
+        self._open_client = partial(JudgeClient, settings, keys, price, budget, journal, run_id, is_ever_read)
         self._thread = thread
         self._client: JudgeClient | None = None
         self._answers: SharedAnswers | None = None
@@ -110,8 +111,8 @@ class JudgingSession:
         if self._deadline is not None:
             left_s = (self._deadline - datetime.now(UTC)).total_seconds()
             fault = UnfinishedError(
-                f"the deadline, {self._deadline:%Y-%m-%d %H:%M:%S %Z}, has come; what was judged is kept, and the same "
-                "command goes on where it stopped"
+                f"the deadline, {self._deadline:%Y-%m-%d %H:%M:%S %Z}, has come; finished judgments are stored, and "
+                "the same command resumes"
             )
             if left_s <= 0:
                 self._stop(fault)
@@ -251,12 +252,20 @@ def refuse_bad_addresses(judge: Judge | None, asked_judges: tuple[int, ...]) -> 
 
 @contextmanager
 def open_sessions(
-    judge: Judge, money: Money, journal_folder: Path, run_id: str, deadline: datetime | None = None
+    judge: Judge,
+    money: Money,
+    journal_folder: Path,
+    run_id: str,
+    deadline: datetime | None = None,
+    is_ever_read: bool = False,
 ) -> Iterator[tuple[Session, ...]]:
-    """Sessions of a judge's members, in order, while the block runs. Raises as `open_session`."""
+    """Sessions of a judge's members, in order, while the block runs. Raises as `open_session`.
+
+    is_ever_read: whether earlier replies of the judge are in use, so that a few unreadable ones don't end the run.
+    """
     prices = [(member, find_price(member)) for member in online_members(judge)]
     with ExitStack() as stack:
-        opened = _open_online(prices, money, journal_folder, run_id, deadline)
+        opened = _open_online(prices, money, journal_folder, run_id, deadline, is_ever_read)
         online = iter(stack.enter_context(opened) if prices else ())
         yield tuple(
             stack.enter_context(ReplaySession(member, journal_folder, run_id))
@@ -292,6 +301,7 @@ def _open_online(
     journal_folder: Path,
     run_id: str,
     deadline: datetime | None,
+    is_ever_read: bool = False,
 ) -> Iterator[tuple[JudgingSession, ...]]:
     """Sessions that share one budget, one journal and one thread."""
     if money.budget_usd is not None:
@@ -306,10 +316,8 @@ def _open_online(
         thread = JudgingThread()
         thread.start()
         stack.callback(thread.end)
-        yield tuple(
-            stack.enter_context(JudgingSession(settings, price, budget, journal, run_id, thread, deadline))
-            for settings, price in prices
-        )
+        shared = (budget, journal, run_id, thread, deadline, is_ever_read)
+        yield tuple(stack.enter_context(JudgingSession(settings, price, *shared)) for settings, price in prices)
 
 
 def writer_session(judge: Judge, sessions: tuple[Session, ...]) -> Session:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 
 from gradebook.rubrics.model.errors import JudgeSettingsError
+from gradebook.rubrics.text.named_files import UnreadableFile, read_below
 from gradebook.tasks.judging.settings.judge import (
     ADDRESS_VARIABLE,
     REPLAY_PREFIX,
@@ -30,7 +31,9 @@ from gradebook.tasks.judging.settings.panels import (
 )
 
 Read = TypeVar("Read", bound=BaseModel)
+SUFFIXES, PATH_STARTS = (".yaml", ".yml"), ("/", "./", "../")
 MOST_CHARACTERS, DEEPEST = 100_000, 50  # of a judge file
+MOST_REPLAY_BYTES = 1_000_000_000  # of recorded replies that a panel names
 _LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # PyYAML's Python loader is slow on nested brackets
 _STARTS = (
     yaml.FlowSequenceStartToken,
@@ -47,7 +50,7 @@ def read_judge(judge: str, environ: Mapping[str, str]) -> Judge:
 
     Raises `JudgeSettingsError` that names the file, the setting, what was found and what is expected.
     """
-    if not judge.startswith(REPLAY_PREFIX) and is_settings_file(Path(judge)):
+    if not judge.startswith(REPLAY_PREFIX) and is_settings_file(judge, Path()):
         path = Path(judge)
         written = read_settings_file(path, "a judge file")
         if any(name in written for name in _COMPOSED):
@@ -62,9 +65,17 @@ def _read_named(judge: str, environ: Mapping[str, str], source: str) -> PlainJud
     return validate_settings(JudgeSettings, {"model": judge}, environ, source=source)
 
 
-def is_settings_file(path: Path) -> bool:
-    """Whether a name denotes a settings file: the file exists, or the name has its suffix."""
-    return path.suffix in (".yaml", ".yml") or os.path.isfile(path)  # noqa: PTH113 - Path raises for long names
+def is_settings_file(name: str, folder: Path) -> bool:
+    """Whether a name denotes a settings file, and not a model: it ends in .yaml or .yml, or begins as a path does.
+
+    folder: start of relative paths. Raises `JudgeSettingsError` for a model's name with a slash, such as
+    `meta-llama/Llama-3`, if there is a file of this name.
+    """
+    if name.endswith(SUFFIXES) or name.startswith(PATH_STARTS):
+        return True
+    if "/" in name and os.path.isfile(folder / name):  # noqa: PTH113 - Path raises for long names
+        raise JudgeSettingsError(name, "a file of this name, without .yaml", f"./{name}, or a model of another name")
+    return False
 
 
 def _read_composed(path: Path, written: dict[str, Any], environ: Mapping[str, str]) -> Judge:
@@ -88,20 +99,28 @@ def _read_members(path: Path, names: tuple[str, ...], environ: Mapping[str, str]
 
 
 def _read_member(path: Path, name: str, environ: Mapping[str, str]) -> PlainJudge:
-    """Judge of a panel or cascade; file names are relative to the panel's folder."""
-    beside = path.parent / name
+    """Judge of a panel or cascade; file names are relative to the panel's folder, and lead to files below it."""
     if name.startswith(REPLAY_PREFIX):
-        beside = path.parent / name.removeprefix(REPLAY_PREFIX)
-        return _replay_settings(beside)
-    if not is_settings_file(beside):
+        file = name.removeprefix(REPLAY_PREFIX)
+        return ReplaySettings(path.parent / file, digest(_content_below(path, file, MOST_REPLAY_BYTES)))
+    beside = path.parent / name
+    if not is_settings_file(name, path.parent):
         return _read_named(name, environ, str(path))
-    written = read_settings_file(beside, "a judge file")
+    written = _parse_settings(beside, _content_below(path, name, 4 * MOST_CHARACTERS), "a judge file")
     if any(key in written for key in _COMPOSED):
         raise JudgeSettingsError(f"{path}: {name}", "a panel or a cascade", "a single judge")
     member = validate_settings(JudgeSettings, written, environ, source=str(beside))
     if member.mode == "batch":
         raise JudgeSettingsError(f"{beside}: mode", "batch in a panel or a cascade", "reply or logprobs")
     return member
+
+
+def _content_below(path: Path, name: str, most_bytes: int) -> bytes:
+    """Content of a file that a panel or cascade names."""
+    try:
+        return read_below(name, path.parent, most_bytes, "panel")
+    except UnreadableFile as error:
+        raise JudgeSettingsError(f"{path}: {error}") from None
 
 
 def _read_as(model: type[Read], path: Path, written: dict[str, Any]) -> Read:
@@ -133,9 +152,16 @@ def _replay_settings(path: Path) -> ReplaySettings:
 def read_settings_file(path: Path, expected: str) -> dict[str, Any]:
     """Settings of a YAML file, by name. Raises `JudgeSettingsError`; expected: kind of file, for the message."""
     try:
-        written = yaml.safe_load(_without_aliases(path, path.read_text("utf-8")))
-    except OSError as error:
-        raise JudgeSettingsError(f"{path}: can't be read ({error.strerror}), expected {expected}") from None
+        content = path.read_bytes()
+    except (OSError, ValueError) as error:  # a NUL in a name raises ValueError
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise JudgeSettingsError(f"{path}: can't be read ({reason}), expected {expected}") from None
+    return _parse_settings(path, content, expected)
+
+
+def _parse_settings(path: Path, content: bytes, expected: str) -> dict[str, Any]:
+    try:
+        written = yaml.safe_load(_without_aliases(path, content.decode("utf-8")))
     except (
         yaml.YAMLError,
         ValueError,
@@ -261,7 +287,7 @@ def read_endpoint(endpoint: str, environ: Mapping[str, str]) -> EndpointSettings
     """
     if endpoint.startswith(REPLAY_PREFIX):
         raise JudgeSettingsError("--endpoint", f"recorded replies, {endpoint!r}", f"{EXPECTED} or a model")
-    if not is_settings_file(Path(endpoint)):
+    if not is_settings_file(endpoint, Path()):
         return validate_settings(EndpointSettings, {"model": endpoint}, environ, source="--endpoint")
     written = read_settings_file(Path(endpoint), EXPECTED)
     own = EndpointSettings.model_fields

@@ -41,7 +41,7 @@ class Address(_Settings):
     """Address of an endpoint, and the name of its key. The key itself is never a setting."""
 
     base_url: str = DEFAULT_BASE_URL
-    key: Annotated[str, Field(pattern=KEY_PATTERN)] = f"env:{KEY_VARIABLE}"
+    key: Annotated[str, Field(pattern=KEY_PATTERN)] | None = None  # None: the environment's, at its own address
 
     @field_validator("base_url")
     @classmethod

@@ -1,39 +1,109 @@
-"""Keys of endpoints, from the environment or a Prefect Secret block; in no setting, message or table."""
+"""Keys of endpoints, from the environment or a Prefect Secret block; in no setting, message or table.
+
+A key goes only to an address with which the operator paired it: OPENAI_API_KEY to OPENAI_BASE_URL, or to OpenAI where
+that is not set; any other pair is listed in GRADEBOOK_ALLOW_KEYS or in the user's settings file. A judge file names a
+key and an address, but may be of others, so it pairs nothing.
+"""
 
 from collections.abc import Mapping
 
-from gradebook.rubrics.model.errors import EndpointUnavailable
-from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.rubrics.model.errors import EndpointUnavailable, JudgeSettingsError
+from gradebook.tasks.judging.settings.judge import (
+    ADDRESS_VARIABLE,
+    DEFAULT_BASE_URL,
+    KEY_VARIABLE,
+    Address,
+    JudgeSettings,
+)
+from gradebook.tasks.system.operator_settings import allowing, origin_of, read_operator_settings, where_to_allow
 from gradebook.tasks.system.prefect_blocks import read_secret
 
-NO_KEY = "none"  # sent to local endpoints, as the client requires a key
+NO_KEY = "none"  # sent where there is no key, as the client requires one
 SECRET_BLOCK = "secret"
 
 
-def read_keys(settings: JudgeSettings, environ: Mapping[str, str]) -> dict[str, str]:
-    """Keys of all addresses of a judge, by the value of their `key` setting.
+def read_keys(settings: JudgeSettings, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Keys of a judge's addresses, in their order.
 
-    Raises `EndpointUnavailable` if a key has invalid characters, or a block cannot be read.
+    Raises `JudgeSettingsError` if the operator allows a key not at its address, `EndpointUnavailable` if a key has
+    invalid characters, or a block cannot be read.
     """
-    return {address.key: _read_key(address.key, environ) for address in settings.addresses}
+    sources = _sources(settings, environ)
+    return tuple(NO_KEY if source is None else _read_key(source, environ) for source in sources)
 
 
 def refuse_bad_keys(settings: JudgeSettings, environ: Mapping[str, str]) -> None:
-    """Raise `EndpointUnavailable` where a variable holds what can't be a key; Secret blocks are not read."""
-    for address in settings.addresses:
-        if not address.key.startswith(f"{SECRET_BLOCK}:"):
-            _read_key(address.key, environ)
+    """Raise what `read_keys` raises; Secret blocks are not read."""
+    for source in _sources(settings, environ):
+        if source is not None and not source.startswith(f"{SECRET_BLOCK}:"):
+            _read_key(source, environ)
 
 
-def named_key(name: str) -> str:
-    """Source named by a `key` setting, in words."""
-    kind, _, name = name.partition(":")
+def refuse_unpaired_keys(settings: JudgeSettings, environ: Mapping[str, str]) -> None:
+    """Raise `JudgeSettingsError` if the operator allows a key not at its address; no key is read."""
+    _sources(settings, environ)
+
+
+def refused_key_words(address: Address, environ: Mapping[str, str]) -> str:
+    """Second half of a sentence: why an endpoint refuses the key, in the words of its settings."""
+    source = _source(address, environ)
+    if source is not None:
+        return f"it does not accept the key in {_named(source)}"
+    entry = allowing("VARIABLE", address.base_url)
+    return (
+        f"no key was sent, for the file has no `key` and {ADDRESS_VARIABLE} names another address; expected "
+        f"`key: env:VARIABLE` in the file, and {where_to_allow(entry)}"
+    )
+
+
+def _sources(settings: JudgeSettings, environ: Mapping[str, str]) -> list[str | None]:
+    """Where the key of each address comes from; None for an address that gets none."""
+    return [_paired(address, environ) for address in settings.addresses]
+
+
+def _paired(address: Address, environ: Mapping[str, str]) -> str | None:
+    source = _source(address, environ)
+    if source is None or _is_environments(address, source, environ):
+        return source
+    name = source.removeprefix("env:")
+    if not read_operator_settings(environ).allows_key(name, address.base_url):
+        raise _unpaired(name, address)
+    return source
+
+
+def _source(address: Address, environ: Mapping[str, str]) -> str | None:
+    """Where an address's key comes from; None: it gets none."""
+    own = f"env:{KEY_VARIABLE}"
+    return address.key or (own if _is_environments(address, own, environ) else None)
+
+
+def _is_environments(address: Address, source: str, environ: Mapping[str, str]) -> bool:
+    """Whether the environment itself pairs the key with the address."""
+    if source != f"env:{KEY_VARIABLE}":
+        return False
+    try:
+        return origin_of(address.base_url) == origin_of(environ.get(ADDRESS_VARIABLE) or DEFAULT_BASE_URL)
+    except ValueError:  # half an address in the environment is nobody's
+        return False
+
+
+def _unpaired(name: str, address: Address) -> JudgeSettingsError:
+    return JudgeSettingsError(
+        f"key: found {_named(name)} for {address.base_url}, a pair that nobody allowed, expected "
+        f"{where_to_allow(allowing(name, address.base_url))}"
+    )
+
+
+def _named(source: str) -> str:
+    kind, mark, name = source.partition(":")
+    if not mark:
+        return kind
     return f"the Prefect Secret block {name}" if kind == SECRET_BLOCK else name
 
 
-def _read_key(name: str, environ: Mapping[str, str]) -> str:
-    kind, _, place = name.partition(":")
+def _read_key(source: str, environ: Mapping[str, str]) -> str:
+    kind, _, place = source.partition(":")
     key = (read_secret(place) if kind == SECRET_BLOCK else environ.get(place, "")).strip() or NO_KEY
     if not (key.isascii() and key.isprintable()):
-        raise EndpointUnavailable(f"{named_key(name)} holds characters that a key can't have")
+        raise EndpointUnavailable(f"{_named(source)} holds characters that a key can't have")
     return key

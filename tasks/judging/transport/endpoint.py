@@ -1,30 +1,34 @@
 """Endpoint of a judge: request bodies, the same online and in a batch, and their replies."""
 
 import asyncio
+import os
 import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import aiohttp
-import httpx2
-import openai
 import orjson
-from openai import AsyncOpenAI
 
 from gradebook.rubrics.model.errors import EndpointUnavailable
-from gradebook.rubrics.prompts.reply_parser import clean_text
 from gradebook.tasks.judging.replies.completion import Reply, read_completion
 from gradebook.tasks.judging.replies.question import Request
 from gradebook.tasks.judging.settings.judge import Address, JudgeSettings
-from gradebook.tasks.judging.settings.keys import named_key
-from gradebook.tasks.judging.transport.http_client import BoundedHttpClient
+from gradebook.tasks.judging.settings.keys import refused_key_words
 from gradebook.tasks.judging.transport.redaction import KeyMask
-from gradebook.tasks.judging.transport.retry_policy import is_retried, retry_after_s
+from gradebook.tasks.judging.transport.retry_policy import (
+    FILTER_CODES,
+    is_filter,
+    is_retried,
+    may_be_billed,
+    retry_after_s,
+)
+
+if TYPE_CHECKING:
+    import openai
 
 CAPPED_BY_COMPLETION_TOKENS = ("api.openai.com", ".openai.azure.com")  # their newer models refuse `max_tokens`
 MOST_TOP_LOGPROBS = 20  # maximum that endpoints return
@@ -59,10 +63,8 @@ def token_limit_name(base_url: str) -> str:
     return "max_completion_tokens" if host.endswith(CAPPED_BY_COMPLETION_TOKENS) else "max_tokens"
 
 
-CODES_OF_FILTERS = ("content_filter", "content_policy_violation")  # of HTTP 400: the prompt's content is refused
-CODES_OF_REQUESTS = ("context_length_exceeded", *CODES_OF_FILTERS)
+CODES_OF_REQUESTS = ("context_length_exceeded", *FILTER_CODES)
 IDLE_S = 4.0  # below the 5 s after which common servers hang up on an idle connection
-MOST_MESSAGE_LENGTH = 300
 MOST_DATE_LENGTH = 64
 
 
@@ -72,7 +74,7 @@ class Failure:
 
     reason: str
     is_retried: bool
-    may_be_billed: bool  # the request may have reached the model
+    may_be_billed: bool  # the model may have worked on the request
     is_rate_limit: bool = False
     is_of_request: bool = False  # caused by this request; another one may succeed
     is_filtered: bool = False  # refused for the content of the case
@@ -83,17 +85,26 @@ class Failure:
     headers: Mapping[str, str] | None = None
 
 
-def refused_key(address: Address, status: int) -> EndpointUnavailable:
-    """Fault for a key that the endpoint does not accept for any request."""
-    return EndpointUnavailable(
-        f"{address.base_url} answered HTTP {status}: it does not accept the key in {named_key(address.key)}"
-    )
+def refused_key(address: Address, answered: str) -> EndpointUnavailable:
+    """Fault for a key that the endpoint does not accept for any request.
+
+    answered: status and reason, without the key.
+    """
+    return EndpointUnavailable(f"{address.base_url} answered {answered}: {refused_key_words(address, os.environ)}")
 
 
 class Endpoint:
-    """Connection to one address of a judge. Created and used in one event loop."""
+    """Connection to one address of a judge. Created and used in one event loop.
+
+    The first one imports openai and aiohttp, which take half a second that a run without a judge need not wait for.
+    """
 
     def __init__(self, settings: JudgeSettings, address: Address, key: str) -> None:
+        import httpx2
+        from openai import AsyncOpenAI
+
+        from gradebook.tasks.judging.transport.http_client import BoundedHttpClient
+
         self._model = settings.model
         self._has_answered = False
         self._timeout_s = settings.timeout_s
@@ -115,6 +126,10 @@ class Endpoint:
 
     async def send(self, body: dict[str, Any]) -> Reply | Failure:
         """Send one request body. Raises `EndpointUnavailable` if no other request would succeed either."""
+        import aiohttp
+        import httpx2
+        import openai
+
         started = time.perf_counter()
         try:
             async with asyncio.timeout(self._timeout_s):  # the client's own timeout is per read
@@ -137,54 +152,49 @@ class Endpoint:
         """Read a reply and remove the key, which an endpoint may echo."""
         reply = read_completion(self._mask.content(content), latency_ms)
         # Masked again: the body may not be UTF-8.
-        text, refusal, model, tier = map(
-            self._masked, (reply.text, reply.refusal, reply.model_returned, reply.service_tier)
+        return replace(
+            reply,
+            text=self._masked(reply.text),
+            refusal=self._masked(reply.refusal),
+            finish_reason=self._masked(reply.finish_reason),
+            model_returned=self._masked(reply.model_returned),
+            service_tier=self._masked(reply.service_tier),
         )
-        return replace(reply, text=text, refusal=refusal, model_returned=model, service_tier=tier)
 
     def _masked(self, text: str | None) -> str | None:
         return None if text is None else self._mask.text(text)
 
-    def _status_failure(self, error: openai.APIStatusError) -> Failure:
+    def _status_failure(self, error: "openai.APIStatusError") -> Failure:
         status, headers = error.status_code, error.response.headers
+        answered = self._mask.status_text(status, error.body)
         if status == 401 or (status == 403 and not self._has_answered):  # a later 403 may be caused by the request
-            raise refused_key(self._address, status) from None
+            raise refused_key(self._address, answered) from None
         if error.code == "insufficient_quota" or error.type == "insufficient_quota":
-            reason = f"{self._address.base_url} answered HTTP {status}: the quota is used up"
+            reason = f"{self._address.base_url} answered {answered}: the quota is used up"
             raise EndpointUnavailable(reason) from None
         if status == 404:
             raise EndpointUnavailable(
-                f"{self._address.base_url} answered HTTP 404: no model {self._model!r} there"
+                f"{self._address.base_url} answered {answered}; expected an endpoint with /chat/completions that "
+                f"serves the model {self._model!r}"
             ) from None
         if 300 <= status < 400:
-            place = self._redacted(headers.get("location", "no address"))
+            place = self._mask.line(headers.get("location", "no address"))
             raise EndpointUnavailable(
                 f"{self._address.base_url} answered HTTP {status}: found a redirect to {place}, which is not followed; "
                 "expected the endpoint itself"
             ) from None
         return Failure(
-            self._error_text(error),
+            answered,
             is_retried=is_retried(status),
-            may_be_billed=False,
+            may_be_billed=may_be_billed(status, error.code, error.type),
             is_rate_limit=status == 429,
             is_of_request=status == 413 or error.code in CODES_OF_REQUESTS,
-            is_filtered=status == 400 and error.code in CODES_OF_FILTERS,
+            is_filtered=status == 400 and is_filter(error.code, error.type),
             is_outage=status >= 500,
             is_answered=True,
             retry_after_s=retry_after_s(headers, _endpoint_time(headers)),
             headers=headers,
         )
-
-    def _error_text(self, error: openai.APIStatusError) -> str:
-        """Status and message of an error, without the key."""
-        body = error.body
-        message = body.get("message") if isinstance(body, dict) else None
-        text = f"HTTP {error.status_code}" + (f": {message}" if isinstance(message, str) else "")
-        return self._redacted(text)
-
-    def _redacted(self, text: str) -> str:
-        """Text of an endpoint on one line, at most 300 characters, without the key."""
-        return " ".join(clean_text(self._mask.text(text)).split())[:MOST_MESSAGE_LENGTH]
 
 
 def _endpoint_time(headers: Mapping[str, str]) -> datetime:
@@ -210,6 +220,9 @@ def refused_certificate(address: Address, error: BaseException) -> EndpointUnava
 
 
 def _connection_failure(error: Exception, address: Address) -> Failure:
+    import aiohttp
+    import httpx2
+
     fault = refused_certificate(address, error)
     if fault is not None:
         raise fault from None

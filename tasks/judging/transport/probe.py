@@ -1,33 +1,31 @@
 """Probe of an endpoint before anything is spent."""
 
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
-
-import httpx2
-import openai
-from openai import OpenAI
+from collections.abc import Sequence
+from http import HTTPStatus
 
 from gradebook.rubrics.model.errors import EndpointUnavailable, JudgeSettingsError
 from gradebook.tasks.judging.settings.judge import Address, JudgeSettings
 from gradebook.tasks.judging.transport.endpoint import refused_certificate, refused_key
-from gradebook.tasks.judging.transport.http_client import BoundedFileClient
+from gradebook.tasks.judging.transport.redaction import KeyMask
 
+API_PATH = "/v1"
 PROBE_TRIES = 3
 PROBE_WAIT_S = 0.3
 PROBE_TIMEOUT_S = 2.0
 
 
-def probe(settings: JudgeSettings, keys: Mapping[str, str]) -> None:
-    """Request the list of models, which is free; any answer but a refused key will do.
+def probe(settings: JudgeSettings, keys: Sequence[str]) -> None:
+    """Request the list of models, which is free; any answer but a refused key or a wrong path will do.
 
-    Raises `EndpointUnavailable` if every address of the judge fails: no answer after three quick attempts, or a refused
-    key; `JudgeSettingsError` if an address has no host name. keys: as `read_keys` returns them.
+    Raises `EndpointUnavailable` if every address of the judge fails: no answer after three quick attempts, a refused
+    key, or a list of models that is only found below `/v1`; `JudgeSettingsError` if an address has no host name. keys:
+    as `read_keys` returns them.
     """
     faults: list[EndpointUnavailable] = []
-    for address in settings.addresses:
+    for address, key in zip(settings.addresses, keys, strict=True):
         try:
-            _probe(address, keys[address.key])
+            _probe(address, key)
         except EndpointUnavailable as fault:
             faults.append(fault)
         else:
@@ -36,20 +34,35 @@ def probe(settings: JudgeSettings, keys: Mapping[str, str]) -> None:
 
 
 def _probe(address: Address, key: str) -> None:
+    import httpx2
+
     try:
-        http_client = BoundedFileClient(timeout=PROBE_TIMEOUT_S)
-        with OpenAI(api_key=key, base_url=address.base_url, max_retries=0, http_client=http_client) as client:
-            # The body is not read: any will do, and it may be endless.
-            ask = client.models.with_streaming_response.list
-            tries = (_is_answered(ask, address, turn) for turn in range(PROBE_TRIES))
-            if not any(tries):
-                raise EndpointUnavailable(f"{address.base_url}: no endpoint answers at this address")
+        answers = (_asked(address, key, turn) for turn in range(PROBE_TRIES))
+        status = next((status for status in answers if status is not None), None)
     except (httpx2.InvalidURL, UnicodeError) as error:
         raise _no_host(address, error) from error
+    if status is None:
+        raise EndpointUnavailable(f"{address.base_url}: no endpoint answers at this address")
+    with_version = address.base_url + API_PATH
+    is_wrong = status == HTTPStatus.NOT_FOUND and not address.base_url.endswith(API_PATH)
+    if is_wrong and _has_list(address.model_copy(update={"base_url": with_version}), key):
+        raise EndpointUnavailable(
+            f"{address.base_url} answered HTTP 404, and {with_version} has a list of models; expected "
+            f"`base_url: {with_version}`"
+        )
+
+
+def _has_list(address: Address, key: str) -> bool:
+    try:
+        return _status(address, key) == HTTPStatus.OK
+    except EndpointUnavailable:  # for another key
+        return True
 
 
 def refuse_no_host(address: Address) -> None:
     """Raise `JudgeSettingsError` where an address holds no host name, as `probe` does; nobody is asked."""
+    import httpx2
+
     try:
         httpx2.URL(address.base_url).raw_host.decode("ascii").encode("idna")
     except (httpx2.InvalidURL, UnicodeError) as error:
@@ -60,20 +73,33 @@ def _no_host(address: Address, error: Exception) -> JudgeSettingsError:
     return JudgeSettingsError(address.base_url, f"no host name ({error})", "one")
 
 
-def _is_answered(ask: Callable[[], AbstractContextManager[object]], address: Address, turn: int) -> bool:
+def _asked(address: Address, key: str, turn: int) -> int | None:
+    """HTTP status of one attempt, after a wait; None without an answer. Raises `EndpointUnavailable` for a key."""
     if turn:
         time.sleep(PROBE_WAIT_S)
-    try:
-        with ask():
-            return True
-    except openai.APIStatusError as error:
-        status = error.status_code
-    except openai.APIConnectionError as error:
-        fault = refused_certificate(address, error)
-        if fault is not None:
-            raise fault from None
-        # Slow is not absent: the connection was accepted.
-        return not isinstance(error.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout)
-    if status in (401, 403):
-        raise refused_key(address, status)
-    return True
+    return _status(address, key)
+
+
+def _status(address: Address, key: str) -> int | None:
+    """HTTP status of the list of models, 0 for a slow answer; None without an answer."""
+    import httpx2
+    import openai
+
+    from gradebook.tasks.judging.transport.http_client import BoundedFileClient
+
+    http_client = BoundedFileClient(timeout=PROBE_TIMEOUT_S)
+    with openai.OpenAI(api_key=key, base_url=address.base_url, max_retries=0, http_client=http_client) as client:
+        try:
+            # The body is not read: any will do, and it may be endless.
+            with client.models.with_streaming_response.list() as response:
+                return response.status_code
+        except openai.APIStatusError as error:
+            if error.status_code in (401, 403):
+                raise refused_key(address, KeyMask(key).status_text(error.status_code, error.body)) from None
+            return error.status_code
+        except openai.APIConnectionError as error:
+            fault = refused_certificate(address, error)
+            if fault is not None:
+                raise fault from None
+            # Slow is not absent: the connection was accepted.
+            return None if isinstance(error.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout) else 0

@@ -23,6 +23,9 @@ FIRST_RESET_S = 5.0  # a limit announced to reset in a minute often admits reque
 SILENT_HOLD_S = 0.25  # if the refusal names no time
 MOST_SPREAD_S = 0.5
 LEAST_TIMER_S = 0.0005
+STORM_REFUSALS = 3  # in a row, each after its hold: no pace avoids them
+STORM_LIMIT = 8  # requests in flight in a storm
+CALM_REPLIES = 5  # in a row, which end it
 LEARNING_S = (1.0, 60.0)  # span between two refusals from which a pace is learned
 
 Waiter = tuple[asyncio.Future[int], float]
@@ -78,6 +81,9 @@ class Limiter:
         self._cooldown_ends = self._hold_ends = self._spread_ends = self._last_out = -math.inf
         self._spread_gap_s = 0.0
         self._refused_in_a_row = 0  # counted refusals since the last reply
+        # In a storm the endpoint refuses at any pace: each caller waits for its own Retry-After alone.
+        self._is_storm = False
+        self._replied_in_a_row = 0
         self._answered = 0  # replies since `_counted_since`
         self._counted_since = -math.inf
 
@@ -95,6 +101,8 @@ class Limiter:
         """Note a reply; its headers may announce the current limits."""
         self._answered += 1
         self._refused_in_a_row = 0
+        self._replied_in_a_row += 1
+        self._is_storm = self._is_storm and self._replied_in_a_row < CALM_REPLIES
         limits = (headers.get("x-ratelimit-limit-requests"), headers.get("x-ratelimit-limit-tokens"))
         if limits != self._last_limits:
             self._last_limits = limits
@@ -115,6 +123,9 @@ class Limiter:
         """Note an HTTP 429. Of requests in flight together, only the first refusal counts."""
         now_s = self._now()
         requests, tokens = read_rate_limit(headers, "requests"), read_rate_limit(headers, "tokens")
+        self._replied_in_a_row = 0
+        if self._is_storm and requests is tokens is None:
+            return
         hold_s = _hold_s(retry_after_s, self._refused_in_a_row, requests, tokens)
         self._hold(hold_s, now_s)
         self._requests.stain(now_s)
@@ -125,6 +136,8 @@ class Limiter:
             self._cooldown_ends = now_s + COOLDOWN_S
             self._refusals += 1
             self._refused_in_a_row += 1
+            if requests is tokens is None and hold_s > 0 and self._refused_in_a_row >= STORM_REFUSALS:
+                self._begin_storm()
             self._old_out = self.in_flight
             self._begin_round()
         self._wake()
@@ -159,6 +172,13 @@ class Limiter:
         if counted_s <= LEARNING_S[1]:
             self._requests.refuse(max(self._answered, 1) * 60 / counted_s, now_s, pause_s)
         self._answered, self._counted_since = 0, now_s
+
+    def _begin_storm(self) -> None:
+        """Stop slowing down, as that avoids no refusal, and forget a pace that was learned from refusals."""
+        self._is_storm = True
+        self.limit = max(self.limit, min(STORM_LIMIT, self._ceiling))
+        self._requests.forget()
+        self._hold_ends = self._spread_ends = -math.inf
 
     def _hold(self, hold_s: float, now_s: float) -> None:
         """Send nothing for a while, then one request after the other."""

@@ -1,14 +1,22 @@
-"""Redaction of an endpoint's key from its replies, in any notation."""
+"""Redaction of an endpoint's key from its replies, in any notation; the reason that an error's body names."""
 
 import re
 
+from gradebook.rubrics.prompts.reply_parser import clean_text
+from gradebook.tasks.judging.replies.unreadable import is_page
+
 MASK = "[key]"
+MOST_MESSAGE_LENGTH = 300
+_REASONS = ("message", "detail", "error", "msg", "errors")  # names of the reason in bodies of common servers
 _PARTS = re.compile(r"\\+|[^\\]")
 SHORTEST_SECRET = 8  # shorter keys occur in ordinary words by chance
 
 
 class KeyMask:
-    """Removes one key from texts: as it is, and with letters escaped as in JSON (\\u002d, \\/), also nested."""
+    """Removes one key from texts: as it is, and with letters escaped as in JSON (\\u002d, \\/), also nested.
+
+    Letters may be separated by NULs, plain (as in UTF-16) or escaped: readers of a reply remove NULs later.
+    """
 
     def __init__(self, key: str) -> None:
         """key: ignored if shorter than 8 characters."""
@@ -18,18 +26,40 @@ class KeyMask:
         self._bytes_pattern = re.compile(pattern.encode())
 
     def text(self, text: str) -> str:
-        """Text without the key."""
+        """Storable text without the key. Every text of an endpoint goes through here: cleaned first, then masked."""
+        text = clean_text(text)
         if self._key is None:
             return text
         plain = text.replace(self._key, MASK)
         return self._pattern.sub(MASK, plain) if "\\" in plain else plain
 
+    def status_text(self, status: int, body: object) -> str:
+        """Status of an error and the reason in its body, on one line, without the key. body: as openai parses it."""
+        reason = "a page of HTML" if isinstance(body, str) and is_page(body) else _reason(body)
+        return self.line(f"HTTP {status}" + (f": {reason}" if reason else ""))
+
+    def line(self, text: str) -> str:
+        """Text on one line, at most 300 characters, without the key."""
+        return " ".join(self.text(text).split())[:MOST_MESSAGE_LENGTH]
+
     def content(self, content: bytes) -> bytes:
-        """UTF-8 bytes of a text, without the key."""
+        """Bytes of a text that is still to be parsed, without the key."""
         if self._key is None:
             return content
         plain = content.replace(self._key.encode(), MASK.encode())
-        return self._bytes_pattern.sub(MASK.encode(), plain) if b"\\" in plain else plain
+        return self._bytes_pattern.sub(MASK.encode(), plain) if b"\\" in plain or b"\x00" in plain else plain
+
+
+def _reason(body: object) -> str | None:
+    """First text that an error's body has under a usual name; the body itself if it is a text."""
+    while not isinstance(body, str):
+        if isinstance(body, list) and body:
+            body = body[0]
+        elif isinstance(body, dict):
+            body = next((body[name] for name in _REASONS if body.get(name)), None)
+        else:
+            return None
+    return body
 
 
 def _written_ways(key: str) -> str:
@@ -45,9 +75,11 @@ def _written_ways(key: str) -> str:
 def _written_part(part: str, before: str | None) -> str:
     """Pattern of a letter, or of a run of backslashes, after a part that has consumed its own trailing backslashes."""
     run = r"(?<!\\)\\++" if before is None else r"\\++"
-    if part[0] == "\\":
-        return rf"(?:{run}(?:u00(?i:5c))?)(?:\\++(?:u00(?i:5c))?)*+"
+    if part[0] == "\\":  # NULs between its backslashes belong to it
+        escape = r"(?:u0000|u00(?i:5c))?"
+        return rf"(?:\x00|{run}{escape})(?:\x00|\\++{escape})*+" if before else rf"{run}{escape}(?:\x00|\\++{escape})*+"
     maybe_run = rf"(?:{run})?"
     own = (maybe_run if part in '"/' else "") + re.escape(part)
     escaped = maybe_run if before is not None and before[0] == "\\" else run
-    return rf"(?:{own}|{escaped}u00(?i:{ord(part):02x}))"
+    gap = "" if before is None else rf"(?:\x00|{escaped}u0000)*+"
+    return rf"{gap}(?:{own}|{escaped}u00(?i:{ord(part):02x}))"

@@ -14,6 +14,10 @@ MOST_WAIT_S = 20.0
 MOST_RETRY_AFTER_S = 120.0
 RATE_LIMIT_PATIENCE_S = 900.0  # a rate limit is no failure: a busy endpoint answers eventually
 RETRIED_STATUSES = frozenset({408, 409, 429})
+# Refusals before the model starts work. All other failures may be billed: a gateway's timeout often ends work that the
+# model has done, and filters read the prompt with a model.
+UNBILLED_STATUSES = frozenset({400, 401, 402, 403, 404, 405, 406, 410, 411, 413, 414, 415, 421, 422, 429, 431})
+FILTER_CODES = frozenset({"content_filter", "content_policy_violation"})  # the prompt's content is refused
 
 _MOST_LENGTH = 64  # no meaningful number or date is longer
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)", re.ASCII)  # float() also takes "inf", "1_0", "1e9", "٣"
@@ -38,6 +42,16 @@ class RateLimit:
 def is_retried(status: int) -> bool:
     """Whether an HTTP status may be temporary."""
     return status in RETRIED_STATUSES or status >= 500
+
+
+def may_be_billed(status: int, *codes: object) -> bool:
+    """Whether the provider may charge for a request that it answered with this HTTP status. codes: of its error."""
+    return status not in UNBILLED_STATUSES or is_filter(*codes)
+
+
+def is_filter(*codes: object) -> bool:
+    """Whether an error names a content filter as its cause."""
+    return any(isinstance(code, str) and code in FILTER_CODES for code in codes)
 
 
 def wait_s(failure_count: int, retry_after_s: float | None, rng: np.random.Generator) -> float:

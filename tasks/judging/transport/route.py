@@ -1,7 +1,7 @@
 """Route to a judge: one address with its price, rate limiter and circuit breaker."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 
 from gradebook.tasks.judging.money.prices import Price, find_price
 from gradebook.tasks.judging.replies.completion import Reply
@@ -14,14 +14,15 @@ from gradebook.tasks.judging.transport.rate_limiter import Limiter
 class Route:
     """Endpoint with its price, limiter and circuit breaker; replies and failures are noted in both.
 
-    has_logprobs: whether it ever returned log-probabilities. Until then a request that needs them runs alone, with
-    `first_turn` locked: an endpoint without them costs one reply, not all in flight.
+    has_reply: whether it ever answered with HTTP 200; has_logprobs: with log-probabilities. Until then a request under
+    a budget, or one that needs them, runs alone, with `first_turn` locked: an endpoint that breaks the budget's bound,
+    or has no log-probabilities, costs one reply, not all in flight.
     """
 
     def __init__(self, settings: JudgeSettings, address: Address, key: str, price: Price | None) -> None:
         self.base_url = address.base_url
         self.price = price
-        self.has_logprobs = False
+        self.has_reply = self.has_logprobs = False
         self.first_turn = asyncio.Lock()
         self.endpoint = Endpoint(settings, address, key)
         self.limiter = Limiter(settings.max_in_flight, settings.requests_per_minute, settings.tokens_per_minute)
@@ -29,6 +30,7 @@ class Route:
 
     def note_reply(self, reply: Reply, expected_tokens: float) -> None:
         """Learn from an HTTP 200."""
+        self.has_reply = True
         self.has_logprobs |= reply.choices is not None
         self.breaker.note_answer()
         self.limiter.note_reply(reply.headers or {})
@@ -50,8 +52,11 @@ class Route:
         self.breaker.stop()
 
 
-def routes_of(settings: JudgeSettings, keys: Mapping[str, str], price: Price | None) -> Iterator[Route]:
-    """Routes to the addresses of a judge, in order. price: at its own address; the others have their own."""
-    for address in settings.addresses:
+def routes_of(settings: JudgeSettings, keys: Sequence[str], price: Price | None) -> Iterator[Route]:
+    """Routes to the addresses of a judge, in order. price: at its own address; the others have their own.
+
+    keys: as `read_keys` returns them.
+    """
+    for address, key in zip(settings.addresses, keys, strict=True):
         at_address = price if address is settings else find_price(settings, address)
-        yield Route(settings, address, keys[address.key], at_address)
+        yield Route(settings, address, key, at_address)

@@ -79,6 +79,12 @@ class Bucket:
         self._filled_at = max(self._filled_at, now_s + pause_s)
         self.stain(now_s)
 
+    def forget(self) -> None:
+        """Drop a limit known from refusals alone."""
+        if not self._is_confirmed:
+            self.limit, self._factor = None, 1.0
+            self._rate = self._burst = self._level = math.inf
+
     def stain(self, now_s: float) -> None:
         """Note a refusal of any kind: the time without one restarts."""
         self._clean_since, self._is_binding = now_s, False

@@ -1,7 +1,7 @@
-"""Examination of a lake and the machine it is used on.
+"""Examination of a lake and of the machine.
 
-examine          examine_lake, mend_lake: all findings; the safe fixes
-findings         Finding: one thing examined, its severity and its fix
+examine          examine_lake, mend_lake: all findings; safe fixes
+findings         DoctorFinding: one thing examined, its severity and its fix
 bookkeeping      counts and references between tables
 lake_files       missing, damaged, small and orphaned files
 unfinished_runs  runs and journals that a killed process left

@@ -1,4 +1,4 @@
-"""The lake's books: rows in and rows out, money spent and money told, and ids that still name what they named."""
+"""Consistency of the lake's tables: row counts, costs, ids and the ledger."""
 
 from collections.abc import Iterator
 
@@ -9,12 +9,12 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.rows import read_rows
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.ledger.verify import verify_ledger
-from gradebook.tasks.operations.doctor.findings import NOTE, PROBLEM, Finding, or_fine
+from gradebook.tasks.operations.doctor.findings import NOTE, PROBLEM, DoctorFinding, or_fine
 from gradebook.tasks.system.number_format import counted
 
 BATCH_ROWS = 2_000
 SAMPLE_ROWS = 1_000
-_CHANGED = "keep the lake as it is, and restore a backup of it beside: something changed what was published"
+_CHANGED = "published data was changed: leave the lake as it is, and restore a backup into another folder"
 
 _PUBLISHED_TWICE = """
 select run_id, count(*) as row_count from runs group by run_id having count(*) > 1 order by run_id
@@ -25,21 +25,21 @@ select judgment_id, count(*) as row_count from judgments group by judgment_id ha
 _COUNT = "select count(*) from outputs"
 
 
-def examine_counts(connection: duckdb.DuckDBPyConnection) -> Iterator[Finding]:
-    """Whether each run's rows add up: what came in, what was scored or not, what was refused, what was paid."""
+def examine_counts(connection: duckdb.DuckDBPyConnection) -> Iterator[DoctorFinding]:
+    """Check each run's counts of read, scored, unscored and refused rows, and its cost."""
     runs = read_rows(connection, query("operations/run_counts"))
     faults = (f"{run['run_id']}: {fault}" for run in runs for fault in _faults(run))
     found = f"{counted(len(runs), 'published run')}: rows and dollars add up"
-    yield from or_fine((Finding("counts", PROBLEM, fault, _CHANGED) for fault in faults), "counts", found)
+    yield from or_fine((DoctorFinding("counts", PROBLEM, fault, _CHANGED) for fault in faults), "counts", found)
 
 
-def examine_doubles(connection: duckdb.DuckDBPyConnection) -> Iterator[Finding]:
-    """Whether a run or a judgment stands in the lake more than once."""
+def examine_doubles(connection: duckdb.DuckDBPyConnection) -> Iterator[DoctorFinding]:
+    """Check that each run and each judgment is stored once."""
     runs = (f"run {row['run_id']}: {row['row_count']} rows" for row in read_rows(connection, _PUBLISHED_TWICE))
     paid = (f"judgment {row['judgment_id']}: {row['row_count']} rows" for row in read_rows(connection, _PAID_TWICE))
     faults = (fault for found in (runs, paid) for fault in found)
-    findings = (Finding("doubles", PROBLEM, f"{fault}, expected one", _CHANGED) for fault in faults)
-    yield from or_fine(findings, "doubles", "each run and each judgment stands there once")
+    findings = (DoctorFinding("doubles", PROBLEM, f"{fault}, expected one", _CHANGED) for fault in faults)
+    yield from or_fine(findings, "doubles", "each run and each judgment is stored once")
 
 
 def _faults(run: dict[str, object]) -> Iterator[str]:
@@ -52,20 +52,20 @@ def _faults(run: dict[str, object]) -> Iterator[str]:
         yield f"found {counts['verdict_count']:,} verdicts, expected {expected}"
     if counts["odd_count"]:
         yield f"found {counts['odd_count']:,} verdicts that are neither scored nor unscored"
-    # A row that stands in the file twice is read twice and is one output: there may be more rows, never fewer.
+    # A repeated row of the file counts twice as a row and once as an output: there may be more rows, never fewer.
     if "row_count" in counts and outputs + counts["refused_count"] > counts["row_count"]:
         yield (
             f"found {outputs:,} outputs and {counts['refused_count']:,} refused rows, "
-            f"expected no more than the {counts['row_count']:,} that were read"
+            f"expected at most the {counts['row_count']:,} rows that were read"
         )
-    told, paid = run["cost_usd"], run["paid_usd"]
-    is_known = isinstance(told, float) and isinstance(paid, float) and not counts["unpriced_count"]
-    if is_known and abs(told - paid) > 1e-9 * max(1.0, abs(paid)):  # type: ignore[operator, arg-type]
-        yield f"found ${told} in its row, expected ${paid}, the sum of its judgments"
+    stated, paid = run["cost_usd"], run["paid_usd"]
+    is_known = isinstance(stated, float) and isinstance(paid, float) and not counts["unpriced_count"]
+    if is_known and abs(stated - paid) > 1e-9 * max(1.0, abs(paid)):  # type: ignore[operator, arg-type]
+        yield f"found ${stated} in its row, expected ${paid}, the sum of its judgments"
 
 
-def examine_outputs(connection: duckdb.DuckDBPyConnection, *, is_deep: bool) -> Iterator[Finding]:
-    """Whether outputs still have the id that their content gives; is_deep: all of them, not a sample."""
+def examine_outputs(connection: duckdb.DuckDBPyConnection, *, is_deep: bool) -> Iterator[DoctorFinding]:
+    """Check that the ids of outputs match their content; is_deep: all outputs instead of a sample."""
     ((all_count,),) = connection.execute(_COUNT).fetchall()
     sample = "" if is_deep else f" using sample reservoir({SAMPLE_ROWS} rows) repeatable (8)"
     reader = connection.execute(f"select output_id, {', '.join(OUTPUT_COLUMNS)} from outputs{sample}").to_arrow_reader(
@@ -76,20 +76,20 @@ def examine_outputs(connection: duckdb.DuckDBPyConnection, *, is_deep: bool) -> 
         for batch in reader
         for row in batch.to_pylist()
     )
-    wrong = (f"output {kept}: its content is that of {made}" for kept, made in ids if kept != made)
+    wrong = (f"output {stored}: its content has the id {made}" for stored, made in ids if stored != made)
     checked = all_count if is_deep else min(SAMPLE_ROWS, all_count)
-    found = f"{checked:,} of {all_count:,} outputs: each has the id that its content gives"
-    yield from or_fine((Finding("outputs", PROBLEM, fault, _CHANGED) for fault in wrong), "outputs", found)
+    found = f"{checked:,} of {all_count:,} outputs: each id matches its content"
+    yield from or_fine((DoctorFinding("outputs", PROBLEM, fault, _CHANGED) for fault in wrong), "outputs", found)
 
 
-def examine_ledger(lake: Lake) -> Iterator[Finding]:
-    """Whether each judgment has the key that its question gives, and each verdict its judgment."""
+def examine_ledger(lake: Lake) -> Iterator[DoctorFinding]:
+    """Check that the key of each judgment matches its request, and that each verdict has its judgment."""
     verification = verify_ledger(lake)
     for why, count in sorted(verification.not_recomputed.items()):
-        yield Finding("ledger", NOTE, f"not checked: {count} {why}")
+        yield DoctorFinding("ledger", NOTE, f"not checked: {count} {why}")
     if verification.finding_count:
-        found = f"{verification.finding_count:,} judgments or verdicts do not agree with the ledger"
-        yield Finding("ledger", PROBLEM, found, "gradebook ledger verify")
+        found = f"{verification.finding_count:,} differences between judgments or verdicts and the ledger"
+        yield DoctorFinding("ledger", PROBLEM, found, "gradebook ledger verify")
     else:
         found = f"{verification.judgment_count:,} judgments and {verification.verdict_count:,} verdicts agree"
         yield from or_fine((), "ledger", found)

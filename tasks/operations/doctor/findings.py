@@ -1,4 +1,4 @@
-"""What an examination of a lake finds: how bad it is, what it is, and what to type against it."""
+"""Findings of an examination: severity, description and fix."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -9,8 +9,8 @@ MOST_LISTED = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at. check: what was looked at; mend: None where there is nothing to do."""
+class DoctorFinding:
+    """Outcome of one check. check: its subject; mend: the fix, None if there is nothing to do."""
 
     check: str
     severity: str  # ok | note | problem
@@ -22,8 +22,8 @@ class Finding:
             raise ValueError(f"severity: found {self.severity!r}, expected ok, note or problem")
 
 
-def at_most(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """The first findings of a check; the others as one that counts them."""
+def at_most(findings: Iterable[DoctorFinding]) -> Iterator[DoctorFinding]:
+    """First `MOST_LISTED` findings of a check, and one that counts the others."""
     rest = iter(findings)
     yield from islice(rest, MOST_LISTED)
     more = list(rest)
@@ -31,7 +31,7 @@ def at_most(findings: Iterable[Finding]) -> Iterator[Finding]:
         yield replace(more[0], found=f"... and {len(more):,} more of these")
 
 
-def or_fine(findings: Iterable[Finding], check: str, found: str) -> Iterator[Finding]:
-    """The findings; where there is none, one that all is well."""
+def or_fine(findings: Iterable[DoctorFinding], check: str, found: str) -> Iterator[DoctorFinding]:
+    """Findings of a check, or one finding of severity ok if there are none. found: its text."""
     first_findings = list(at_most(findings))
-    yield from first_findings or [Finding(check, OK, found)]
+    yield from first_findings or [DoctorFinding(check, OK, found)]

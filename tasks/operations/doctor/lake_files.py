@@ -1,4 +1,4 @@
-"""The lake's files: what the catalog names is there and reads, and nothing else lies beside it."""
+"""The lake's files compared with its catalog: missing, damaged, small and orphaned files."""
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
@@ -12,38 +12,38 @@ from gradebook.rubrics.model.errors import LakeError, StorageUnavailable
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.compaction import small_file_count
 from gradebook.tasks.lake.data_files import NamedFile, address_of, file_system, stored_files
+from gradebook.tasks.lake.errors import RESTORE
 from gradebook.tasks.lake.object_store import look_at_store
-from gradebook.tasks.operations.doctor.findings import NOTE, PROBLEM, Finding, or_fine
+from gradebook.tasks.operations.doctor.findings import NOTE, PROBLEM, DoctorFinding, or_fine
 
 BATCH_ROWS = 65_536
-# A publication puts its files into the tables' folders before it commits: until then they are in no catalog.
+# A publication puts its files into the tables' folders before it commits, so recent files may not be orphans.
 ORPHAN_AGE_S = 3_600.0
-# It uploads all of them first, and it may be at work on a machine whose locks are not to be seen here.
+# In object storage all files are uploaded before the commit, perhaps by a machine whose locks are not visible here.
 STORED_ORPHAN_AGE_S = 86_400.0
-MANY_SMALL = 500  # files, of about 250 small runs: the next one takes half as long again as the first
-RESTORE = "restore the file from a backup of the lake's folder; nothing else holds its rows"
-AS_IT_SAYS = "what it says: docs/storage.md has what storage refuses"
+MANY_SMALL = 500  # files, of about 250 small runs: the next run takes 1.5 times as long as the first
+STORAGE_FIX = "docs/storage.md explains errors of object storage"
 
 
-def storage_fault(lake: Lake) -> Finding | None:
-    """Why nothing can be read where the lake's files are in object storage; None where it answers, or there is none."""
+def storage_fault(lake: Lake) -> DoctorFinding | None:
+    """Problem of the lake's object storage; None if the storage answers, or if the lake does not use any."""
     if lake.bucket is None:
         return None
     try:
         look_at_store(lake.bucket)
     except (LakeError, StorageUnavailable) as error:
-        return Finding("storage", PROBLEM, str(error), AS_IT_SAYS)
+        return DoctorFinding("storage", PROBLEM, str(error), STORAGE_FIX)
     return None
 
 
-def examine_files(files: list[NamedFile], lake: Lake, *, is_deep: bool) -> Iterator[Finding]:
-    """Whether each file is there with its size; is_deep: and reads, with as many rows as the catalog says."""
+def examine_files(files: list[NamedFile], lake: Lake, *, is_deep: bool) -> Iterator[DoctorFinding]:
+    """Check that each file exists with its size; is_deep: also read it and compare its row count with the catalog."""
     system = file_system(lake)
     sizes = {stored.path: stored.size for stored in stored_files(lake, system)}
     if files and not any(file.path in sizes for file in files):
         found = f"{lake.data_path}: found none of the lake's {len(files):,} files, expected them there"
-        yield Finding(
-            "files", PROBLEM, found, "name the place of the lake's files with --data, or restore a backup of them"
+        yield DoctorFinding(
+            "files", PROBLEM, found, "name the folder of the lake's files with --data, or restore a backup of them"
         )
         return
     faults = (
@@ -51,19 +51,17 @@ def examine_files(files: list[NamedFile], lake: Lake, *, is_deep: bool) -> Itera
         for file in files
         for fault in _faults(file, sizes, system if is_deep else None)
     )
-    read = "and each reads, " if is_deep else ""
-    found = f"{len(files):,} files are there, {read}with what the catalog says of them"
-    yield from or_fine((Finding("files", PROBLEM, fault, RESTORE) for fault in faults), "files", found)
+    read = " and are readable" if is_deep else ""
+    found = f"{len(files):,} files exist{read}, as in the catalog"
+    yield from or_fine((DoctorFinding("files", PROBLEM, fault, RESTORE) for fault in faults), "files", found)
 
 
-def examine_small_files(connection: duckdb.DuckDBPyConnection) -> Iterator[Finding]:
-    """Whether queries and runs are slow for the many small files that runs leave."""
+def examine_small_files(connection: duckdb.DuckDBPyConnection) -> Iterator[DoctorFinding]:
+    """Check for many small files, which slow down queries and runs."""
     count = small_file_count(connection)
     if count >= MANY_SMALL:
-        found = (
-            f"found {count:,} small files, expected fewer than {MANY_SMALL:,}: runs and questions slow down with them"
-        )
-        yield Finding("files", NOTE, found, "gradebook compact")
+        found = f"found {count:,} small files, expected fewer than {MANY_SMALL:,}: they slow down runs and queries"
+        yield DoctorFinding("files", NOTE, found, "gradebook compact")
 
 
 def _faults(file: NamedFile, sizes: Mapping[str, int], system: FileSystem | None) -> Iterator[str]:
@@ -77,7 +75,7 @@ def _faults(file: NamedFile, sizes: Mapping[str, int], system: FileSystem | None
 
 
 def _reading_fault(file: NamedFile, system: FileSystem) -> str | None:
-    """What is wrong with a file that is read to its end."""
+    """Read a file to its end; returns its fault, if any."""
     try:
         with system.open_input_file(file.path) as opened, pq.ParquetFile(opened) as parquet:
             row_count = sum(batch.num_rows for batch in parquet.iter_batches(BATCH_ROWS))
@@ -89,14 +87,14 @@ def _reading_fault(file: NamedFile, system: FileSystem) -> str | None:
 
 
 def latest_orphan(lake: Lake, now: datetime | None = None) -> datetime:
-    """The time before which a file was put where it is, if it is to be held for an orphan."""
+    """Latest modification time of an orphan; newer files may belong to a publication that has not committed."""
     age_s = ORPHAN_AGE_S if lake.bucket is None else STORED_ORPHAN_AGE_S
     return (now or datetime.now(UTC)) - timedelta(seconds=age_s)
 
 
-def examine_orphans(lake: Lake, found: list[FileInfo]) -> Iterator[Finding]:
-    """What lies in the lake's folder for nothing."""
+def examine_orphans(lake: Lake, found: list[FileInfo]) -> Iterator[DoctorFinding]:
+    """Report files that no version of the lake reads."""
     mend = "gradebook doctor --mend"
     paths = (address_of(lake, file.path) for file in found)
-    findings = (Finding("orphans", NOTE, f"{path}: no version of the lake reads it", mend) for path in paths)
-    yield from or_fine(findings, "orphans", "each file in the tables' folders is of some version")
+    findings = (DoctorFinding("orphans", NOTE, f"{path}: no version of the lake reads it", mend) for path in paths)
+    yield from or_fine(findings, "orphans", "each file in the tables' folders belongs to a version")

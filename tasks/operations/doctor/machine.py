@@ -1,4 +1,4 @@
-"""The machine that a lake is used on: versions of what reads it, room on the disk, Prefect's server."""
+"""The machine: package versions, the catalog's format, disk space, and Prefect's server."""
 
 import os
 import platform
@@ -13,12 +13,12 @@ from packaging.requirements import Requirement
 
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.schema import CATALOG
-from gradebook.tasks.operations.doctor.findings import NOTE, OK, PROBLEM, Finding, or_fine
+from gradebook.tasks.operations.doctor.findings import NOTE, OK, PROBLEM, DoctorFinding, or_fine
 
 SERVER_TIMEOUT_S = 5.0
 LEAST_FREE_BYTES = 2**30
 NO_ROOM_BYTES = 64 * 2**20
-TOLD = ("gradebook", "duckdb", "duckdb-extension-ducklake", "prefect", "pyarrow")
+SHOWN_PACKAGES = ("gradebook", "duckdb", "duckdb-extension-ducklake", "prefect", "pyarrow")
 _EXTENSIONS = """
 select extension_name, extension_version from duckdb_extensions()
 where loaded and extension_name in ('ducklake', 'sqlite_scanner', 'postgres_scanner', 'httpfs') order by extension_name
@@ -26,15 +26,15 @@ where loaded and extension_name in ('ducklake', 'sqlite_scanner', 'postgres_scan
 _FORMAT = f"select value from {CATALOG}.ducklake_metadata where key = 'version' and scope is null"
 
 
-def examine_versions() -> Iterator[Finding]:
-    """Whether each package is there in a version that this gradebook is made for."""
+def examine_versions() -> Iterator[DoctorFinding]:
+    """Check that each required package is installed in a supported version."""
     requirements = [Requirement(text) for text in metadata.requires("gradebook") or ()]
     wanted = [each for each in requirements if each.marker is None or each.marker.evaluate({"extra": ""})]
     faults = (fault for requirement in wanted if (fault := _fault(requirement)))
-    told = ", ".join(f"{name} {metadata.version(name)}" for name in TOLD)
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in SHOWN_PACKAGES)
     mend = "pip install --force-reinstall gradebook"
-    findings = (Finding("versions", PROBLEM, fault, mend) for fault in faults)
-    yield from or_fine(findings, "versions", f"python {platform.python_version()}, {told}")
+    findings = (DoctorFinding("versions", PROBLEM, fault, mend) for fault in faults)
+    yield from or_fine(findings, "versions", f"python {platform.python_version()}, {versions}")
 
 
 def _fault(requirement: Requirement) -> str | None:
@@ -47,51 +47,55 @@ def _fault(requirement: Requirement) -> str | None:
     return f"found {requirement.name} {version}, expected {requirement}"
 
 
-def examine_catalog(connection: duckdb.DuckDBPyConnection, lake: Lake) -> Finding:
-    """What reads the catalog, and of which format that is."""
+def examine_catalog(connection: duckdb.DuckDBPyConnection, lake: Lake) -> DoctorFinding:
+    """Format of the catalog, and versions of the extensions that read it."""
     extensions = ", ".join(f"{name} {version}" for name, version in connection.execute(_EXTENSIONS).fetchall())
     formats = connection.execute(_FORMAT).fetchall()
     written = f", format {formats[0][0]}" if formats else ""
-    return Finding("catalog", OK, f"{lake.name} opens{written}; {extensions}")
+    return DoctorFinding("catalog", OK, f"{lake.name} opens{written}; {extensions}")
 
 
-def examine_disk(lake: Lake) -> Iterator[Finding]:
-    """Whether the lake's folder is there, can be written and has room."""
+def examine_disk(lake: Lake) -> Iterator[DoctorFinding]:
+    """Check that the lake's folder exists, can be written and has free space."""
     if not lake.root.is_dir():
-        found = f"{lake.root}: found no such folder, expected the lake's, with its journals and working folders"
-        yield Finding("disk", PROBLEM, found, "mount it, or name the right one with --data or GRADEBOOK_WORK")
+        found = f"{lake.root}: found no such folder, expected the lake's folder with its journals and working folders"
+        yield DoctorFinding("disk", PROBLEM, found, "mount it, or name the right one with --data or GRADEBOOK_WORK")
         return
     if not os.access(lake.root, os.W_OK):
-        mend = f"chmod u+w {lake.root}, or run as its owner; to read it nothing is needed"
-        yield Finding("disk", NOTE, f"{lake.root} can't be written: nothing can be evaluated into this lake", mend)
+        mend = f"chmod u+w {lake.root}, or run as its owner; reading works as it is"
+        yield DoctorFinding(
+            "disk", NOTE, f"{lake.root} can't be written, so no run can be evaluated into this lake", mend
+        )
     free_bytes = shutil.disk_usage(lake.root).free
     found = f"{free_bytes / 2**30:,.1f} GiB free at {lake.root}"
     if free_bytes >= LEAST_FREE_BYTES:
-        yield Finding("disk", OK, found)
+        yield DoctorFinding("disk", OK, found)
         return
     severity = PROBLEM if free_bytes < NO_ROOM_BYTES else NOTE
-    yield Finding("disk", severity, f"{found}, expected 1 GiB and more", "make room; a run that stops goes on after")
+    yield DoctorFinding(
+        "disk", severity, f"{found}, expected at least 1 GiB", "free some space; a run that stopped can be resumed"
+    )
 
 
-def examine_server() -> Finding:
-    """Whether Prefect's server answers, where one is named."""
+def examine_server() -> DoctorFinding:
+    """Check that Prefect's server answers, if PREFECT_API_URL names one."""
     address = os.environ.get("PREFECT_API_URL")
     if not address:
-        return Finding("prefect server", OK, "PREFECT_API_URL names none: each command starts its own")
+        return DoctorFinding("prefect server", OK, "PREFECT_API_URL is not set: commands start a server themselves")
     shown = without_secrets(address)
     try:
-        # The scheme is the user's own.
+        # Any scheme is allowed: the address is the user's own.
         with urllib.request.urlopen(f"{address.rstrip('/')}/health", timeout=SERVER_TIMEOUT_S) as answer:
             if answer.status == 200:
-                return Finding("prefect server", OK, f"{shown} answers")
+                return DoctorFinding("prefect server", OK, f"{shown} answers")
             reason = f"HTTP {answer.status}"
     except (OSError, ValueError) as error:
         reason = str(getattr(error, "reason", error))
     mend = "prefect server start, or unset PREFECT_API_URL"
-    return Finding("prefect server", PROBLEM, f"PREFECT_API_URL: {shown} does not answer: {reason}", mend)
+    return DoctorFinding("prefect server", PROBLEM, f"PREFECT_API_URL: {shown} does not answer: {reason}", mend)
 
 
 def without_secrets(address: str) -> str:
-    """An address without user and password."""
+    """Address without user name and password."""
     parts = urlsplit(address)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()

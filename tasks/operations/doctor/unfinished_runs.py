@@ -1,4 +1,4 @@
-"""Runs that did not come to their end: those whose process is gone, what they left, and replies not in the ledger."""
+"""Unfinished runs: runs whose process is gone, their working files, and replies that are not in the ledger."""
 
 import json
 from collections.abc import Iterator
@@ -8,16 +8,20 @@ from pathlib import Path
 import duckdb
 
 from gradebook.rubrics.model.errors import InputError, LakeError
+from gradebook.tasks.judging.batches.state import has_open_batches
+from gradebook.tasks.judging.money.budget import read_budget
 from gradebook.tasks.judging.replies.journal import is_journal_held, read_journal
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import commit
-from gradebook.tasks.ledger.ledger import BATCH_ROWS
-from gradebook.tasks.operations.doctor.findings import NOTE, OK, PROBLEM, Finding, or_fine
+from gradebook.tasks.ledger.ledger import BATCH_ROWS, BROKEN_SUFFIX, broken_journals
+from gradebook.tasks.operations.doctor.findings import NOTE, OK, PROBLEM, DoctorFinding, or_fine
+from gradebook.tasks.system.number_format import counted
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.lock import RunClaim, is_running, lock_folder
+from gradebook.tasks.workspace.repair import unreadable_files
 
 MEND = "gradebook doctor --mend"
-ENDED = "its process ended before the run did, by a kill or with its machine; marked by gradebook doctor"
+ENDED = "the process died before the run finished (killed, or the machine stopped); marked by gradebook doctor"
 _RUNS = "select run_id from runs where status = $status order by run_id"
 _FAIL = """
 update runs set status = 'failed', reason = $reason, finished_at = $now where run_id = $run and status = 'running'
@@ -25,39 +29,33 @@ update runs set status = 'failed', reason = $reason, finished_at = $now where ru
 
 
 def runs_of(connection: duckdb.DuckDBPyConnection, status: str) -> list[str]:
-    """The ids of the runs with a status."""
+    """Ids of the runs with a status."""
     return [str(run_id) for (run_id,) in connection.execute(_RUNS, {"status": status}).fetchall()]
 
 
-def run_folder(lake: Lake, run_id: str) -> RunFolder:
-    """Where a run of the lake works."""
-    return RunFolder(lake.root / "runs" / run_id)
-
-
-def examine_running(lake: Lake, running: list[str]) -> Iterator[Finding]:
-    """Runs that the lake holds for running: at work, ended without a word, or of a folder that is not here."""
+def examine_running(lake: Lake, running: list[str]) -> Iterator[DoctorFinding]:
+    """Check runs of status `running`: in progress, without a process, or without a folder on this machine."""
     for run_id in running:
-        folder = run_folder(lake, run_id)
+        folder = RunFolder.below(lake.root, run_id)
         if is_running(folder):
-            yield Finding("running", OK, f"{run_id}: a process is at work on it")
+            yield DoctorFinding("running", OK, f"{run_id}: in progress")
         elif folder.path.exists():
-            found = f"{run_id}: its process is gone; the command that began it goes on with it"
-            yield Finding("running", PROBLEM, found, f"the same command again, or to give it up: {MEND}")
+            found = f"{run_id}: its process is gone; the command that started it can resume it"
+            yield DoctorFinding(
+                "running", PROBLEM, found, f"run the same command again, or mark the run as failed: {MEND}"
+            )
         else:
-            found = f"{run_id}: {folder.path} is not there: it works elsewhere, or somebody removed its folder"
-            yield Finding("running", NOTE, found)
+            found = f"{run_id}: no {folder.path}: in progress on another machine, or the folder was removed"
+            yield DoctorFinding("running", NOTE, found)
     if not running:
-        yield Finding("running", OK, "no run waits for its end")
+        yield DoctorFinding("running", OK, "no run is unfinished")
 
 
 def fail_stuck(lake: Lake, running: list[str]) -> list[str]:
-    """Mark those whose process is gone as failed; what they asked stays paid. Returns their ids.
-
-    The same command still goes on with each of them.
-    """
+    """Mark runs whose process is gone as failed; returns their ids. Paid replies stay, and the runs can be resumed."""
     failed = []
     for run_id in running:
-        folder = run_folder(lake, run_id)
+        folder = RunFolder.below(lake.root, run_id)
         if not folder.path.exists():
             continue
         if (claim := _free_folder(folder)) is None:
@@ -69,10 +67,10 @@ def fail_stuck(lake: Lake, running: list[str]) -> list[str]:
 
 
 def _free_folder(folder: RunFolder) -> RunClaim | None:
-    """A run's folder, held by this process; None where the run's own process is at it again."""
+    """Lock a run's folder; returns None if the run's own process has locked it again."""
     try:
         return lock_folder(folder)
-    except LakeError:  # it can't be written
+    except LakeError:  # the folder can't be written
         raise
     except InputError:
         return None
@@ -88,20 +86,20 @@ def _mark(connection: duckdb.DuckDBPyConnection, values: dict[str, object]) -> N
 
 
 def untidy_runs(lake: Lake, published: list[str]) -> list[RunFolder]:
-    """The folders of published runs that still hold what the runs worked with, and no process."""
-    folders = (run_folder(lake, run_id) for run_id in published)
+    """Folders of published runs that still contain working files and have no process."""
+    folders = (RunFolder.below(lake.root, run_id) for run_id in published)
     return [folder for folder in folders if folder.is_untidy and not is_running(folder)]
 
 
-def examine_untidy(folders: list[RunFolder]) -> Iterator[Finding]:
-    """Published runs that were killed before they had tidied up."""
-    found = "it is published, and its folder still holds what it worked with"
-    findings = (Finding("folders", NOTE, f"{folder.run_id}: {found}", MEND) for folder in folders)
-    yield from or_fine(findings, "folders", "no published run left what it worked with")
+def examine_untidy(folders: list[RunFolder]) -> Iterator[DoctorFinding]:
+    """Report published runs that were killed before they deleted their working files."""
+    found = "the run is published, but its folder still contains working files"
+    findings = (DoctorFinding("folders", NOTE, f"{folder.run_id}: {found}", MEND) for folder in folders)
+    yield from or_fine(findings, "folders", "no published run left working files")
 
 
 def tidy_runs(folders: list[RunFolder]) -> list[str]:
-    """Remove what they worked with. Returns the ids of those that are tidy now."""
+    """Delete working files of runs; returns the ids of the runs that were not locked."""
     tidied = []
     for folder in folders:
         if (claim := _free_folder(folder)) is None:
@@ -112,31 +110,62 @@ def tidy_runs(folders: list[RunFolder]) -> list[str]:
     return tidied
 
 
-def examine_journals(lake: Lake) -> Iterator[Finding]:
-    """Replies that were paid for and are not in the ledger, where no process holds them."""
+def examine_journals(lake: Lake) -> Iterator[DoctorFinding]:
+    """Report paid replies that are not in the ledger and that no process is writing."""
     paths = sorted(lake.journal_folder.glob("*.jsonl"))
     left = (path for path in paths if not is_journal_held(path))
-    yield from or_fine(map(_examine_journal, left), "journals", "each reply that was paid for is in the ledger")
+    found = (*map(_examine_journal, left), *map(_examine_broken, broken_journals(lake)))
+    yield from or_fine(found, "journals", "each paid reply is in the ledger")
 
 
-def _examine_journal(path: Path) -> Finding:
+def _examine_journal(path: Path) -> DoctorFinding:
     try:
         costs = [cost for rows in read_journal(path, BATCH_ROWS) for cost in rows.column("cost_usd").to_pylist()]
     except (LakeError, OSError) as error:
-        mend = "mend or remove the line; until then nothing of this file reaches the ledger"
-        return Finding("journals", PROBLEM, str(error), mend)
+        mend = f"the next evaluation sets such lines aside and continues, or: {MEND}"
+        return DoctorFinding("journals", PROBLEM, str(error), mend)
     known = sum(cost for cost in costs if cost is not None)
     unknown_count = sum(cost is None for cost in costs)
     price = f"${known:.4f}" + (f" and {unknown_count:,} of unknown price" if unknown_count else "")
-    found = f"{path}: {len(costs):,} replies ({price}) that are not in the ledger yet"
-    return Finding("journals", NOTE, found, f"the next evaluation, or: {MEND}")
+    found = f"{path}: {len(costs):,} replies ({price}) are not in the ledger yet"
+    return DoctorFinding("journals", NOTE, found, f"the next evaluation, or: {MEND}")
 
 
-def lost_identity(lake: Lake) -> Iterator[Finding]:
-    """Folders of runs that can't be told apart, since their run.json does not read."""
+def _examine_broken(path: Path) -> DoctorFinding:
+    count = path.read_bytes().count(b"\n")
+    found = f"{path}: {counted(count, 'line')} of a journal that can't be read; their replies are not in the ledger"
+    mend = f"repair the lines and rename the file to {path.name.removesuffix(BROKEN_SUFFIX)}, or remove it"
+    return DoctorFinding("journals", PROBLEM, found, mend)
+
+
+def examine_unreadable(lake: Lake) -> Iterator[DoctorFinding]:
+    """Files of runs that are not published: those that end the same command, and those that it writes anew."""
+    for path in sorted((lake.root / "runs").glob("*/")):
+        folder = RunFolder(path)
+        if folder.published_file.exists() or is_running(folder):
+            continue
+        again = "the same command begins a new run, and what was asked stays in the ledger"
+        for fault in _broken_records(folder):
+            yield DoctorFinding("folders", PROBLEM, fault, f"repair the line, or remove {path}: {again}")
+        for file in unreadable_files(folder):
+            yield DoctorFinding("folders", NOTE, f"{file}: can't be read", "the same command writes it anew")
+
+
+def _broken_records(folder: RunFolder) -> Iterator[str]:
+    """Faults of a run's records of money, which are never guessed."""
+    try:
+        if folder.budget_file.exists():
+            read_budget(folder.budget_file)
+        has_open_batches(folder.batch_folder)
+    except (LakeError, OSError) as fault:
+        yield str(fault)
+
+
+def lost_identity(lake: Lake) -> Iterator[DoctorFinding]:
+    """Report folders whose run.json is unreadable, so that their run is unknown."""
     for file in sorted((lake.root / "runs").glob("*/run.json")):
         try:
             json.loads(file.read_text(encoding="utf-8"))["fingerprint"]
         except (OSError, ValueError, KeyError, TypeError) as error:
-            mend = f"remove the folder {file.parent}; what it asked stays in the ledger"
-            yield Finding("folders", PROBLEM, f"{file}: can't be read ({type(error).__name__})", mend)
+            mend = f"remove the folder {file.parent}; its paid replies stay in the ledger"
+            yield DoctorFinding("folders", PROBLEM, f"{file}: can't be read ({type(error).__name__})", mend)

@@ -1,8 +1,8 @@
-"""Charts: Vega-Lite specifications from pages/charts, drawn with rows as SVG or PNG; no browser and no network.
+"""Charts: Vega-Lite specifications from pages/charts, drawn as SVG or PNG without a browser or network.
 
-A specification is a YAML file. Its rows come by name (`data: {name: rows}`), and a value that depends on them, such as
-the order of an axis, as `$name`; what says `shown: $name` in a list is left out where that is false. Colours are names
-of pages/theme.yaml (`@ink`): in a page they follow the reader's light or dark scheme, in a PNG they are the light ones.
+A specification is a YAML file. It names its rows (`data: {name: rows}`); values that depend on them, such as the order
+of an axis, are written `$name`. An entry of a list with `shown: $name` is left out if the value is false. Colours are
+names of pages/theme.yaml (`@ink`): in a page they follow the reader's light or dark scheme, in a PNG they are light.
 """
 
 import zlib
@@ -19,39 +19,39 @@ from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.reporting.drawing.templates import page_text, theme
 
 SVG = "http://www.w3.org/2000/svg"
-PNG_SCALE = 2.0  # dots a unit
-REMS_A_UNIT = 1.3 / 16  # of a chart in a page: its 11 units high letters are a little smaller than the text
+PNG_SCALE = 2.0  # pixels per unit
+REMS_A_UNIT = 1.3 / 16  # of a chart in a page: letters of 11 units are a little smaller than the text
 SHOWN = "shown"
-MOST_LETTERS = 60  # of a name in a chart: one can be as long as an output
+MOST_LETTERS = 60  # of a name in a chart; inputs may have names as long as an output
 
-_FRAME = {"axis", "legend", "title"}  # what Vega describes besides marks
+_FRAME = {"axis", "legend", "title"}  # parts other than marks that Vega describes
 
 Rows = Mapping[str, Sequence[Row]]
 
 
 class Colour(str):
-    """A name of pages/theme.yaml among the values of a chart; any other text is what it says."""
+    """Name of a colour in pages/theme.yaml; plain strings among the values of a chart are never colours."""
 
     __slots__ = ()
 
 
 def draw(chart: str, rows: Rows, **values: Any) -> Markup:
-    """A chart as SVG for a page, without ids, roles or sizes of its own: the page gives it these.
+    """Draw a chart as SVG for a page, without ids, roles or sizes of its own: the page sets them.
 
-    chart: a file of pages/charts; rows: by the name that it reads them by; values: what it has as `$name`.
+    chart: name of a file in pages/charts. rows: by the names in the specification. values: for `$name`.
     """
     svg = vl_convert.vegalite_to_svg(_specification(chart, rows, values, "var(--{0})"), allowed_base_urls=[])
     return Markup(_tidied(svg))
 
 
 def draw_png(chart: str, rows: Rows, **values: Any) -> bytes:
-    """A chart as `draw`, in light colours, as a PNG image."""
+    """Draw a chart in light colours as a PNG image."""
     specification = _specification(chart, rows, values, None)
     return bytes(vl_convert.vegalite_to_png(specification, scale=PNG_SCALE, allowed_base_urls=[]))
 
 
 def shortened(name: str, most: int = MOST_LETTERS) -> str:
-    """A name of an input in a chart: on one line, its middle left out where it is long: names differ at both ends."""
+    """Name on one line; a long one loses its middle, because similar names differ at their ends."""
     plain: str = _printable(name)
     if len(plain) <= most:
         return plain
@@ -59,8 +59,8 @@ def shortened(name: str, most: int = MOST_LETTERS) -> str:
     return f"{plain[:head]}…{plain[len(plain) - (most - head - 1) :]}"
 
 
-def told_apart(names: Iterable[str], most: int = MOST_LETTERS) -> list[str]:
-    """The names as charts have them, no two alike: what stands on an axis once is one place."""
+def distinct_labels(names: Iterable[str], most: int = MOST_LETTERS) -> list[str]:
+    """Shortened names, made distinct by numbers: equal labels would share a place on an axis."""
     labels: list[str] = []
     for place, name in enumerate(names, start=1):
         label, number = shortened(name, most), f" ({place})"
@@ -71,13 +71,13 @@ def told_apart(names: Iterable[str], most: int = MOST_LETTERS) -> list[str]:
 
 
 def labels_of(names: Iterable[str], most: int = MOST_LETTERS) -> dict[str, str]:
-    """Each of these names as charts have it, see `told_apart`."""
+    """Distinct label of each of these names, see `distinct_labels`."""
     each = list(dict.fromkeys(names))
-    return dict(zip(each, told_apart(each, most), strict=True))
+    return dict(zip(each, distinct_labels(each, most), strict=True))
 
 
 def _specification(chart: str, rows: Rows, values: Mapping[str, Any], variable: str | None) -> dict[str, Any]:
-    """The specification with its values and colours. variable: how a colour is named; None: by its light value."""
+    """Specification with its values and colours. variable: format of a colour's name; None: use the light value."""
     colours = {name: variable.format(name) if variable else value for name, value in theme()["light"].items()}
     filled = _filled(_read(chart), values, colours)
     filled["config"] = _filled(_read("config"), {}, colours)
@@ -91,7 +91,7 @@ def _read(chart: str) -> Any:
 
 
 def _filled(part: Any, values: Mapping[str, Any], colours: Mapping[str, str]) -> Any:
-    """A part of a specification with what `$name` and `@name` stand for."""
+    """Part of a specification with `$name` and `@name` replaced."""
     if isinstance(part, Mapping):
         return {name: _filled(value, values, colours) for name, value in part.items() if name != SHOWN}
     if isinstance(part, list):
@@ -108,14 +108,14 @@ def _is_shown(part: Any, values: Mapping[str, Any]) -> bool:
 
 
 def _coloured(value: Any, colours: Mapping[str, str]) -> Any:
-    """A value of a chart with its colours by value; its texts come from inputs, and stay what they are."""
+    """Value of a chart with its colours replaced; its texts come from inputs and are not interpreted."""
     if isinstance(value, list | tuple):
         return [_coloured(each, colours) for each in value]
     return colours[value] if isinstance(value, Colour) else value
 
 
 def _printable(value: Any) -> Any:
-    """A value with a space for each letter that can't be seen: Vega fails on some, and on others ends the process."""
+    """Value with unprintable characters replaced by spaces: Vega fails on some, and ends the process on others."""
     if isinstance(value, str):
         if value.isprintable():
             return value
@@ -126,9 +126,9 @@ def _printable(value: Any) -> Any:
 
 
 def _tidied(svg: str) -> str:
-    """The SVG as a part of a page: what Vega says of each mark becomes its tip, and ids are this chart's own.
+    """SVG adapted to a page: Vega's description of a mark becomes its tooltip, and ids are unique to the chart.
 
-    Its width is the one that its letters are readable at; a page that is narrower may take less.
+    The width makes its letters readable; a narrower page may shrink it.
     """
     own = f"d{zlib.crc32(svg.encode()):08x}"
     ElementTree.register_namespace("", SVG)

@@ -1,4 +1,4 @@
-"""What a page is made of: pictures with what they say, and tables."""
+"""Parts of a page: tables, and pictures with their sentences."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ _OUTPUT_ID = re.compile("[0-9a-f]{32}")
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table on a page; numbers stand to the right."""
+    """Column of a table; numbers are right-aligned."""
 
     heading: str
     is_number: bool = False
@@ -21,7 +21,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table on a page. rows: a text a column each, as people read it; flagged: the places of those of bad news."""
+    """Table on a page. rows: one text per column; flagged: indexes of the rows marked as bad."""
 
     caption: str
     columns: tuple[Column, ...]
@@ -31,9 +31,9 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A picture on a page. id: its anchor; title: what it shows; reading: what it says, in a sentence of its numbers.
+    """Picture on a page. id: anchor; reading: sentences with its main figures; table: the numbers drawn.
 
-    svg: drawn by `draw`, nobody else's markup; table: the numbers that it was drawn from.
+    svg: made by `draw`, so it contains no markup from inputs.
     """
 
     id: str
@@ -44,7 +44,7 @@ class Figure:
 
     @property
     def alternative(self) -> str:
-        """What stands for the picture where it can't be seen."""
+        """Text alternative for readers who can't see the picture."""
         return f"{self.title}. {self.reading}"
 
 
@@ -55,12 +55,12 @@ def table_of(
     rows: Iterable[Sequence[str]],
     flagged: Iterable[int] = (),
 ) -> Table:
-    """A table whose first columns are words and whose others are numbers; rows: a text a column."""
+    """Table with columns of words, then columns of numbers. rows: one text per column."""
     columns = (*(Column(heading) for heading in words), *(Column(heading, is_number=True) for heading in numbers))
     return Table(caption, columns, tuple(tuple(row) for row in rows), frozenset(flagged))
 
 
 def anchor_of(output_id: str) -> str:
-    """What a link calls an output: the beginning of its id, which of ids that others made may not be its own."""
+    """Anchor of an output: the beginning of its id; not unique among ids that gradebook did not make."""
     is_hash = _OUTPUT_ID.fullmatch(output_id) is not None
     return (output_id if is_hash else blake2b(output_id.encode()).hexdigest())[:ANCHOR_LETTERS]

@@ -1,4 +1,4 @@
-"""Texts of strangers as a page shows them: evidence marked where it stands, long ones cut, tricks made visible."""
+"""Display of untrusted texts: evidence marked, long texts cut, invisible characters written out."""
 
 import json
 import re
@@ -9,26 +9,26 @@ from functools import cached_property
 from itertools import islice, pairwise
 
 MOST_SHOWN = 6_000  # characters of a text
-MOST_SEARCHED = 200_000  # characters of a text that are searched for evidence in another writing
-AROUND = 150  # characters shown before and behind evidence that stands far down in a long text
+MOST_SEARCHED = 200_000  # characters of a text searched for evidence regardless of case, spaces and width
+AROUND = 150  # characters shown before and after evidence far down in a long text
 MOST_MARKED = 600  # characters of such evidence
-MOST_QUOTES = 300  # that are looked for in a text: a judge may give 20 a criterion
+MOST_QUOTES = 300  # searched for in a text; a judge may give 20 per criterion
 
-# What reorders, hides or splits a text without being seen: controls, overrides and isolates of direction, tags. Marks
-# of direction and joiners stay: Arabic, Hindi and emoji are written with them.
+# Invisible characters that reorder, hide or split a text: controls, direction overrides and isolates, tags. Direction
+# marks and joiners are allowed: Arabic, Hindi and emoji need them.
 _TRICK = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb"
     "\U000e0000-\U000e0fff]"
 )
 _CHECK_WORD = re.compile(r"""(?<!\w)(?:'((?:[^'\\]|\\.)+)'|"((?:[^"\\]|\\.)+)")(?!\w)""")
 
-Span = tuple[int, int]  # from, and up to but without
-Evidence = tuple[str, str]  # the criterion's name, and a quote
+Span = tuple[int, int]  # start, and end (exclusive)
+Evidence = tuple[str, str]  # criterion's name, quote
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A piece of a text. criteria: those whose evidence it is; left_out: characters that are left out in its place."""
+    """Piece of a text. criteria: names of the criteria with this evidence; left_out: characters that it replaces."""
 
     text: str
     criteria: tuple[str, ...] = ()
@@ -36,12 +36,12 @@ class Segment:
 
 
 def visible(text: str) -> str:
-    """A text with what would trick the eye written out: a null byte as ␀, an override of direction as [U+202E]."""
+    """Text with deceptive invisible characters written out: a null byte as ␀, a direction override as [U+202E]."""
     return _TRICK.sub(_written_out, text.replace("\r\n", "\n"))
 
 
 def whole_text(text: str) -> str:
-    """A text out of JSON, where half a letter can stand: no file takes one."""
+    """Text from JSON with lone surrogates replaced, because no file can store them."""
     return text.encode(errors="replace").decode()
 
 
@@ -53,7 +53,7 @@ def _written_out(found: re.Match[str]) -> str:
 
 
 def quotes_of(evidence: str | None, method: str) -> tuple[str, ...]:
-    """What of a verdict's evidence may stand in the output. evidence: a JSON list of quotes, or a check's words."""
+    """Quotes of a verdict's evidence to search for in the output. evidence: JSON list of quotes, or a check's words."""
     if not evidence or method == "ratings":
         return ()
     quotes = judge_quotes(evidence)
@@ -65,7 +65,7 @@ def quotes_of(evidence: str | None, method: str) -> tuple[str, ...]:
 
 
 def judge_quotes(evidence: str) -> tuple[str, ...] | None:
-    """What a judge quoted, by the JSON list that it is kept as; None where it is a text of another kind."""
+    """Quotes of a judge, stored as a JSON list; None if the evidence is another kind of text."""
     if not evidence.startswith("["):
         return None
     try:
@@ -81,9 +81,9 @@ def _unescaped(word: str) -> str:
 
 
 def segments_of(text: str, evidence: Iterable[Evidence] = (), most: int = MOST_SHOWN) -> tuple[Segment, ...]:
-    """A text in pieces, each of one set of criteria, made visible.
+    """Split a text into pieces, each with one set of criteria, and write out invisible characters.
 
-    Of a text with more than `most` characters the beginning is shown, and evidence farther down with what is around it.
+    Of a text with more than `most` characters the beginning is shown, and evidence farther down with its surroundings.
     """
     searched = _Searched(text)
     spans: dict[Span, list[str]] = {}
@@ -110,7 +110,7 @@ def _segments(text: str, spans: dict[Span, list[str]], windows: Sequence[Span]) 
 
 
 def _windows(length: int, spans: Sequence[Span], most: int) -> list[Span]:
-    """Which parts of a text of this length are shown, in order and apart; spans: of evidence, in order."""
+    """Parts of a text that are shown, in order and without overlaps. spans: of evidence, in order."""
     if length <= most:
         return [(0, length)]
     left, chosen = most // 2, []
@@ -130,13 +130,13 @@ def _windows(length: int, spans: Sequence[Span], most: int) -> list[Span]:
 
 
 class _Searched:
-    """A text in which quotes are looked for: as they are, else whatever their case, spaces and width."""
+    """Text to search for quotes: first exactly, then regardless of case, spaces and width."""
 
     def __init__(self, text: str) -> None:
         self._text = text
 
     def find(self, quote: str) -> Span | None:
-        """Where a quote stands for the first time, as words of its own where it does."""
+        """First position of a quote, preferably as whole words; None if it is absent."""
         span = _find(self._text, quote)
         if span is not None or not quote.strip():
             return span
@@ -161,7 +161,7 @@ def _find(text: str, quote: str) -> Span | None:
 
 
 def _fold(text: str) -> tuple[str, list[int]]:
-    """A text in one case, its spaces folded, without what takes no place; and where each letter of it stood."""
+    """Text in one case, with folded spaces and without zero-width characters, and each letter's original position."""
     letters: list[str] = []
     places: list[int] = []
     for place, character in enumerate(text):
@@ -176,7 +176,7 @@ def _fold(text: str) -> tuple[str, list[int]]:
 
 
 def _decoded(quote: str) -> str:
-    r"""A quote in the writing of JSON, in which judges are shown outputs: `\n` for a line feed."""
+    r"""Quote with JSON escapes decoded, `\n` for a line feed: judges see outputs as JSON."""
     try:
         return str(json.loads(f'"{quote}"', strict=False))
     except ValueError:

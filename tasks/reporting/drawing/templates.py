@@ -1,4 +1,4 @@
-"""The templates, styles and scripts of pages/, and the words that templates may use."""
+"""Templates, styles and scripts of pages/, with the filters for templates."""
 
 import base64
 import hashlib
@@ -25,25 +25,25 @@ from gradebook.tasks.system.number_format import (
 
 
 def page_text(file: str) -> str:
-    """The text of a file of pages/."""
+    """Text of a file in pages/."""
     return resources.files("gradebook.pages").joinpath(file).read_text(encoding="utf-8")
 
 
 @cache
 def theme() -> dict[str, dict[str, str]]:
-    """The colours by name, of the light scheme and of the dark one."""
+    """Colours by name, for the light and the dark scheme."""
     colours: dict[str, dict[str, str]] = yaml.safe_load(page_text("theme.yaml"))
     return colours
 
 
 def _shown(value: Any) -> Any:
-    """What a template shows: no text can hide a part of itself, or turn around what stands behind it."""
+    """Value as shown by a template, with invisible characters written out: no text can hide or reverse other text."""
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 @cache
 def environment() -> jinja2.Environment:
-    """Where the pages' templates are; whatever they show is escaped."""
+    """Jinja environment of the pages' templates; all values are escaped."""
     found = jinja2.Environment(
         loader=jinja2.FileSystemLoader(str(resources.files("gradebook.pages"))),
         autoescape=True,
@@ -66,24 +66,24 @@ def environment() -> jinja2.Environment:
 
 
 def render(template: str, **values: Any) -> str:
-    """A page of this template."""
+    """Render a page from a template."""
     return environment().get_template(template).render(**values)
 
 
 @cache
 def styles() -> str:
-    """All of pages/styles, one after the other."""
+    """All files of pages/styles, concatenated."""
     return _joined("styles", "css")
 
 
 @cache
 def script() -> str:
-    """All of pages/scripts, one after the other; no page runs any other script."""
+    """All files of pages/scripts, concatenated: the only script of a page."""
     return _joined("scripts", "js")
 
 
 def digest(text: str) -> str:
-    """How a page's policy names the one script that may run."""
+    """Hash source of a script for the page's Content-Security-Policy."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 

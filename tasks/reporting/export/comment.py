@@ -1,4 +1,4 @@
-"""A run in Markdown: for the comment of a pull request, and the artifacts of its flow."""
+"""Run in Markdown: comment for a pull request, and artifacts of a flow run."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,17 +17,17 @@ from gradebook.tasks.reporting.sections.scores.scores import score_table
 from gradebook.tasks.reporting.source.report_source import MOST_DRAWN, ReportSource
 from gradebook.tasks.system.number_format import counted, price_words, rate_words
 
-MOST_CHARACTERS = 65_000  # of a comment on GitHub, with some room for who adds a line to it
+MOST_CHARACTERS = 65_000  # of a comment on GitHub, with some room for added lines
 MOST_COMPARED, MOST_ARTIFACT_ROWS = 20, 500
-MOST_ROWS = (60, 30, 15, 8, 3)  # of the other tables: the first number with which it all has room
+MOST_ROWS = (60, 30, 15, 8, 3)  # of the other tables: the first number with which the comment is short enough
 
 _REFUSED = "select count(*) as count from quarantine where run_id = ?"
 
 
 def run_comment(source: ReportSource, against: str | None = None) -> str:
-    """A run as a comment: verdict, scores, what changed, criteria, cost, and how to get the page.
+    """Render a run as a comment: verdict, scores, changes, criteria, cost, and the command that writes the page.
 
-    At most `MOST_CHARACTERS` long. against: what the page was asked to be compared with.
+    At most `MOST_CHARACTERS` long. against: run to compare with, as given on the command line.
     """
     values = _values(source, against)
     for most_rows in MOST_ROWS:
@@ -38,7 +38,7 @@ def run_comment(source: ReportSource, against: str | None = None) -> str:
 
 
 def artifact_texts(summary: RunSummary) -> Iterator[tuple[str, str, str]]:
-    """What a flow shows of a run: the key of each artifact, its description, and its Markdown."""
+    """Artifacts of a run's flow run: key, description and Markdown of each."""
     run_id, comparison = summary.run_id, summary.comparison
     scores = table_text(score_table(summary.scores))
     unmet = "".join(f"- {escaped(sentence)}\n" for sentence in summary.unmet)
@@ -49,14 +49,14 @@ def artifact_texts(summary: RunSummary) -> Iterator[tuple[str, str, str]]:
     if comparison is not None:
         banner = "" if comparison.banner is None else f"> {escaped(comparison.banner)}\n\n"
         table = table_text(comparison_table(comparison, MOST_ARTIFACT_ROWS))
-        words = f"Run {run_id} (B) beside {comparison.baseline_run_id} (A), what got worse first"
+        words = f"Run {run_id} (B) compared with {comparison.baseline_run_id} (A), regressions first"
         yield "comparison", words, f"{banner}{escaped(sides_words(comparison))}\n\n{table}\n"
     costs = table_text(cost_table(summary.costs))
     yield "costs", f"Costs of run {run_id}", f"{escaped(cost_words(summary.costs))}\n\n{costs}\n"
 
 
 def cost_words(rows: tuple[Row, ...]) -> str:
-    """What a run cost, in a sentence; rows: of stage_costs."""
+    """Sentence about the cost of a run. rows: of stage_costs."""
     billed, saved = (_sum(rows, name) for name in ("cost_usd", "saved_usd"))
     counts = [sum(row[name] for row in rows) for name in ("request_count", "replayed_count")]
     asked, replayed = counted(counts[0], "request"), counted(counts[1], "verdict")
@@ -81,13 +81,14 @@ def _values(source: ReportSource, against: str | None) -> dict[str, Any]:
 
 
 def _tables(source: ReportSource, most_rows: int) -> dict[str, Any]:
-    """What has so many rows at most."""
+    """Tables with at most `most_rows` rows each."""
     summary, comparison, notes = source.summary, source.comparison, source.summary.run["notes"] or ()
     gates = {row["criterion_id"] for row in source.criteria if row["is_gate"]}
     models = summary.scores[: len(source.drawn_groups)]
     unmet_count = len(summary.unmet)
     return {
         "unmet": summary.unmet[:most_rows],
+        "waived": summary.waived[:most_rows],
         "unmet_rest": counted(unmet_count - most_rows, "other") if unmet_count > most_rows else "",
         "scores": rows_cut(score_table(summary.scores), most_rows),
         "compared": comparison and comparison_table(comparison, min(most_rows, MOST_COMPARED)),
@@ -97,14 +98,14 @@ def _tables(source: ReportSource, most_rows: int) -> dict[str, Any]:
 
 
 def trust_words(source: ReportSource) -> str:
-    """Whether the numbers can be trusted, in a few words: expectations, refused rows, and what has no score."""
+    """Short sentence on trust: expectations, refused rows and missing scores."""
     met = sum(row["expectation_count"] for row in source.summary.quality)
     unmet = sum(row["unmet_count"] for row in source.summary.quality)
     (refused,) = source.rows(_REFUSED, source.run_id)
     gaps = [row for row in source.summary.criteria if row["coverage_rate"] not in (None, 1)]
     words = [
-        f"{unmet:,} of {counted(met, 'expectation')} of data quality not met" if unmet else "",
-        f"{counted(met, 'expectation')} of data quality met" if met and not unmet else "",
+        f"{unmet:,} of {counted(met, 'data-quality expectation')} not met" if unmet else "",
+        f"{counted(met, 'data-quality expectation')} met" if met and not unmet else "",
         f"{counted(refused['count'], 'row')} refused",
         _gap_words(gaps),
     ]
@@ -124,6 +125,6 @@ def _undrawn(source: ReportSource) -> str:
 
 
 def _sum(rows: tuple[Row, ...], name: str) -> float | None:
-    """The sum; None where a part of it is not known."""
+    """Sum of a column; None if one value is unknown."""
     values = [row[name] for row in rows]
     return None if None in values else float(sum(values))

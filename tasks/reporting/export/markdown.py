@@ -1,4 +1,4 @@
-"""Markdown of which inputs can't make anything but text: for a comment, and for Prefect's artifacts."""
+"""Markdown in which text from inputs can't become markup: for comments and Prefect's artifacts."""
 
 import re
 import shlex
@@ -12,23 +12,23 @@ from markupsafe import Markup
 
 from gradebook.tasks.reporting.drawing.figures import Table
 
-MOST_LETTERS, MOST_CELL_LETTERS = 400, 100  # of one text of an input, in a sentence and in a table
-_JOINER = "\u2060"  # no letter, and nothing to be seen: it parts what would be a mention, a link or an emoji
+MOST_LETTERS, MOST_CELL_LETTERS = 400, 100  # of a text from an input, in a sentence and in a table
+_JOINER = "\u2060"  # invisible; breaks text that would become a mention, a link or an emoji
 _ENTITIES = {"|": "&#124;", "&": "&amp;", "<": "&lt;", ">": "&gt;"}
-# A line that begins with one of these would be a heading, a list, or make a heading of the line above it.
+# At the start of a line these would make a heading, a list, or a heading of the line above.
 _AT_A_START = re.compile(r"(?=#{1,6}(?:\s|$)|[-+](?:\s|$)|-{2,}|=+\s*$)")
 _NUMBERED = re.compile(r"\d{1,9}(?=[.)](?:\s|$))")
-# Dollars before a number begin no formula and, after a space, end none; an underscore within a word marks nothing.
+# A dollar before a number begins no formula and, after a space, ends none; an underscore within a word has no effect.
 _MARKS = re.compile(r"[\\`*\[\]~]|(?<=\S)\$|\$(?!\d)|(?<![^\W_])_|_(?![^\W_])")
-# @somebody, #12, GH-12, http://, www. and :emoji: are found in the text that a reader sees, however it was written.
+# GitHub finds @somebody, #12, GH-12, http://, www. and :emoji: in the rendered text, even if it was escaped.
 _JOINED = re.compile(r"(?<=[@#])(?=\w)|(?<=GH-)(?=\d)|(?<=:)(?=//|[\w+-]+:)|(?<=www)(?=\.)", re.IGNORECASE)
 
 
 def escaped(value: object, most_letters: int = MOST_LETTERS) -> Markup:
-    """Any value as text of Markdown, on one line: in a table's cell, a list or a sentence it is what it says.
+    """Escape a value as Markdown text on one line, for a table cell, a list or a sentence.
 
-    GitHub's Markdown and CommonMark show the same letters, but for those that would be no mark: a control character or
-    line break is a space, and a long text is cut. What is `Markup` already stays as it is.
+    GitHub's Markdown and CommonMark show the same characters, except that control characters and line breaks become
+    spaces and a long text is cut. `Markup` is returned unchanged.
     """
     if isinstance(value, Markup):
         return value
@@ -41,13 +41,13 @@ def escaped(value: object, most_letters: int = MOST_LETTERS) -> Markup:
 
 
 def command(*words: str) -> Markup:
-    """A command of a shell as code, of which no word can end the code or the table's cell that it stands in."""
+    """Shell command as inline code; no word of it can end the code or its table cell."""
     line = "".join(letter if letter.isprintable() else " " for letter in shlex.join(words))
     return Markup(f"`` {line.replace('`', chr(39)).replace('|', '¦')} ``")
 
 
 def table_text(table: Table) -> Markup:
-    """A table as Markdown, numbers to the right; no caption."""
+    """Table as Markdown, numbers right-aligned, without caption."""
     rule = ["---:" if column.is_number else "---" for column in table.columns]
     texts = [[column.heading for column in table.columns], *table.rows]
     head, *rows = [[str(escaped(text, MOST_CELL_LETTERS)) for text in row] for row in texts]
@@ -55,12 +55,12 @@ def table_text(table: Table) -> Markup:
 
 
 def render_markdown(template: str, values: Mapping[str, Any]) -> str:
-    """A text of a template of pages/, in which every value is escaped as Markdown."""
+    """Render a template of pages/ with every value escaped as Markdown."""
     return _environment().get_template(template).render(**values)
 
 
 def _unlisted(text: str) -> str:
-    """The text with a backslash before what would make a list or a heading of it at the start of a line."""
+    """Text with a backslash before a marker that would make it a list or a heading at the start of a line."""
     if number := _NUMBERED.match(text):
         return f"{number[0]}\\{text[number.end() :]}"
     return f"\\{text}" if _AT_A_START.match(text) else text
@@ -70,7 +70,7 @@ def _unlisted(text: str) -> str:
 def _environment() -> jinja2.Environment:
     found = jinja2.Environment(
         loader=jinja2.FileSystemLoader(str(resources.files("gradebook.pages"))),
-        autoescape=True,  # it leaves Markup alone, which is what `finalize` makes of every value
+        autoescape=True,  # leaves Markup unchanged; `finalize` turns every value into Markup
         finalize=escaped,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

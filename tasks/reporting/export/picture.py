@@ -1,4 +1,4 @@
-"""A run as one picture for a chat: verdict, means, criteria by model and what changed, in light colours."""
+"""Run as one picture for a chat: verdict, means, criteria by model and changes, in light colours."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from gradebook.tasks.comparing.figures import ComparedRow
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.published.summary import RunSummary
-from gradebook.tasks.reporting.drawing.charts import draw_png, shortened, told_apart
+from gradebook.tasks.reporting.drawing.charts import distinct_labels, draw_png, shortened
 from gradebook.tasks.reporting.export.comment import run_comment
 from gradebook.tasks.reporting.export.run_tables import beyond_chance, compared_rows, sides_words, weight_words
 from gradebook.tasks.reporting.page import run_page
@@ -19,24 +19,28 @@ from gradebook.tasks.system.number_format import counted, difference_interval_wo
 MOST_CRITERIA = 20
 MOST_CHANGES = 16
 MOST_UNMET = 4
-CELLS_WIDTH = 340  # beside it the last model's name leans over
+CELLS_WIDTH = 340  # the slanted name of the last model extends beyond it
 LINE = 20  # units
 LABEL_LETTERS, HALF_LABEL_LETTERS, HEAD_LETTERS = 29, 13, 100
 SIDE_LETTERS = 40
-_TITLE, _TEXT = 22, 13  # sizes of type
+_TITLE, _TEXT = 22, 13  # font sizes
 
 
 def run_picture(source: ReportSource) -> bytes:
-    """A PNG of about 1,400 dots in width."""
+    """Draw a run as a PNG of about 1,400 pixels in width."""
     rows, values = picture_parts(source)
     return draw_png("card", rows, **values)
 
 
 def picture_parts(source: ReportSource) -> tuple[dict[str, Sequence[Row]], dict[str, Any]]:
-    """The rows that the picture is drawn from, by the names that its chart reads them by, and the chart's values."""
+    """Rows of the picture by their names in the chart, and the chart's values."""
     head, head_height = _head(source)
     labels = dict(
-        zip(source.drawn_groups, told_apart((each.name for each in source.drawn_groups), LABEL_LETTERS), strict=True)
+        zip(
+            source.drawn_groups,
+            distinct_labels((each.name for each in source.drawn_groups), LABEL_LETTERS),
+            strict=True,
+        )
     )
     rows: dict[str, Sequence[Row]] = {"head": head}
     values: dict[str, Any] = {"head_height": head_height, "models": list(labels.values())}
@@ -52,7 +56,7 @@ Labels = dict[Group, str]
 
 
 def _head(source: ReportSource) -> tuple[list[Row], int]:
-    """The lines above everything, and how high they are."""
+    """Lines at the top, and their height in units."""
     summary, run = source.summary, source.summary.run
     kind = ("good" if summary.is_met else "bad") if summary.has_requirement else "plain"
     facts = [f"run {run['run_id']}", counted(run["output_count"], "output"), f"judge: {run['judge'] or 'none'}"]
@@ -93,7 +97,7 @@ def _cells(source: ReportSource, labels: Labels) -> tuple[list[Row], dict[str, A
         by_criterion.setdefault(row["criterion_id"], {})[source.group_of(row)] = row
     drawn = _notable(source, by_criterion)
     gates = {row["criterion_id"] for row in source.criteria if row["is_gate"]}
-    named = told_apart(drawn, LABEL_LETTERS - 8)
+    named = distinct_labels(drawn, LABEL_LETTERS - 8)
     weights = (weight_words(by_criterion[each], gates) for each in drawn)
     names = [f"{name} · {weight}" for name, weight in zip(named, weights, strict=True)]
     rows = [
@@ -103,9 +107,9 @@ def _cells(source: ReportSource, labels: Labels) -> tuple[list[Row], dict[str, A
     ]
     title = "Mean by criterion, with its weight"
     if len(drawn) < len(by_criterion):
-        title += f": {len(drawn)} of {len(by_criterion)} criteria, those that changed or count most"
+        title += f": {len(drawn)} of {len(by_criterion)} criteria, with the largest changes or weights"
     if any(row["words"].endswith("*") for row in rows):
-        title += " (* not of all outputs)"
+        title += " (* not all outputs scored)"
     return rows, {"criteria": names, "has_cells": bool(rows), "cells_title": title, **_cell_sizes(labels, len(drawn))}
 
 
@@ -116,7 +120,7 @@ def _cell(row: Row | None) -> Row:
 
 
 def _cell_sizes(labels: Labels, criterion_count: int) -> dict[str, Any]:
-    """How large the table of criteria is, and how its heads stand: aslant where they are long."""
+    """Size of the table of criteria, and the angle of its headings: slanted if they are long."""
     width = min(120, CELLS_WIDTH // max(1, len(labels)))
     is_level = all(7 * len(label) < width for label in labels.values())
     return {
@@ -137,8 +141,8 @@ def _changes(source: ReportSource, labels: Labels) -> tuple[list[Row], dict[str,
     has_pairs = len({row.pair_name for row in found}) > 1
     named = [(row.name, row.pair_name) if has_pairs else (row.name,) for row in shown]
     names = [" · ".join(shortened(part, HALF_LABEL_LETTERS) for part in parts) for parts in named]
-    names = told_apart(names, LABEL_LETTERS)
-    rest = f": {len(shown)} of {len(found)}, what changed most" if len(shown) < len(found) else ""
+    names = distinct_labels(names, LABEL_LETTERS)
+    rest = f": the {len(shown)} largest of {len(found)}" if len(shown) < len(found) else ""
     return [_change(name, row) for name, row in zip(names, shown, strict=True)], {
         "has_changes": bool(shown),
         "changes": names,
@@ -160,7 +164,7 @@ def _change(name: str, row: ComparedRow) -> Row:
 
 
 def _notable(source: ReportSource, by_criterion: dict[str, dict[Group, Row]]) -> list[str]:
-    """The criteria that changed most, then gates and those of the most weight; in the order that they have."""
+    """Criteria to show, in their order: largest changes first, then gates, then largest weights."""
     found = [] if source.comparison is None else compared_rows(source.comparison)
     changed = [row.scope_id for row in _most_changed(found) if row.scope_id in by_criterion and beyond_chance(row)]
     weights = {name: next(iter(rows.values()))["weight"] for name, rows in by_criterion.items()}
@@ -170,16 +174,16 @@ def _notable(source: ReportSource, by_criterion: dict[str, dict[Group, Row]]) ->
 
 
 def _most_changed(rows: Sequence[ComparedRow]) -> list[ComparedRow]:
-    """Overall scores first, then what got worse or better beyond chance, then by the size of the difference."""
+    """Sort rows: overall scores first, then changes beyond chance, then by size of the difference."""
     return sorted(
         rows, key=lambda row: (row.scope != OVERALL, not beyond_chance(row), -abs(row.figures.mean_diff or 0.0))
     )
 
 
 def run_report(lake: Lake, summary: RunSummary, form: str, against: str | None = None) -> bytes:
-    """The report of a published run as html, md or png. against: a run to compare with, not its baseline.
+    """Write the report of a published run as html, md or png. against: run to compare with, instead of its baseline.
 
-    Raises `InputError` where there is no such run, or nothing to compare.
+    Raises `InputError` if there is no such run, or nothing to compare.
     """
     with opened_source(lake, summary, against) as source:
         match form:

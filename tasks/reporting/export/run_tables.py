@@ -1,4 +1,4 @@
-"""The tables that say most about a run, where there is no page: its comparison, its criteria and its costs."""
+"""Tables about a run for outputs other than the page: comparison, criteria and costs."""
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any
@@ -20,13 +20,13 @@ from gradebook.tasks.system.number_format import (
 
 COMPARED = ("A", "B", "B - A", "95% interval", "p", "{0}", "{1}", "Tied", "Pairs")
 COSTS = (
-    *("Rows", "Wall, s", "CPU, s", "Asked", "Replayed", "Tokens in", "Of them cached", "Tokens out", "Billed"),
+    *("Rows", "Wall, s", "CPU, s", "Requests", "Replayed", "Tokens in", "Cached", "Tokens out", "Billed"),
     "Saved",
 )
 
 
 def sides_words(comparison: RunComparison, shown: Callable[[str], str] = str) -> str:
-    """Which side is which, in a sentence. shown: how a name is written."""
+    """Sentence that names sides A and B. shown: formats a name."""
     if comparison.baseline_run_id != comparison.run_id:
         return f"A is run {shown(comparison.baseline_run_id)}, B this one, {shown(comparison.run_id)}."
     of_a, of_b = next(((row.model_a, row.model_b) for pair in comparison.models for row in pair.rows), ("", ""))
@@ -34,17 +34,17 @@ def sides_words(comparison: RunComparison, shown: Callable[[str], str] = str) ->
 
 
 def compared_rows(comparison: RunComparison) -> list[ComparedRow]:
-    """The rows of all pairs of models, what got worse first, the overall scores above all."""
+    """Rows of all pairs of models: overall scores first, then regressions."""
     return worst_first(row for pair in comparison.models for row in pair.rows)
 
 
 def beyond_chance(row: ComparedRow) -> str:
-    """Whether the change is more than chance would make, in a word; empty where it is not, or nobody can tell."""
+    """Direction of a change beyond chance: worse or better; empty if there is none, or it is unknown."""
     return "worse" if row.is_regression else "better" if row.is_improvement else ""
 
 
 def comparison_table(comparison: RunComparison, most_rows: int | None = None) -> Table:
-    """The table of a comparison, what got worse first; the last line counts the rows that had no room."""
+    """Table of a comparison, regressions first; the last line counts the rows left out."""
     rows = compared_rows(comparison)
     has_pairs = len({row.pair_name for row in rows}) > 1
     words = ("Models", "Criterion", "Beyond chance") if has_pairs else ("Criterion", "Beyond chance")
@@ -59,7 +59,7 @@ def comparison_table(comparison: RunComparison, most_rows: int | None = None) ->
 def criterion_table(
     rows: Iterable[Row], gates: Container[str], models: Sequence[Row], most_rows: int | None = None
 ) -> Table:
-    """Means by criterion and model; rows: of criterion_scores; models: rows of run_scores that have a column."""
+    """Table of means by criterion and model. rows: of criterion_scores; models: rows of run_scores, one per column."""
     by_criterion: dict[str, dict[tuple[str, str | None], Row]] = {}
     for row in rows:
         by_criterion.setdefault(row["criterion_id"], {})[row["model"], row["checkpoint"]] = row
@@ -74,12 +74,12 @@ def criterion_table(
 
 
 def cost_table(rows: Iterable[Row]) -> Table:
-    """What each stage took and cost; rows: of stage_costs."""
+    """Table of time and cost by stage. rows: of stage_costs."""
     return table_of("Cost by stage", ("Stage", "Criterion"), COSTS, map(_cost_cells, rows))
 
 
 def mean_and_coverage(row: Row | None) -> str:
-    """The mean of a row of a mart, and on what share of the outputs it rests where that is not all."""
+    """Mean of a row of a mart, with the coverage if it is below 1."""
     if row is None:
         return "–"
     coverage = "" if row["coverage_rate"] == 1 else f" ({rate_words(row['coverage_rate'])})"
@@ -87,15 +87,15 @@ def mean_and_coverage(row: Row | None) -> str:
 
 
 def weight_words(by_model: Mapping[Any, Row], gates: Container[str]) -> str:
-    """The weight of a criterion, from its rows of criterion_scores: that of a gate is that it is one."""
+    """Weight of a criterion as text, from its rows of criterion_scores; `gate` for a gate."""
     row = next(iter(by_model.values()))
     return "gate" if row["criterion_id"] in gates else score_words(row["weight"])
 
 
 def rows_cut(table: Table, most_rows: int) -> Table:
-    """The table's first rows, and how many more there are."""
-    kept = Table(table.caption, table.columns, table.rows[:most_rows])
-    return _with_rest(kept, len(table.rows) - len(kept.rows))
+    """Table cut to its first rows, with a last line that counts the others."""
+    cut = Table(table.caption, table.columns, table.rows[:most_rows])
+    return _with_rest(cut, len(table.rows) - len(cut.rows))
 
 
 def _compared_cells(row: ComparedRow) -> tuple[str, ...]:
@@ -122,7 +122,7 @@ def _cost_cells(row: Row) -> tuple[str, ...]:
 
 
 def _with_rest(table: Table, rest_count: int, words: str = "") -> Table:
-    """The table with a last line that counts the rows which it has not, and what is to be said of them."""
+    """Table with a last line that counts the rows left out. words: added to that line."""
     if not rest_count:
         return table
     line = (f"and {counted(rest_count, 'other')}{words}", *[""] * (len(table.columns) - 1))

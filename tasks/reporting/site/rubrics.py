@@ -1,4 +1,4 @@
-"""The pages of a lake's rubrics: each version with its criteria, and what it changed."""
+"""Pages of a lake's rubrics: each version with its criteria and changes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from levels where rubric_id = ? and rubric_version = ? group by criterion_id
 
 @dataclass(frozen=True, slots=True)
 class RubricVersion:
-    """A version of a rubric. row: of what is known of it; changes: what it changed, the largest first, in words."""
+    """Version of a rubric. row: of the query rubric_store/versions; changes: sentences, largest change first."""
 
     row: Row
     criteria: Table
@@ -37,7 +37,7 @@ class RubricVersion:
 
 @dataclass(frozen=True, slots=True)
 class RubricPage:
-    """A rubric and its versions, the newest first."""
+    """Rubric with its versions, newest first."""
 
     rubric_id: str
     name: str | None
@@ -46,12 +46,12 @@ class RubricPage:
 
     @property
     def page(self) -> str:
-        """Where the page is, from the home page."""
+        """Path of the page, relative to the home page."""
         return f"rubrics/{self.rubric_id}.html"
 
 
 def read_rubric_pages(connection: duckdb.DuckDBPyConnection) -> tuple[RubricPage, ...]:
-    """All rubrics of a lake, by id."""
+    """Read all rubrics of a lake, sorted by id."""
     rubrics = {(row["rubric_id"], row["rubric_version"]): _readable(row) for row in read_rows(connection, _BODIES)}
     found = groupby(read_rows(connection, query("rubric_store/versions")), lambda row: str(row["rubric_id"]))
     return tuple(_page(connection, rubric_id, [*rows], rubrics) for rubric_id, rows in found)
@@ -74,7 +74,7 @@ def _page(
 
 
 def _readable(row: Row) -> Rubric | None:
-    """The rubric of a row; None where this gradebook can't read it any more."""
+    """Rubric of a row; None if this version of gradebook can't read it."""
     try:
         return None if row["body"] is None else rubric_from_body(row["body"])
     except RubricError:

@@ -1,8 +1,6 @@
-"""What the home page says of the runs of a lake: a line each, and how each model's score went."""
+"""Runs and trends on the home page of a lake."""
 
-import json
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -12,14 +10,13 @@ from markupsafe import Markup
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.rows import Row, model_name, read_rows
 from gradebook.tasks.lake.sql import query
-from gradebook.tasks.published.requirements import unmet_requirements
+from gradebook.tasks.published.requirements import stated_unmet
 from gradebook.tasks.reporting.drawing.charts import draw
 from gradebook.tasks.reporting.sections.scores.scores import interval_words
 from gradebook.tasks.system.number_format import counted, score_words, signed_words
-from gradebook.tasks.workspace.folder import RunFolder
 
 MOST_POINTS = 30  # of a trend
-MOST_TRENDS = 60  # each is drawn in a tenth of a second
+MOST_TRENDS = 60  # drawing one takes 0.1 s
 
 _RUNS = """
 select run_id, status, reason, coalesce(finished_at, created_at) as ended_at, rubric_id, rubric_version, dataset, judge,
@@ -30,8 +27,8 @@ from runs order by version desc nulls first, created_at desc, run_id
 
 @dataclass(frozen=True, slots=True)
 class ModelLine:
-    """A model's score in a run, as people read it: its mean, its 95% interval, the change since its run before, and the
-    weighted criterion with the lowest mean.
+    """Score of a model in a run, as text: mean, 95% interval, change since its previous run, and the weighted criterion
+    with the lowest mean.
     """
 
     name: str
@@ -43,7 +40,7 @@ class ModelLine:
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """A run in the list. run: its row of `runs`; is_met: None where it is not published."""
+    """Run in the list. run: row of `runs`; is_met: None if the run is not published."""
 
     run: Row
     is_met: bool | None
@@ -51,18 +48,17 @@ class RunLine:
 
     @property
     def run_id(self) -> str:
-        """The run's id."""
         return str(self.run["run_id"])
 
     @property
     def report(self) -> str:
-        """Where its page is, from the home page; only published runs have one."""
+        """Path of its page, relative to the home page; only published runs have a page."""
         return f"runs/{self.run_id}.html"
 
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """How a model's score went under a rubric, over its runs. svg: None where a single run says nothing of that."""
+    """Trend of a model's score by a rubric. svg: None if there is only one run."""
 
     rubric_id: str
     model: str
@@ -73,7 +69,7 @@ class Trend:
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The home page. runs: the newest first; trends: by rubric and model; trend_count: of all there are."""
+    """Contents of the home page. runs: newest first; trends: by rubric and model; trend_count: including hidden."""
 
     runs: tuple[RunLine, ...]
     trends: tuple[Trend, ...]
@@ -81,17 +77,17 @@ class Home:
 
     @property
     def rubric_ids(self) -> list[str]:
-        """The rubrics of the runs."""
+        """Ids of the runs' rubrics."""
         return sorted({str(line.run["rubric_id"]) for line in self.runs})
 
     @property
     def published(self) -> tuple[RunLine, ...]:
-        """The runs that have a report."""
+        """Runs with a report."""
         return tuple(line for line in self.runs if line.is_met is not None)
 
 
 def read_home(connection: duckdb.DuckDBPyConnection, lake: Lake) -> Home:
-    """Read what the home page shows."""
+    """Read the contents of the home page."""
     scores = read_rows(connection, query("reporting/site_scores"))
     by_run: dict[str, list[Row]] = {}
     for row in scores:
@@ -103,7 +99,7 @@ def read_home(connection: duckdb.DuckDBPyConnection, lake: Lake) -> Home:
 
 
 def _line(connection: duckdb.DuckDBPyConnection, lake: Lake, run: Row, scores: Sequence[Row]) -> RunLine:
-    is_met = _is_met(connection, lake, run["run_id"]) if run["status"] == "published" else None
+    is_met = not stated_unmet(connection, lake, run["run_id"]) if run["status"] == "published" else None
     ranked = sorted(scores, key=lambda row: (row["mean"] is None, -(row["mean"] or 0.0), model_name(row)))
     return RunLine(run, is_met, tuple(_model_line(row) for row in ranked))
 
@@ -115,16 +111,8 @@ def _model_line(row: Row) -> ModelLine:
     )
 
 
-def _is_met(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str) -> bool:
-    """Whether a published run met what was required: as it said itself, its rule against a baseline among that."""
-    file = RunFolder(lake.root / "runs" / run_id).published_file
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        return bool(json.loads(file.read_text(encoding="utf-8"))["is_met"])
-    return not unmet_requirements(connection, run_id)[1]
-
-
 def trend_of(rows: Sequence[Row]) -> Trend:
-    """The trend of these rows of one rubric and model, the oldest first: since rubric and judge are what they are."""
+    """Trend of one rubric and model since the last change of rubric or judge. rows: oldest first."""
     last = rows[-1]
     is_alike = [all(row[name] == last[name] for name in ("rubric_version", "judge")) for row in rows]
     first = max((place for place, alike in enumerate(is_alike, start=1) if not alike), default=0)
@@ -144,4 +132,4 @@ def _reading(last: Row, known: Sequence[Row], count: int) -> str:
     words = f"{score_words(last['mean'])} in {last['run_id']}"
     if len(known) > 1 and last["mean"] is not None:
         words += f", {signed_words(known[-1]['mean'] - known[0]['mean'])} since {known[0]['run_id']}"
-    return f"{words}; {counted(count, 'score')} in all."
+    return f"{words}; {counted(count, 'score')} in total."

@@ -1,4 +1,4 @@
-"""The criteria of a run in the order that people read them in, each with what was measured of every model."""
+"""Criteria of a run in reading order, with the measured rows of every model."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,15 +7,15 @@ from gradebook.rubrics.model.rubric import NO_CATEGORY
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource
 
-Path = tuple[str, ...]  # categories, the outermost first
+Path = tuple[str, ...]  # categories, outermost first
 GroupKey = tuple[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredCriterion:
-    """A criterion with its rows of criterion_scores by model and checkpoint. path: its categories, the outermost first.
+    """Criterion with its rows of criterion_scores by model and checkpoint. path: its categories, outermost first.
 
-    weight: its share of the whole, below 0 for a penalty; None for a gate, and where rows brought it along.
+    weight: share of the rubric's positive weights, negative for a penalty; None for a gate and a per-case criterion.
     """
 
     criterion_id: str
@@ -27,7 +27,7 @@ class MeasuredCriterion:
 
     @property
     def heading(self) -> str:
-        """Its categories as people read them; empty where it has none."""
+        """Categories as text; empty if it has none."""
         return " / ".join(self.path)
 
     @property
@@ -36,22 +36,22 @@ class MeasuredCriterion:
         return self.weight is not None and self.weight < 0
 
     def row_of(self, group: Group) -> Row | None:
-        """What was measured of a model; None where none of its outputs is held to the criterion."""
+        """Row of a model; None if the criterion applies to none of its outputs."""
         return self.rows.get((group.model, group.checkpoint))
 
     def mean_of(self, group: Group) -> float | None:
-        """The model's mean score."""
+        """Mean score of a model."""
         row = self.row_of(group)
         return None if row is None else row["mean"]
 
     def merit_of(self, group: Group) -> float | None:
-        """The mean where more is better: of a penalty, what is left of 1."""
+        """Mean with higher values better: 1 - mean for a penalty."""
         mean = self.mean_of(group)
         return 1.0 - mean if self.is_penalty and mean is not None else mean
 
 
 def measured_criteria(source: ReportSource) -> tuple[MeasuredCriterion, ...]:
-    """The rubric's criteria in its order within their categories, then those that rows brought along, by id."""
+    """The rubric's criteria, in its order within categories, then per-case criteria by id."""
     rows: dict[str, dict[GroupKey, Row]] = {}
     for row in source.summary.criteria:
         rows.setdefault(row["criterion_id"], {})[row["model"], row["checkpoint"]] = row
@@ -80,7 +80,7 @@ def _path(category: str | None, parents: Mapping[str, str | None]) -> Path:
 
 
 def _within_categories(criteria: Sequence[MeasuredCriterion]) -> list[MeasuredCriterion]:
-    """In their order, but what belongs to one category, or to one around it, stands together, where its first does."""
+    """Stable sort that groups criteria by category path, at the position of each group's first criterion."""
     firsts: dict[Path, int] = {}
     for place, criterion in enumerate(criteria):
         for depth in range(1, len(criterion.path) + 1):

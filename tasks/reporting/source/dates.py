@@ -1,4 +1,4 @@
-"""The means of a run's models over the runs before it: which follows which, and what changed between the two."""
+"""Points of a history: means of a run's models in this and earlier runs, with the changes between two points."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,9 +10,9 @@ from gradebook.tasks.reporting.source.report_source import ReportSource
 
 MOST_RUNS = 30
 
-Key = tuple[str, str, str | None]  # a run, a model and its checkpoint
+Key = tuple[str, str, str | None]  # run, model, checkpoint
 
-# By case, as comparisons pair outputs: the files of two checkpoints never hold the same bytes.
+# By case, as comparisons pair outputs: the files of two checkpoints are never the same bytes.
 _CASES = """
 select run_id, model, checkpoint, bit_xor(distinct hash(case_id)) as cases
 from output_scores where list_contains(?, run_id) group by all
@@ -20,11 +20,11 @@ from output_scores where list_contains(?, run_id) group by all
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
-    """A model's mean in a run. place: the run's on the axis, from 1; low, high: the mean's 95% interval.
+class Point:
+    """Mean of a model in a run. place: the run's place on the axis, from 1; low, high: 95% interval of the mean.
 
-    before: the key of the moment before it, None where there is none on the page; changes: what else is not the same as
-    there, rubric, judge or cases, each in words: the two means can be compared where there is nothing.
+    before: key of the previous point, None if there is none on the page. changes: differences in rubric, judge or cases
+    from the previous point, as text; the two means are comparable if it is empty.
     """
 
     run_id: str
@@ -43,39 +43,38 @@ class Moment:
 
     @property
     def key(self) -> Key:
-        """Which one it is."""
         return self.run_id, self.model, self.checkpoint
 
     @property
     def is_joined(self) -> bool:
-        """Whether it can be compared with the one before it."""
+        """Whether it is comparable with the previous point."""
         return self.before is not None and not self.changes
 
 
-Moments = Mapping[Key, Moment]  # the oldest first
+Points = Mapping[Key, Point]  # oldest first
 
 
-def read_moments(source: ReportSource) -> Moments:
-    """The last moments of the run's models, up to this run; those of a run in the order of their steps."""
+def read_points(source: ReportSource) -> Points:
+    """Read the last points of the run's models, up to this run; points of one run are in the order of their steps."""
     run, models = source.summary.run, sorted({group.model for group in source.groups})
     of_rubric = {"rubric_id": run["rubric_id"], "version": run["version"]}
     rows = source.rows(query("reporting/history"), **of_rubric, models=models, most_runs=MOST_RUNS)
     cases = {_key(row): row["cases"] for row in source.rows(_CASES, sorted({row["run_id"] for row in rows}))}
-    places, found = _places(rows), dict[Key, Moment]()
-    followed: dict[tuple[str, str], Key] = {}  # by run and model: the checkpoint that the next one comes after
+    places, found = _places(rows), dict[Key, Point]()
+    followed: dict[tuple[str, str], Key] = {}  # latest checkpoint so far, by run and model
     for row in rows:
-        moment = _moment(row, places[_key(row)])
-        earlier, sibling = _previous(row), followed.get((moment.run_id, moment.model))
-        if earlier is not None and earlier[2] == moment.checkpoint and earlier in found:
+        point = _point(row, places[_key(row)])
+        earlier, sibling = _previous(row), followed.get((point.run_id, point.model))
+        if earlier is not None and earlier[2] == point.checkpoint and earlier in found:
             before: Key | None = earlier
         else:
             before = sibling or (earlier if earlier in found else None)
-            followed[moment.run_id, moment.model] = moment.key
+            followed[point.run_id, point.model] = point.key
         if before is not None:
-            is_same_text = before[0] == moment.run_id or bool(row["is_same_rubric"])
-            changes = _changes(found[before], moment, is_same_text, cases.get(before) == cases.get(moment.key))
-            moment = replace(moment, before=before, changes=changes)
-        found[moment.key] = moment
+            is_same_text = before[0] == point.run_id or bool(row["is_same_rubric"])
+            changes = _changes(found[before], point, is_same_text, cases.get(before) == cases.get(point.key))
+            point = replace(point, before=before, changes=changes)
+        found[point.key] = point
     return found
 
 
@@ -89,7 +88,7 @@ def _previous(row: Row) -> Key | None:
 
 
 def _places(rows: Iterable[Row]) -> dict[Key, int]:
-    """Where each stands on the axis: models side by side, the checkpoints of one run one after the other."""
+    """Place of each point on the axis: models of a run share places, its checkpoints follow each other."""
     ranks: dict[tuple[str, str], int] = {}
     slots: dict[Key, tuple[int, int]] = {}
     for row in rows:
@@ -99,8 +98,8 @@ def _places(rows: Iterable[Row]) -> dict[Key, int]:
     return {key: numbers[slot] for key, slot in slots.items()}
 
 
-def _moment(row: Row, place: int) -> Moment:
-    return Moment(
+def _point(row: Row, place: int) -> Point:
+    return Point(
         row["run_id"],
         row["model"],
         row["checkpoint"],
@@ -115,7 +114,7 @@ def _moment(row: Row, place: int) -> Moment:
     )
 
 
-def _changes(before: Moment, now: Moment, is_same_text: bool, is_same_cases: bool) -> dict[str, str]:
+def _changes(before: Point, now: Point, is_same_text: bool, is_same_cases: bool) -> dict[str, str]:
     found = {}
     if not is_same_text:
         found["rubric"] = f"the rubric from {before.rubric_version} to {now.rubric_version}"
@@ -126,15 +125,15 @@ def _changes(before: Moment, now: Moment, is_same_text: bool, is_same_cases: boo
     return found
 
 
-def stretch(moments: Moments, last: Moment) -> Sequence[Moment]:
-    """The moments that one can be compared with, the oldest first, and itself."""
+def stretch(points: Points, last: Point) -> Sequence[Point]:
+    """Unbroken series of comparable points that ends with `last`, oldest first."""
     found = [last]
     while found[-1].is_joined and found[-1].before is not None:
-        found.append(moments[found[-1].before])
+        found.append(points[found[-1].before])
     return found[::-1]
 
 
-def read_criterion_means(source: ReportSource, moments: Moments) -> tuple[Row, ...]:
-    """The rows of criterion_means in the runs of these moments."""
-    run_ids = sorted({moment.run_id for moment in moments.values()})
+def read_criterion_means(source: ReportSource, points: Points) -> tuple[Row, ...]:
+    """Read the rows of criterion_means for the runs of these points."""
+    run_ids = sorted({point.run_id for point in points.values()})
     return source.rows(query("reporting/criterion_means"), run_ids=run_ids)

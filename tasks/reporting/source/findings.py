@@ -1,4 +1,4 @@
-"""What there is to say of a run's trustworthiness: a sentence each, with a sign and what it rests on."""
+"""Findings on a run's trustworthiness: a sign, a sentence and a table each."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,19 +7,19 @@ from gradebook.tasks.reporting.drawing.figures import Table
 
 
 class Sign(StrEnum):
-    """How a finding stands; its value is the word that a page shows, the worst first."""
+    """Severity of a finding, worst first; its value is the word on the page."""
 
     BAD = "bad"
     LOOK = "look"
     FINE = "fine"
 
 
-SYMBOLS = {Sign.BAD: "✗", Sign.LOOK: "!", Sign.FINE: "✓"}  # beside the words: colour is never the only sign
+SYMBOLS = {Sign.BAD: "✗", Sign.LOOK: "!", Sign.FINE: "✓"}  # shown with the word, so colour is never the only sign
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that bears on trust. topic: what of; words: sentences with their numbers; table: behind a click."""
+    """Finding on trust. words: sentences with their numbers; table: shown after a click."""
 
     sign: Sign
     topic: str
@@ -28,5 +28,4 @@ class Finding:
 
     @property
     def symbol(self) -> str:
-        """What stands before the sign's word."""
         return SYMBOLS[self.sign]

@@ -1,4 +1,4 @@
-"""What a report is written from: a published run, its comparison and its rubric, opened once and read by every part."""
+"""Source of a report: a published run, its comparison and its rubric, opened once for all sections."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -17,10 +17,10 @@ from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.lake.rows import Row, model_name, read_rows
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.summary import RunSummary
-from gradebook.tasks.reporting.drawing.charts import Colour, told_apart
+from gradebook.tasks.reporting.drawing.charts import Colour, distinct_labels
 
-Kept = TypeVar("Kept")
-COLOUR_COUNT = 8  # of pages/theme.yaml; a ninth model has the first one's again
+Found = TypeVar("Found")
+COLOUR_COUNT = 8  # of pages/theme.yaml; the ninth model has the colour of the first
 MOST_DRAWN = 8  # models in one picture
 
 _PARENTS = "select distinct category, parent from category_scores where run_id = ?"
@@ -28,7 +28,7 @@ _PARENTS = "select distinct category, parent from category_scores where run_id =
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One model and checkpoint of the run. name: as people say it, whole; label: as charts have it, and told apart."""
+    """Model and checkpoint of the run. name: full name; label: short, distinct name for charts."""
 
     model: str
     checkpoint: str | None
@@ -39,12 +39,12 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class ReportSource:
-    """Everything that a page about a run is written from.
+    """Source of a report, for all its sections.
 
-    groups: the run's models and checkpoints, the highest mean first. comparison: with the baseline, with the run asked
-    for, or of the two best models of the run (its run_id is its baseline's then); None where there is nothing to
-    compare. comparison_fault: why it could not be made, in words. criteria: the rubric's rows of `criteria`, in its
-    order; levels: its rows of `levels`, the worst first. kept: what sections share, see `once`.
+    groups: the run's models and checkpoints, highest mean first. comparison: with the baseline, with the requested run,
+    or of the two best models of the run (both sides then have its run_id); None if there is nothing to compare.
+    comparison_fault: reason why it could not be made. criteria: the rubric's rows of `criteria`, in its order; levels:
+    its rows of `levels`, worst first. cache: values shared by sections, see `once`.
     """
 
     connection: duckdb.DuckDBPyConnection
@@ -55,60 +55,59 @@ class ReportSource:
     comparison_fault: str | None
     criteria: tuple[Row, ...]
     levels: tuple[Row, ...]
-    kept: dict[str, Any] = field(default_factory=dict)
+    cache: dict[str, Any] = field(default_factory=dict)
 
-    def once(self, name: str, read: Callable[["ReportSource"], Kept]) -> Kept:
-        """What a slow reading finds, read by the first section that asks for it. name: no other reading's."""
-        if name not in self.kept:
-            self.kept[name] = read(self)
-        found: Kept = self.kept[name]
-        return found
+    def once(self, name: str, read: Callable[["ReportSource"], Found]) -> Found:
+        """Value of a slow read, cached for all sections under a unique name."""
+        if name not in self.cache:
+            self.cache[name] = read(self)
+        value: Found = self.cache[name]
+        return value
 
     @property
     def run_id(self) -> str:
-        """The run's id."""
         return self.summary.run_id
 
     @property
     def rubric_name(self) -> str | None:
-        """The rubric's name for people; None where it has none."""
+        """Display name of the rubric; None if it has none."""
         name: str | None = json.loads(self.rubric_body or "{}").get("name")
         return name
 
     @property
     def rubric_body(self) -> str | None:
-        """The run's rubric as the lake keeps it; None where it does not."""
+        """Body of the run's rubric as stored in the lake; None if the lake lacks it."""
         return self.once("rubric", _read_body)
 
     @property
     def category_parents(self) -> dict[str, str | None]:
-        """Each category of the run, and the one around it."""
+        """Enclosing category of each category of the run; None at the top."""
         return self.once("category_parents", _read_parents)
 
     @property
     def verdict_counts(self) -> Row:
-        """The row of sql/queries/reporting/verdict_counts.sql."""
+        """Row of sql/queries/reporting/verdict_counts.sql."""
         return self.once("verdict_counts", _read_counts)
 
     @property
     def drawn_groups(self) -> tuple[Group, ...]:
-        """Those that a picture has room for: the ones with the highest means."""
+        """Groups that a picture has room for: those with the highest means."""
         return self.groups[:MOST_DRAWN]
 
     def rows(self, select: str, /, *parameters: object, **named: object) -> tuple[Row, ...]:
-        """The rows of a select from the lake, as `read_rows`."""
+        """Rows of a query on the lake, as `read_rows`."""
         return read_rows(self.connection, select, *parameters, **named)
 
     def group_of(self, row: Row) -> Group:
-        """The group that a row with a model and a checkpoint belongs to."""
+        """Group of a row with a model and a checkpoint."""
         return self.once("groups", _groups_by_key)[row["model"], row["checkpoint"]]
 
 
 @contextmanager
 def opened_source(lake: Lake, summary: RunSummary, against: str | None = None) -> Iterator[ReportSource]:
-    """Open what a report of a published run is written from. against: a run to compare with, in place of its baseline.
+    """Open the source of a published run's report. against: run to compare with, instead of its baseline.
 
-    Raises `InputError` where there is no such run, or nothing to compare.
+    Raises `InputError` if there is no such run, or nothing to compare.
     """
     with connect(lake, read_only=True, is_pinned=True) as connection:
         comparison, fault = summary.comparison, None
@@ -135,7 +134,7 @@ def _compare_with(
         raise InputError("--against", f"{against}, the run itself", "another run")
     try:
         return _compare(connection, lake, Wanted(against, summary.run_id))
-    except InputError as error:  # said in the words of `compare`, which takes models by name
+    except InputError as error:  # its message names options of `compare`, which `report` lacks
         raise error.at("--against") from None
 
 
@@ -160,7 +159,7 @@ def _groups_by_key(source: ReportSource) -> dict[tuple[str, str | None], Group]:
 def _compare_best(
     connection: duckdb.DuckDBPyConnection, lake: Lake, summary: RunSummary
 ) -> tuple[RunComparison | None, str | None]:
-    """The run's model with the highest mean (B) beside the one after it (A); or why it can't be."""
+    """Compare the run's best model (B) with its second best (A); or the reason why it can't be done."""
     best, second = (model_name(row) for row in summary.scores[:2])
     try:
         return _compare(connection, lake, Wanted(summary.run_id, summary.run_id, second, best)), None
@@ -175,10 +174,10 @@ def _compare(connection: duckdb.DuckDBPyConnection, lake: Lake, wanted: Wanted) 
 
 
 def _groups(scores: Sequence[Row]) -> tuple[Group, ...]:
-    """The groups of these rows of run_scores, in their order; colours go by name, so that a model keeps its own."""
+    """Groups of these rows of run_scores, in their order; colours follow names: a model has one colour in all runs."""
     ranked = sorted(scores, key=lambda row: (model_name(row), row["model"]))
     places = {(row["model"], row["checkpoint"]): place for place, row in enumerate(ranked)}
-    labels = told_apart(model_name(row) for row in ranked)
+    labels = distinct_labels(model_name(row) for row in ranked)
     return tuple(
         Group(row["model"], row["checkpoint"], model_name(row), labels[place], Colour(f"c{place % COLOUR_COUNT + 1}"))
         for row in scores

@@ -1,4 +1,4 @@
-"""One browser a module, and the pages that it opens, each of a real run made once."""
+"""One browser per module, and pages of real runs, made once."""
 
 import os
 from collections.abc import Iterator
@@ -20,14 +20,14 @@ def program() -> str:
 
 @pytest.fixture(scope="session")
 def reported(program: str, tmp_path_factory: pytest.TempPathFactory) -> Reported:
-    """The runs that pages are written of; they are made where there is a browser alone, once for all processes."""
+    """Runs with pages, made only if there is a browser, and once for all processes."""
     folder = tmp_path_factory.getbasetemp()
-    is_one_of_many = "PYTEST_XDIST_WORKER" in os.environ  # each has a folder of its own in the one of them all
+    is_one_of_many = "PYTEST_XDIST_WORKER" in os.environ  # workers have folders below a common one
     return report_runs((folder.parent if is_one_of_many else folder) / "reported")
 
 
 @pytest.fixture(scope="module")
 def visit(program: str, reported: Reported) -> Iterator[Visiting]:
-    """Opens a page in a browser that ends with the module, and its event loop with it: other tests run their own."""
+    """Open a page in a browser that ends with the module, as does its event loop: other tests run their own."""
     with running_chromium(program) as browser:
         yield partial(visited, browser)

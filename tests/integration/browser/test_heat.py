@@ -1,4 +1,4 @@
-"""The map of criteria and models in a browser: its numbers are those of SQL, and a number leads to its examples."""
+"""Heat map in a browser: its numbers are those of SQL, and each links to its examples."""
 
 import pytest
 
@@ -34,7 +34,7 @@ MATCHING = """
 """
 
 
-def test_every_mean_of_the_map_is_that_of_sql(visit: Visiting, reported: Reported):
+def test_every_mean_of_the_map_equals_sql(visit: Visiting, reported: Reported):
     query = "select criterion_id, model, mean from criterion_scores where run_id = 'demo'"
     means = {(row["criterion_id"], row["model"]): row["mean"] for row in run_query(reported.lake, query).to_pylist()}
     with visit(reported.pages["demo"]) as seen:
@@ -45,7 +45,7 @@ def test_every_mean_of_the_map_is_that_of_sql(visit: Visiting, reported: Reporte
     assert shown == {key: score_words(mean) for key, mean in means.items()}
 
 
-def test_every_weight_of_the_map_is_its_share_of_all_weights_of_sql(visit: Visiting, reported: Reported):
+def test_every_weight_of_the_map_equals_sql(visit: Visiting, reported: Reported):
     query = "select criterion_id, effective_weight from criteria where rubric_id = 'support_replies' and not is_gate"
     weights = {row["criterion_id"]: row["effective_weight"] for row in run_query(reported.lake, query).to_pylist()}
     with visit(reported.pages["demo"]) as seen:
@@ -54,7 +54,7 @@ def test_every_weight_of_the_map_is_its_share_of_all_weights_of_sql(visit: Visit
 
 
 @pytest.mark.parametrize("name", ["demo", "hostile"])
-def test_a_number_of_the_map_leads_to_the_examples_of_its_criterion_and_model(
+def test_a_number_of_the_map_links_to_the_examples_of_its_criterion_and_model(
     visit: Visiting, reported: Reported, name: str
 ):
     with visit(reported.pages[name]) as seen:
@@ -65,5 +65,5 @@ def test_a_number_of_the_map_leads_to_the_examples_of_its_criterion_and_model(
             seen.page.wait_for_function(ARRIVED, arg=link.get_attribute("href"))
             chosen = seen.ask(CHOSEN)
             count = seen.ask(MATCHING, [chosen["criterion"], chosen["model"]])
-            told = seen.page.locator("#examples-count").inner_text()
-            assert chosen["criterion"] and chosen["model"] and told.startswith(f"{count} of ")
+            words = seen.page.locator("#examples-count").inner_text()
+            assert chosen["criterion"] and chosen["model"] and words.startswith(f"{count} of ")

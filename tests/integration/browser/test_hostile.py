@@ -1,4 +1,4 @@
-"""Texts that want to be more than text, on a page: they are read as they were written, and nothing of them runs."""
+"""Hostile texts on a page: shown as written, and never run."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.support.hostile_run import LONG, RUNS, TEXTS
 from tests.support.page_runs import HOSTILE, Reported
 
 pytestmark = pytest.mark.browser
-# Whatever can be pressed, pressed; whatever can be pointed at, pointed at: a handler would run now.
+# Fires events on every element, so that an injected handler would run.
 STIR = """
 () => {
   for (const each of document.querySelectorAll("details")) each.open = true;
@@ -29,7 +29,7 @@ SHOWN = "() => document.body.textContent"
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_nothing_runs_and_nothing_is_asked_for(visit: Visiting, reported: Reported, name: str):
+def test_hostile_texts_run_nothing_and_request_nothing(visit: Visiting, reported: Reported, name: str):
     with visit(reported.pages[name]) as seen:
         seen.ask(STIR)
         assert seen.ask("() => typeof window.canary") == "undefined"
@@ -37,13 +37,13 @@ def test_nothing_runs_and_nothing_is_asked_for(visit: Visiting, reported: Report
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_no_text_became_markup(visit: Visiting, reported: Reported, name: str):
+def test_hostile_texts_do_not_become_markup(visit: Visiting, reported: Reported, name: str):
     with visit(reported.pages[name]) as seen:
         assert seen.ask(STRANGE_MARKUP) == 0
         assert seen.page.locator("body > script").count() == 1
 
 
-def test_a_tip_shows_a_hostile_name_as_text(visit: Visiting, reported: Reported):
+def test_a_tooltip_shows_a_hostile_name_as_text(visit: Visiting, reported: Reported):
     with visit(reported.pages["hostile"]) as seen:
         seen.page.locator(f"[data-tip*='{RUNS}']").first.dispatch_event("pointerover")
         assert RUNS in seen.page.locator("#tip").inner_text()
@@ -51,19 +51,19 @@ def test_a_tip_shows_a_hostile_name_as_text(visit: Visiting, reported: Reported)
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_a_hostile_text_is_read_as_it_was_written(visit: Visiting, reported: Reported, text: str):
+def test_a_hostile_text_is_shown_as_written(visit: Visiting, reported: Reported, text: str):
     with visit(reported.pages["hostile"], has_script=False) as seen:
         assert text in seen.ask(SHOWN)
 
 
-def test_names_that_charts_could_take_for_values_or_colours_stay_names(visit: Visiting, reported: Reported):
+def test_names_that_look_like_chart_values_or_colours_stay_names(visit: Visiting, reported: Reported):
     with visit(reported.pages["hostile"]) as seen:
         labels = seen.page.locator("#means svg text").all_text_contents()
     assert {"$models", "@ink", "c1"} <= set(labels)
 
 
-def test_a_text_without_spaces_is_cut_and_its_length_told(visit: Visiting, reported: Reported):
+def test_a_text_without_spaces_is_cut_and_its_length_shown(visit: Visiting, reported: Reported):
     with visit(reported.pages["hostile"], width=320) as seen:
         shown = seen.ask(SHOWN)
     assert "W" * 1_000 in shown and "W" * LONG not in shown
-    assert "characters in all" in shown
+    assert "characters in total" in shown

@@ -1,4 +1,4 @@
-"""The numbers on the demo's page are those that `gradebook sql` gives."""
+"""Numbers on the demo's page, compared with those of `gradebook sql`."""
 
 import pytest
 
@@ -19,16 +19,15 @@ CELLS = """
 
 
 def rows_of(reported: Reported, query: str) -> list[Row]:
-    """What `gradebook sql` answers."""
     return run_query(reported.lake, query).to_pylist()
 
 
 def table_on(seen: Visit, caption: str) -> list[dict[str, str]]:
-    """The rows of a table of the page: each a text a heading."""
+    """Rows of a table on the page, as texts by heading."""
     return seen.ask(CELLS, caption)
 
 
-def test_the_scores_on_the_page_are_those_of_sql(visit: Visiting, reported: Reported):
+def test_the_scores_on_the_page_equal_sql(visit: Visiting, reported: Reported):
     query = "select * from run_scores where run_id = 'demo' order by mean desc nulls last, model"
     with visit(reported.pages["demo"]) as seen:
         shown = table_on(seen, "Scores by model")
@@ -36,7 +35,7 @@ def test_the_scores_on_the_page_are_those_of_sql(visit: Visiting, reported: Repo
 
 
 def score_cells(row: Row) -> dict[str, str]:
-    """A row of run_scores as people read it; the demo's price is known, and it is nothing."""
+    """Row of run_scores as shown on the page; the demo costs nothing."""
     return {
         "Model": model_name(row),
         "Mean": score_words(row["mean"]),

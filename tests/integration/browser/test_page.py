@@ -1,4 +1,4 @@
-"""A page opened from disk: it asks for nothing, draws its pictures, fits its window and needs no script."""
+"""Page opened from disk: no requests, drawn pictures, no sideways scrolling, complete without its script."""
 
 import pytest
 
@@ -14,7 +14,7 @@ EMPTY_PICTURES = """
   return !box || box.width < 100 || box.height < 20 || !picture.querySelector("[data-tip], .mark path, text");
 }).map((picture) => picture.closest("figure")?.id)
 """
-# What a reader without a script has to find as well; the first part is what each is, the second whether it is shown.
+# Parts that have to be there without the script, each with whether it is shown.
 CONTENTS = """
 () => {
   document.querySelectorAll("details").forEach((each) => { each.open = true; });
@@ -38,7 +38,7 @@ TOO_WIDE = """
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_asks_for_nothing_and_has_no_error(visit: Visiting, reported: Reported, name: str, scheme: str):
+def test_a_page_makes_no_requests_and_has_no_errors(visit: Visiting, reported: Reported, name: str, scheme: str):
     with visit(reported.pages[name], scheme=scheme) as seen:
         seen.ask(OPEN_ALL)
         seen.page.mouse.wheel(0, 100_000)
@@ -70,7 +70,7 @@ def test_a_page_never_scrolls_sideways(visit: Visiting, reported: Reported, name
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_nothing_shifts_while_the_page_loads_and_is_read(visit: Visiting, reported: Reported, width: int):
+def test_the_layout_does_not_shift(visit: Visiting, reported: Reported, width: int):
     with visit(reported.pages["later"], width=width) as seen:
         seen.page.mouse.wheel(0, 5_000)
         seen.page.wait_for_function("() => scrollY > 0")
@@ -78,7 +78,7 @@ def test_nothing_shifts_while_the_page_loads_and_is_read(visit: Visiting, report
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_whole_without_its_script(visit: Visiting, reported: Reported, name: str):
+def test_a_page_is_complete_without_its_script(visit: Visiting, reported: Reported, name: str):
     with visit(reported.pages[name]) as seen:
         scripted = seen.ask(CONTENTS)
     with visit(reported.pages[name], has_script=False) as seen:
@@ -95,7 +95,7 @@ def test_the_dark_page_is_dark_on_a_screen_and_light_on_paper(visit: Visiting, r
 
 
 def lightness_of_page(seen: Visit) -> float:
-    """The mean of red, green and blue of the page's ground, 0 to 255."""
+    """Mean of red, green and blue of the page's background, 0 to 255."""
     colour = seen.ask("() => getComputedStyle(document.body).backgroundColor.match(/[0-9.]+/g).map(Number)")
     return sum(colour[:3]) / 3
 

@@ -1,4 +1,4 @@
-"""What assistive programs and links go by: ids, headings, names, and what axe finds wrong."""
+"""Structure for assistive programs and links: ids, headings, names, and violations found by axe."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.support.chromium import Visiting
 from tests.support.page_runs import PAGES, Reported
 
 pytestmark = pytest.mark.browser
-# The longest page in its looks, the others in one: axe takes seconds for each. The demo has nothing that later has not.
+# The longest page in several views, the others in one: axe takes seconds for each. `later` has all parts of the demo.
 VIEWS = [("later", 1280, "light"), ("later", 1280, "dark"), ("later", 390, "light")]
 VIEWS += [(name, 1280, "light") for name in PAGES if name not in ("later", "demo")]
 SERIOUS = ("serious", "critical")
@@ -22,7 +22,7 @@ DOUBLE_IDS = """
   return ids.filter((id, place) => ids.indexOf(id) !== place);
 }
 """
-# A link may hand something to its section: `#examples?criterion=tone`.
+# A link may pass a filter to its section: `#examples?criterion=tone`.
 DEAD_LINKS = """
 () => [...document.querySelectorAll('a[href^="#"]')].map((link) => link.getAttribute("href")).filter((address) =>
   !document.getElementById(decodeURIComponent(address.slice(1).split("?")[0])))
@@ -35,7 +35,7 @@ UNNAMED_CELLS = """
   !table.caption?.textContent.trim() || [...table.querySelectorAll("th")].some((cell) => !cell.scope)
 ).map((table) => table.outerHTML.slice(0, 200))
 """
-# Examples are all alike, and axe takes a second for each of them.
+# Opens only a few examples: all have the same structure, and axe takes a second for each.
 OPEN_MOST = """
 () => [...document.querySelectorAll("details")].forEach((each) => {
   each.open = !each.closest(".example ~ .example ~ .example ~ .example");
@@ -44,37 +44,37 @@ OPEN_MOST = """
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_no_id_is_there_twice(visit: Visiting, reported: Reported, name: str):
+def test_ids_are_unique(visit: Visiting, reported: Reported, name: str):
     with visit(reported.pages[name]) as seen:
         assert seen.ask(DOUBLE_IDS) == []
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_every_link_leads_to_a_place_on_the_page_or_to_a_file_beside_it(visit: Visiting, reported: Reported, name: str):
+def test_every_link_has_a_target_on_the_page_or_a_file(visit: Visiting, reported: Reported, name: str):
     with visit(reported.pages[name]) as seen:
         assert seen.ask(DEAD_LINKS) == []
         links = seen.ask(LINKS)
     assert [link for link in links if not link.startswith("file:") or not path_of(link).is_file()] == []
 
 
-def test_a_weak_spot_leads_to_its_examples(visit: Visiting, reported: Reported):
+def test_a_weak_spot_links_to_its_examples(visit: Visiting, reported: Reported):
     with visit(reported.pages["later"]) as seen:
         assert seen.ask("() => document.querySelectorAll('.spots a[href^=\"#o-\"]').length") > 0
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_names_no_file_that_it_would_need(visit: Visiting, reported: Reported, name: str):
+def test_a_page_loads_no_other_file(visit: Visiting, reported: Reported, name: str):
     with visit(reported.pages[name]) as seen:
         assert seen.ask(SOURCES) == []
 
 
 def path_of(address: str) -> Path:
-    """The file of an address that begins with `file:`."""
+    """File of an address that begins with `file:`."""
     return Path(unquote(urlsplit(address).path))
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_headings_begin_with_one_title_and_skip_no_level(visit: Visiting, reported: Reported, name: str):
+def test_headings_have_one_title_and_skip_no_level(visit: Visiting, reported: Reported, name: str):
     with visit(reported.pages[name]) as seen:
         levels = seen.ask(HEADINGS)
     assert levels[0] == 1 and levels.count(1) == 1
@@ -82,7 +82,7 @@ def test_headings_begin_with_one_title_and_skip_no_level(visit: Visiting, report
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_every_table_has_a_caption_and_its_heads_say_what_they_head(visit: Visiting, reported: Reported, name: str):
+def test_every_table_has_a_caption_and_scoped_headings(visit: Visiting, reported: Reported, name: str):
     with visit(reported.pages[name]) as seen:
         assert seen.ask(UNNAMED_CELLS) == []
 
@@ -95,7 +95,7 @@ def test_axe_finds_nothing_serious(visit: Visiting, reported: Reported, name: st
 
 
 def violations_in(found: dict[str, Any]) -> list[str]:
-    """What axe calls serious or critical, a line a rule: how often, where at first, and why."""
+    """Serious and critical violations found by axe, one line per rule: count, first place and reason."""
     return [
         f"{rule['id']} ({rule['impact']}, {len(rule['nodes'])} times): {rule['help']}; "
         f"first {rule['nodes'][0]['target']} {rule['nodes'][0]['html'][:200]}: {rule['nodes'][0]['failureSummary']}"

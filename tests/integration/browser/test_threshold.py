@@ -1,4 +1,4 @@
-"""The threshold that a reader moves: its sentence, its table and its line follow, and tell what SQL counts."""
+"""Movable threshold: sentence, table and line follow it, and equal the counts of SQL."""
 
 import pytest
 
@@ -26,14 +26,14 @@ LINE = """
 
 
 def counted_by_sql(reported: Reported, least: str) -> dict[str, list[str]]:
-    """The share and the count of outputs that meet a threshold, by model, as the page writes them."""
+    """Share and count of outputs that meet a threshold, by model, as texts of the page."""
     rows = run_query(reported.lake, MET.format(least=float(least))).to_pylist()
     words = {row["model"]: share_words(row["met_count"], row["n"]) for row in rows}
     return {row["model"]: [words[row["model"]], f"{row['met_count']} of {row['n']}"] for row in rows}
 
 
 def move(seen: Visit, *keys: str) -> str:
-    """Press keys on the slider; returns the threshold that is told then."""
+    """Press keys on the slider; returns the threshold shown."""
     for key in keys:
         seen.page.get_by_role("slider").press(key)
     return seen.page.locator("#threshold output").inner_text()
@@ -44,9 +44,7 @@ def sentence_of(seen: Visit) -> str:
 
 
 @pytest.mark.parametrize("keys", [["Home"], ["ArrowRight"] * 7, ["ArrowLeft"] * 20, ["PageUp"], ["End"]])
-def test_the_sentence_and_the_table_are_what_sql_counts_wherever_the_threshold_is(
-    visit: Visiting, reported: Reported, keys: list[str]
-):
+def test_the_sentence_and_the_table_equal_sql_at_any_threshold(visit: Visiting, reported: Reported, keys: list[str]):
     with visit(reported.pages["demo"]) as seen:
         least = move(seen, *keys)
         shown, sentence = seen.ask(TABLE), sentence_of(seen)
@@ -55,10 +53,10 @@ def test_the_sentence_and_the_table_are_what_sql_counts_wherever_the_threshold_i
     (best, share), (other, other_share) = sorted(
         ((name, words[0]) for name, words in counted.items()), key=lambda each: sentence.index(each[0])
     )
-    assert sentence == f"With {best}, {share} of outputs meet {least}, with {other} {other_share}."
+    assert sentence == f"{share} of the outputs of {best} meet {least}, {other_share} of those of {other}."
 
 
-def test_the_line_goes_with_the_threshold_from_end_to_end(visit: Visiting, reported: Reported):
+def test_the_line_follows_the_threshold_from_end_to_end(visit: Visiting, reported: Reported):
     with visit(reported.pages["demo"]) as seen:
         places = []
         for key in ("Home", "PageUp", "End"):
@@ -74,7 +72,7 @@ def test_another_threshold_has_another_sentence(visit: Visiting, reported: Repor
         assert sentence_of(seen) != first
 
 
-def test_the_first_sentence_is_there_without_the_script_and_the_slider_is_not(visit: Visiting, reported: Reported):
+def test_without_the_script_there_is_the_first_sentence_but_no_slider(visit: Visiting, reported: Reported):
     with visit(reported.pages["demo"]) as seen:
         scripted = sentence_of(seen)
     with visit(reported.pages["demo"], has_script=False) as seen:

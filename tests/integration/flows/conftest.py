@@ -1,4 +1,4 @@
-"""A judge at hand for the tests that type commands, and a run that many of them read."""
+"""Fixtures of command tests: a judge on loopback, and a published run to read."""
 
 import json
 import shutil
@@ -14,7 +14,7 @@ from tests.support.samples import write_outputs, write_rubric
 
 @pytest.fixture
 def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackJudge]:
-    """A real endpoint on loopback, with its address and key in the environment."""
+    """Endpoint on loopback, with its address and key in the environment."""
     with LoopbackJudge() as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-0123456789")
@@ -23,13 +23,13 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackJudge]:
 
 @pytest.fixture(scope="session")
 def kept_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `judged_run` made the first time: later tests get a copy of it."""
+    """Folder of the first `judged_run`; later tests copy it."""
     return tmp_path_factory.mktemp("runs")
 
 
 @pytest.fixture
 def judged_run(evaluate, judge: LoopbackJudge, tmp_path: Path, kept_runs: Path) -> Any:
-    """What an evaluation of 12 outputs printed; its outputs.jsonl, rubric.yaml and lake are in the test's folder.
+    """Output of an evaluation of 12 outputs; its outputs.jsonl, rubric.yaml and lake are in the test's folder.
 
     `clarity` is judged by gpt-4o-mini, `length` checked.
     """

@@ -1,4 +1,4 @@
-"""`gradebook evaluate` over outputs that name sound files beside their dataset."""
+"""`gradebook evaluate` on outputs that name audio files in the dataset's folder."""
 
 import json
 
@@ -26,7 +26,7 @@ OUTPUTS = {"tone": "file:clips/tone.wav", "silence": "file:clips/silence.wav", "
 
 @pytest.fixture
 def outputs(tmp_path):
-    """Three outputs in a folder of their own; two of them name a file that is there."""
+    """Three outputs in their own folder; two of them name an existing file."""
     clips = tmp_path / "night/clips"
     clips.mkdir(parents=True)
     (clips / "tone.wav").write_bytes(wave_file(tone(1)))
@@ -36,7 +36,7 @@ def outputs(tmp_path):
     return tmp_path / "night/outputs.jsonl"
 
 
-def test_sound_files_beside_the_dataset_are_scored(evaluate, gradebook, outputs, tmp_path):
+def test_audio_files_in_the_dataset_s_folder_are_scored(evaluate, gradebook, outputs, tmp_path):
     (tmp_path / "speech.yaml").write_text(RUBRIC, encoding="utf-8")
     finished = evaluate(outputs, "--rubric", tmp_path / "speech.yaml")
     assert finished.code in (0, 1), finished.err

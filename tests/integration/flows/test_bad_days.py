@@ -1,4 +1,4 @@
-"""Bad days from the first command to the last: an endpoint that goes for good, and outputs that mean harm."""
+"""Bad days from the first command to the last: a lost endpoint, and hostile outputs."""
 
 import json
 from html.parser import HTMLParser
@@ -15,9 +15,7 @@ KEPT = "select count(*) as n, count(distinct request_key) as keys from judgments
 JUDGE = "{{model: gpt-4o-mini, base_url: {base_url}, patience_s: 0.2, max_in_flight: 2}}"
 
 
-def test_an_endpoint_gone_for_good_ends_with_3_and_a_rerun_pays_for_the_rest_alone(
-    evaluate, gradebook, judge, tmp_path
-):
+def test_a_lost_endpoint_exits_with_3_and_a_rerun_pays_only_for_the_rest(evaluate, gradebook, judge, tmp_path):
     (tmp_path / "judge.yaml").write_text(JUDGE.format(base_url=judge.base_url))
     outputs, rubric = write_outputs(tmp_path / "o.jsonl"), write_rubric(tmp_path / "r.yaml")
     command = (outputs, "--rubric", rubric, "--judge", "judge.yaml")
@@ -25,7 +23,7 @@ def test_an_endpoint_gone_for_good_ends_with_3_and_a_rerun_pays_for_the_rest_alo
     stopped = evaluate(*command)
     assert stopped.code == 3
     assert f"{judge.base_url}: no request was answered for 0.2 s" in stopped.err
-    assert "what was judged is kept, and the same command goes on" in stopped.err
+    assert "finished judgments are stored, and the same command resumes" in stopped.err
     assert query(gradebook, KEPT) == [{"n": 5, "keys": 5}]
     judge.faults, asked = [], judge.request_count
     finished = evaluate(*command)
@@ -34,7 +32,7 @@ def test_an_endpoint_gone_for_good_ends_with_3_and_a_rerun_pays_for_the_rest_alo
 
 
 class Tags(HTMLParser):
-    """The tags and attributes of a page, as a browser would meet them."""
+    """Collector of the tags and attributes of a page, in order."""
 
     def __init__(self):
         super().__init__()
@@ -46,7 +44,9 @@ class Tags(HTMLParser):
 
 @pytest.fixture
 def hostile(tmp_path: Path) -> Path:
-    known = [text.encode("utf-8", "replace").decode() for text in EVERY_HOSTILE_OUTPUT]  # reading refuses half a pair
+    known = [
+        text.encode("utf-8", "replace").decode() for text in EVERY_HOSTILE_OUTPUT
+    ]  # reading refuses lone surrogates
     texts = [f"{text[:20_000]} {MARKUP}" for text in known[::8][:40]]
     rows = [
         {"case_id": f"c{place}", "model": MARKUP, "prompt": text, "output": text} for place, text in enumerate(texts)

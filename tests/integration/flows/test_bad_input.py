@@ -1,4 +1,4 @@
-"""What a hostile or clumsy user gives: an exit code, one sentence that names the place, and nothing published."""
+"""Hostile or clumsy input: an exit code, one sentence that names the place, and nothing published."""
 
 import fcntl
 import gzip
@@ -17,7 +17,7 @@ HOSTILE = "\x1b]0;title\x07\x1b[31m<script>alert(1)</script>'\"\n/../x"
 
 
 def write_checks(path: Path, method: str = CHECK, *, top: str = "", criterion: str = "", levels: str = "") -> Path:
-    """Write a rubric of one criterion, `length`; what is given goes into its places as it is."""
+    """Write a rubric with one criterion, `length`; arguments are inserted as they are."""
     criterion = criterion or f"{{id: length, description: Some words., {levels}method: {method}}}"
     path.write_text(f"id: lengths\nversion: 1.0.0\n{top}\ncriteria:\n  - {criterion}\n", encoding="utf-8")
     return path
@@ -43,12 +43,12 @@ def outputs(tmp_path: Path) -> Path:
 
 
 def plan(gradebook, outputs, rubric, *words):
-    """`gradebook evaluate --dry-run --json`: reads and refuses what a run does, without Prefect."""
+    """`gradebook evaluate --dry-run --json`, which refuses the same input as a run, without Prefect."""
     return gradebook("evaluate", outputs, "--rubric", rubric, "--dry-run", "--json", *words)
 
 
 def assert_refused(finished, *words, code=2):
-    """One clear sentence on stderr that holds the words, nothing on stdout."""
+    """Check for one sentence on stderr that contains the words, and nothing on stdout."""
     assert finished.code == code, finished.err
     assert finished.out == ""
     assert "Traceback" not in finished.err
@@ -80,7 +80,7 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("name", UNREADABLE)
-def test_a_file_that_is_no_outputs_is_refused_with_its_place(gradebook, rubric, tmp_path, name):
+def test_a_file_without_outputs_is_refused_with_its_place(gradebook, rubric, tmp_path, name):
     content, words = UNREADABLE[name]
     (tmp_path / name).write_bytes(content)
     assert_refused(plan(gradebook, name, rubric), name, words)
@@ -108,7 +108,7 @@ def test_a_row_of_a_wrong_type_is_named_with_its_line(gradebook, rubric, tmp_pat
     assert_refused(plan(gradebook, "bad.jsonl", rubric), "bad.jsonl:1: ", words)
 
 
-def test_metadata_of_a_thousand_levels_is_refused_as_too_deep(gradebook, rubric, tmp_path):
+def test_metadata_with_a_thousand_levels_is_refused_as_too_deep(gradebook, rubric, tmp_path):
     metadata = '{"a":' * 1000 + "1" + "}" * 1000
     (tmp_path / "deep.jsonl").write_text(json.dumps(row(metadata=0)).replace(": 0}", f": {metadata}}}"))
     assert_refused(plan(gradebook, "deep.jsonl", rubric), "deep.jsonl:1: ", "expected fewer levels of nesting")
@@ -127,7 +127,7 @@ LEGAL = {
 
 
 @pytest.mark.parametrize("kind", LEGAL)
-def test_odd_but_legal_rows_are_taken_each_once(gradebook, rubric, tmp_path, kind):
+def test_unusual_but_valid_rows_are_accepted_once(gradebook, rubric, tmp_path, kind):
     finished = plan(gradebook, write_lines(tmp_path / "odd.jsonl", *LEGAL[kind]), rubric)
     assert finished.code == 0, finished.err
     assert finished.json["output_count"] == 1
@@ -154,7 +154,7 @@ def test_a_path_without_outputs_is_named(gradebook, rubric, tmp_path, name):
     assert_refused(plan(gradebook, name, rubric), name, "found", "expected")
 
 
-def test_escape_codes_of_a_file_do_not_reach_the_terminal_in_a_sentence(gradebook, rubric, tmp_path):
+def test_escape_codes_in_a_file_do_not_reach_the_terminal(gradebook, rubric, tmp_path):
     write_lines(tmp_path / "escapes.jsonl", {HOSTILE: 1})
     finished = plan(gradebook, "escapes.jsonl", rubric)
     assert_refused(finished, "\\x1b[31m<script>")
@@ -199,12 +199,12 @@ def test_a_bad_rubric_is_refused_with_its_line(gradebook, outputs, tmp_path, kin
 
 
 @pytest.mark.parametrize("name", ["none.yaml", "a_folder", "general_answr", "x" * 5000])
-def test_a_rubric_that_is_not_there_is_named(gradebook, outputs, tmp_path, name):
+def test_a_missing_rubric_is_named(gradebook, outputs, tmp_path, name):
     (tmp_path / "a_folder").mkdir()
     assert_refused(plan(gradebook, outputs, name), name, "expected")
 
 
-def test_a_description_of_a_megabyte_is_legal(gradebook, outputs, tmp_path):
+def test_a_description_of_a_megabyte_is_valid(gradebook, outputs, tmp_path):
     long = write_checks(tmp_path / "long.yaml", top=f"description: {'x' * 2**20}")
     assert plan(gradebook, outputs, long).code == 0
 
@@ -232,7 +232,7 @@ def test_bad_ratings_are_refused_with_their_line(gradebook, outputs, rubric, tmp
 
 
 @pytest.mark.parametrize("name", ["none.csv", "x" * 5000 + ".csv", "a\x00b.csv"])
-def test_ratings_that_are_not_there_are_no_outputs(gradebook, outputs, rubric, name):
+def test_missing_ratings_are_named(gradebook, outputs, rubric, name):
     finished = plan(gradebook, outputs, rubric, "--ratings", name)
     assert_refused(finished, "found no such file, expected a file of ratings")
 
@@ -254,7 +254,7 @@ def test_bad_recorded_replies_are_refused_with_their_line(gradebook, outputs, tm
 
 
 @pytest.mark.parametrize("name", ["none.jsonl", "", "a\x00b", "x" * 5000])
-def test_recorded_replies_that_are_not_there_are_named(gradebook, outputs, rubric, name):
+def test_missing_recorded_replies_are_named(gradebook, outputs, rubric, name):
     assert_refused(plan(gradebook, outputs, rubric, "--judge", f"replay:{name}"), "can't be read")
 
 
@@ -341,7 +341,7 @@ def test_a_lake_that_cant_be_made_is_refused_before_prefect_starts(gradebook, ou
     assert_refused(gradebook("evaluate", outputs, "--rubric", rubric, "--lake", f"sqlite:{lake}", "--json"), words)
 
 
-def test_a_database_of_another_program_is_left_alone_by_reading(gradebook, tmp_path):
+def test_reading_does_not_change_another_program_s_database(gradebook, tmp_path):
     import sqlite3
 
     database = sqlite3.connect(tmp_path / "other.sqlite")
@@ -353,7 +353,7 @@ def test_a_database_of_another_program_is_left_alone_by_reading(gradebook, tmp_p
 
 
 @pytest.mark.parametrize("words", [("sql", "select 1"), ("runs", "--json"), ("report",)])
-def test_a_lake_that_is_not_there_is_not_made_by_reading(gradebook, tmp_path, words):
+def test_reading_does_not_create_a_missing_lake(gradebook, tmp_path, words):
     assert_refused(gradebook(*words), "lake/catalog.sqlite: found no lake there, expected one")
     assert not (tmp_path / "lake").exists()
 
@@ -363,7 +363,7 @@ def test_a_lake_that_is_not_there_is_not_made_by_reading(gradebook, tmp_path, wo
 
 @pytest.fixture(scope="module")
 def lake(prefect_server: str, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A lake in a folder of an awkward name, with one run of hostile outputs, `evil`, and a failed one, `failed`."""
+    """Lake in a folder with an awkward name, with a run of hostile outputs, `evil`, and a failed one, `failed`."""
     from gradebook.flows.server.start import evaluate_here
     from gradebook.rubrics.model.errors import OutputsError
     from gradebook.tasks.runs.request import EvaluationRequest
@@ -377,11 +377,13 @@ def lake(prefect_server: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     request = EvaluationRequest(str(outputs), str(rubric), lake=uri, run_id="evil", max_bad_rate=0.2)  # 1 bad row of 5
     evaluate_here(request)
     with pytest.raises(OutputsError):
-        evaluate_here(replace(request, run_id="failed", max_bad_rate=0.1))
+        evaluate_here(replace(request, run_id="failed", max_bad_rate=0.1, trigger="nightly"))
+    with pytest.raises(OutputsError):
+        evaluate_here(replace(request, run_id="refused", max_bad_rate=0.1))
     return uri
 
 
-def test_hostile_text_comes_back_as_it_went_in(gradebook, lake):
+def test_hostile_text_is_stored_unchanged(gradebook, lake):
     sql = "select model, checkpoint, output from outputs where contains(case_id, 'script')"
     rows = query(gradebook, sql, "--lake", lake)
     assert rows == [{"model": HOSTILE, "checkpoint": HOSTILE, "output": HOSTILE + "\x00"}]
@@ -397,7 +399,16 @@ def test_a_null_output_is_in_the_quarantine_with_its_line(gradebook, lake):
     assert rows == [{"run_id": "evil", "line": 5, "reason": "output: found null, expected text"}]
 
 
-def test_a_failed_run_is_kept_with_its_reason_and_nothing_else(gradebook, lake):
+def test_a_refused_command_leaves_no_run(gradebook, lake):
+    assert query(gradebook, "select run_id from runs order by 1", "--lake", lake) == [
+        {"run_id": "evil"},
+        {"run_id": "failed"},
+    ]
+    runs = Path(lake.removeprefix("sqlite:")).parent / "runs"
+    assert sorted(path.name for path in runs.iterdir()) == ["evil", "failed"]
+
+
+def test_a_failed_nightly_run_leaves_only_its_row_with_the_reason(gradebook, lake):
     (run,) = query(gradebook, "select status, reason from runs where run_id = 'failed'", "--lake", lake)
     assert run["status"] == "failed"
     assert "found 1 of 5 rows that do not fit" in run["reason"]
@@ -408,20 +419,20 @@ def test_a_failed_run_is_kept_with_its_reason_and_nothing_else(gradebook, lake):
 @pytest.mark.parametrize(
     "sql", ["from outputs", "from run_scores", 'select 1 as "\x1b[31m"', "select '[/nope]' as \"[/nope]\""]
 )
-def test_a_table_in_a_terminal_holds_no_escape_codes(gradebook, lake, sql):
+def test_a_table_in_a_terminal_has_no_escape_codes(gradebook, lake, sql):
     finished = gradebook("sql", sql, "--lake", lake)
     assert finished.code == 0, finished.err
     assert not [letter for letter in finished.out if not letter.isprintable() and letter != "\n"]
 
 
-def test_the_summary_of_a_run_holds_no_escape_codes(gradebook, lake, capsys):
+def test_the_summary_of_a_run_has_no_escape_codes(gradebook, lake, capsys):
     from gradebook.flows.display.summary import show_summary
     from gradebook.tasks.lake.address import find_lake
     from gradebook.tasks.published.summary import summarise
 
     show_summary(summarise(find_lake(lake), "evil"), report=None)
     out, err = capsys.readouterr()
-    assert "<script>" in err
+    assert "<script>" in out
     assert "\x1b" not in out + err
 
 
@@ -441,7 +452,7 @@ BAD_QUERIES = {
     "a version to come": (("from runs", "--at", "99999"), "--at: found 99999, expected a version of the lake"),
     "a negative version": (("from runs", "--at", "-1"), "--at: found '-1', expected a version"),
     "Parquet on stdout": (("from runs", "--format", "parquet"), "--out: found none, expected a file"),
-    "no name": (("from runs", "--out", ""), "--out: found '.', expected the name of a file"),
+    "no name": (("from runs", "--out", ""), "--out: found '.', expected a file name"),
     "a folder": (("from runs", "--out", "folder"), "--out: can't write folder: Is a directory"),
     "below a file": (("from runs", "--out", "file/x.csv"), "--out: can't write file/x.csv"),
     "below /proc": (("from runs", "--format", "parquet", "--out", "/proc/x"), "--out: can't write /proc/x"),
@@ -458,7 +469,7 @@ def test_a_bad_query_is_refused_in_a_sentence(gradebook, lake, tmp_path, kind):
     assert_refused(gradebook("sql", *words, "--lake", lake), sentence)
 
 
-def test_rows_written_into_a_folder_that_is_not_there_make_it(gradebook, lake, tmp_path):
+def test_writing_rows_creates_the_missing_folder(gradebook, lake, tmp_path):
     assert gradebook("sql", "select 1 as a", "--out", "new/rows.csv", "--lake", lake).code == 0
     assert (tmp_path / "new" / "rows.csv").read_text() == "a\n1\n"
 
@@ -483,7 +494,7 @@ def test_a_report_that_cant_be_written_says_why(gradebook, lake, tmp_path, words
     assert_refused(gradebook("report", *words, "--lake", lake), sentence)
 
 
-# -------- runs that stop on their way
+# -------- runs that stop early
 
 
 def test_a_rating_that_fits_two_outputs_is_refused(evaluate, gradebook, rubric, tmp_path):
@@ -501,9 +512,7 @@ def test_a_rating_that_fits_two_outputs_is_refused(evaluate, gradebook, rubric, 
         (["quota"] * 12, None, "the quota is used up", 12),
     ],
 )
-def test_an_endpoint_that_refuses_stops_the_run(
-    evaluate, gradebook, judge, tmp_path, faults, key, words, most_requests
-):
+def test_a_refusing_endpoint_stops_the_run(evaluate, gradebook, judge, tmp_path, faults, key, words, most_requests):
     judge.faults, judge.key = faults, key
     outputs, rubric = write_outputs(tmp_path / "outputs.jsonl"), write_rubric(tmp_path / "judged.yaml")
     assert_refused(evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini"), words, code=3)
@@ -511,7 +520,7 @@ def test_an_endpoint_that_refuses_stops_the_run(
     assert query(gradebook, "from verdicts") == []
 
 
-def test_a_budget_of_nothing_asks_nothing(evaluate, gradebook, judge, tmp_path):
+def test_a_budget_of_zero_sends_no_request(evaluate, gradebook, judge, tmp_path):
     outputs, rubric = write_outputs(tmp_path / "outputs.jsonl"), write_rubric(tmp_path / "judged.yaml")
     finished = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini", "--budget-usd", "0")
     assert_refused(finished, "budget", code=3)
@@ -519,13 +528,13 @@ def test_a_budget_of_nothing_asks_nothing(evaluate, gradebook, judge, tmp_path):
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:9", "a..b", "\u2603.invalid"])
-def test_an_endpoint_that_is_not_there_is_named(evaluate, outputs, tmp_path, monkeypatch, host):
+def test_a_missing_endpoint_is_named(evaluate, outputs, tmp_path, monkeypatch, host):
     monkeypatch.setenv("OPENAI_BASE_URL", f"http://{host}/v1")
     finished = evaluate(outputs, "--rubric", write_rubric(tmp_path / "judged.yaml"), "--judge", "gpt-4o-mini")
     assert_refused(finished, f"http://{host}/v1: ", code=3 if host == "127.0.0.1:9" else 2)
 
 
-def test_a_run_that_another_process_holds_is_refused(evaluate, outputs, rubric, tmp_path):
+def test_a_run_locked_by_another_process_is_refused(evaluate, outputs, rubric, tmp_path):
     folder = tmp_path / "lake" / "runs" / "held"
     folder.mkdir(parents=True)
     with (folder / "lock").open("w") as lock:

@@ -1,4 +1,4 @@
-"""`gradebook evaluate` with a judge that is asked in batches: a real flow, a real lake, a real endpoint."""
+"""`gradebook evaluate` with batch requests: a real flow, a real lake, a real endpoint."""
 
 import time
 from pathlib import Path
@@ -23,7 +23,7 @@ def words(tmp_path: Path, judge: LoopbackJudge) -> tuple[str, ...]:
     return ("outputs.jsonl", "--rubric", "rubric.yaml", "--judge", "judge.yaml")
 
 
-def test_all_is_scored_at_half_the_price_and_nothing_is_asked_online(evaluate, gradebook, judge, words):
+def test_batches_score_everything_at_half_the_price_without_online_requests(evaluate, gradebook, judge, words):
     finished = evaluate(*words)
     assert finished.code == 0, finished.err
     (row,) = query(gradebook, "select count(*) n, sum(cost_usd) usd, any_value(service_tier) tier from judgments")
@@ -32,7 +32,7 @@ def test_all_is_scored_at_half_the_price_and_nothing_is_asked_online(evaluate, g
     assert query(gradebook, "select count(*) n from verdicts where status = 'unscored' or is_replayed") == [{"n": 0}]
 
 
-def test_what_a_batch_leaves_is_asked_online(evaluate, gradebook, judge, words):
+def test_questions_without_a_batch_reply_are_asked_online(evaluate, gradebook, judge, words):
     judge.batches.script = ("expired",)
     finished = evaluate(*words)
     assert finished.code == 0, finished.err
@@ -42,7 +42,7 @@ def test_what_a_batch_leaves_is_asked_online(evaluate, gradebook, judge, words):
 
 
 @pytest.mark.slow
-def test_a_published_run_leaves_of_its_batches_the_record_and_a_second_one_asks_nothing(evaluate, judge, words):
+def test_a_published_run_leaves_the_record_of_its_batches_and_a_second_run_sends_no_request(evaluate, judge, words):
     folder = Path("lake/runs") / evaluate(*words).json["run_id"]
     assert [path.name for path in (folder / "batches").iterdir()] == ["record.jsonl"]
     again = evaluate(*words)
@@ -50,7 +50,9 @@ def test_a_published_run_leaves_of_its_batches_the_record_and_a_second_one_asks_
 
 
 def test_batches_and_requests_online_share_one_budget(evaluate, gradebook, judge, words):
-    stopped = evaluate(*words, "--budget-usd", "0.003")  # a request could cost some 0.003 online, half in a batch
+    stopped = evaluate(
+        *words, "--budget-usd", "0.003"
+    )  # a request may cost about 0.003 online, half of that in a batch
     (row,) = query(gradebook, "select count(*) n, sum(cost_usd) usd from judgments")
     assert stopped.code == 3
     assert "budget" in stopped.err
@@ -67,19 +69,19 @@ def test_an_endpoint_without_batches_ends_the_run_with_its_name(evaluate, judge,
     assert f"{judge.base_url} took no batch" in finished.err
 
 
-def test_with_too_little_time_for_a_batch_all_is_asked_online(evaluate, judge, words):
-    assert evaluate(*words, "--deadline", "15m").code == 0  # 10 minutes of it are for what batches leave
+def test_without_time_for_a_batch_everything_is_asked_online(evaluate, judge, words):
+    assert evaluate(*words, "--deadline", "15m").code == 0  # 10 minutes of it are reserved for online requests
     assert (judge.request_count, len(judge.batches.batches)) == (COUNT, 0)
 
 
 @pytest.mark.parametrize("deadline", ["soon", "6x", "", "2030-13-01", "999999d" * 2])
-def test_a_deadline_that_is_no_time_is_refused(gradebook, words, deadline):
+def test_an_invalid_deadline_is_refused(gradebook, words, deadline):
     finished = gradebook("evaluate", *words, "--deadline", deadline)
     assert finished.code == 2
     assert "--deadline" in finished.err
 
 
-def test_a_deadline_needs_a_judge_that_is_asked_in_batches(gradebook, words):
+def test_a_deadline_needs_a_judge_with_batch_requests(gradebook, words):
     finished = gradebook("evaluate", *words[:-1], "gpt-4o-mini", "--deadline", "6h")
     assert finished.code == 2
     assert "mode: batch" in finished.err
@@ -87,9 +89,7 @@ def test_a_deadline_needs_a_judge_that_is_asked_in_batches(gradebook, words):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("calls_before", [1, 2, 3])  # upload, begin, look
-def test_killed_at_any_time_and_started_again_it_pays_once(
-    gradebook, prefect_server, judge, words, tmp_path, calls_before
-):
+def test_a_run_killed_at_any_time_pays_once(gradebook, prefect_server, judge, words, tmp_path, calls_before):
     judge.batches.script = ("endless",)
     first = Forked(["evaluate", *words], tmp_path)
     while first.is_running and judge.batches.calls.total() < calls_before:

@@ -26,10 +26,10 @@ def words(tmp_path: Path) -> tuple[str, ...]:
 
 
 @pytest.mark.slow
-def test_a_pack_is_asked_once_and_each_of_its_criteria_is_paid_for_once(evaluate, gradebook, judge, words):
+def test_batched_criteria_are_asked_once_and_each_is_paid_for_once(evaluate, gradebook, judge, words):
     finished = evaluate(*words)
     assert finished.code == 0, finished.err
-    assert judge.request_count == 2 * OUTPUTS  # warm and brief together, apt alone
+    assert judge.request_count == 2 * OUTPUTS  # warm and brief in one request, apt in another
     (kept,) = query(gradebook, "select count(*) n, count(distinct request_key) keys from judgments")
     assert (kept["n"], kept["keys"]) == (3 * OUTPUTS, 3 * OUTPUTS)
     assert evaluate(*words).code == 0
@@ -37,8 +37,8 @@ def test_a_pack_is_asked_once_and_each_of_its_criteria_is_paid_for_once(evaluate
 
 
 @pytest.mark.slow
-def test_a_pack_is_asked_whole_where_one_of_its_criteria_is_open(evaluate, gradebook, judge, words):
-    judge.faults = ["one liar"] * 2  # the first judgment of one pack is useless, twice
+def test_batched_criteria_are_asked_together_if_one_of_them_is_missing(evaluate, gradebook, judge, words):
+    judge.faults = ["one liar"] * 2  # the first judgment of one request is useless, twice
     Path("judge.yaml").write_text("model: m\npacking: 2\nmax_in_flight: 1\n", encoding="utf-8")
     evaluate(*words)
     assert judge.request_count == 2 * OUTPUTS + 1

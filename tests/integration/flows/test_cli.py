@@ -1,4 +1,4 @@
-"""The command: what it starts with, its help, its plan, its tables."""
+"""The command `gradebook`: imports, help, plans and tables."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def test_quick_commands_import_nothing_slow(words):
 def test_only_the_module_of_the_chosen_command_is_imported(words, loaded):
     room = "gradebook.flows.commands."
     found = {name.removeprefix(room) for name in modules_after(*words) if name.startswith(room)}
-    assert found - {"options"} == loaded
+    assert found - {"completion", "options"} == loaded
 
 
 def test_the_version_is_that_of_the_package(gradebook):
@@ -85,7 +85,7 @@ def test_completion_can_be_installed(gradebook):
 
 
 @pytest.mark.parametrize("command", ["demo", "evaluate", "runs", "sql", "report"])
-def test_each_command_explains_itself(gradebook, command):
+def test_each_command_has_help(gradebook, command):
     finished = gradebook(command, "--help")
     assert finished.code == 0
     assert "Usage: gradebook" in finished.out
@@ -101,18 +101,18 @@ def test_a_dry_run_prints_the_plan_and_leaves_nothing(gradebook, inputs, tmp_pat
     assert sorted(path.name for path in tmp_path.iterdir()) == ["outputs.jsonl", "rubric.yaml"]
 
 
-def test_a_dry_run_with_an_unknown_price_says_so(gradebook, inputs):
+def test_a_dry_run_reports_an_unknown_price(gradebook, inputs):
     outputs, rubric = inputs
     finished = gradebook("evaluate", outputs, "--rubric", rubric, "--judge", "no-such-model", "--dry-run")
     assert finished.code == 0
-    assert "12 requests, about unknown" in finished.err
+    assert "12 requests, about unknown" in finished.out
 
 
 @pytest.mark.slow
 def test_the_demo_shows_tables_questions_and_its_report(gradebook, prefect_server, tmp_path):
     finished = gradebook("demo")
     assert finished.code == 0, finished.err
-    assert "support-large" in finished.err
+    assert "support-large" in finished.out
     assert finished.out.count("select") >= 3
     report = Path(finished.out.split("report: ")[1].splitlines()[0])
     rows = gradebook(
@@ -139,7 +139,7 @@ def test_sql_writes_the_same_rows_in_every_format(judged_run, gradebook, tmp_pat
     assert "large" in gradebook("sql", query).out
 
 
-def test_what_happened_to_the_input_is_told(evaluate, inputs):
+def test_changes_of_the_input_are_noted(evaluate, inputs):
     outputs, rubric = inputs
     lines = outputs.read_text().splitlines()
     row = json.loads(lines[0]) | {"colour": "red", "output": "Another answer here."}
@@ -148,6 +148,6 @@ def test_what_happened_to_the_input_is_told(evaluate, inputs):
     assert notes == [
         "1 of 15 rows refused: see the table quarantine",
         "1 repeated row stored once",
-        "unknown columns are kept in metadata: colour",
+        "unknown columns are stored in metadata: colour",
         "no --judge: clarity unscored",
     ]

@@ -1,4 +1,4 @@
-"""What a dry run says, beside what the run then asks: real flows, a real endpoint, a real lake."""
+"""Dry runs compared with the runs that follow: real flows, a real endpoint, a real lake."""
 
 import json
 import shutil
@@ -27,13 +27,13 @@ def other():
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `packed` and `first_asked` made the first time: later tests get a copy of it."""
+    """Folders of the first `packed` and `first_asked`; later tests copy them."""
     return tmp_path_factory.mktemp("plans")
 
 
 @pytest.fixture
 def packed(evaluate, judge, tmp_path: Path, kept: Path) -> tuple[str, ...]:
-    """The words of a run with packs of 4 that is published; five criteria, so two requests an output."""
+    """Words of a published run with 4 criteria per request; five criteria, so two requests per output."""
     words = write_packed(tmp_path, 4)
     if not (kept / "packed").exists():
         finished = evaluate(*words)
@@ -46,7 +46,7 @@ def packed(evaluate, judge, tmp_path: Path, kept: Path) -> tuple[str, ...]:
 
 @pytest.fixture
 def first_asked(evaluate, judge, other, tmp_path: Path, kept: Path) -> tuple[str, ...]:
-    """The words of an evaluation, without its judge; the first judge of a cascade has answered all there is."""
+    """Words of an evaluation, without its judge; the first judge of a cascade has answered everything."""
     words = write_cascade(tmp_path, judge, other)
     if not (kept / "asked").exists():
         finished = evaluate(*words, "cheap.yaml")
@@ -65,7 +65,7 @@ def write_packed(folder: Path, packing: int) -> tuple[str, ...]:
 
 
 def turn_outputs(folder: Path) -> None:
-    """The same texts in another order of words: new outputs, and as long as those that the ledger knows."""
+    """The same texts with words in another order: new outputs, as long as those in the ledger."""
     rows = [json.loads(line) for line in (folder / "outputs.jsonl").read_text(encoding="utf-8").splitlines()]
     turned = [row | {"output": " ".join(reversed(row["output"].split()))} for row in rows]
     (folder / "outputs.jsonl").write_text("\n".join(map(json.dumps, turned)), encoding="utf-8")
@@ -77,16 +77,16 @@ def dry_run(gradebook, *words):
     return finished.json
 
 
-# -------- packs
+# -------- batched criteria
 @pytest.mark.parametrize(("packing", "requests"), [(1, 5), (2, 3), (4, 2)])
-def test_requests_of_packs_are_counted_as_they_are_sent(gradebook, tmp_path, packing, requests):
+def test_requests_of_batched_criteria_are_counted_as_they_are_sent(gradebook, tmp_path, packing, requests):
     planned = dry_run(gradebook, *write_packed(tmp_path, packing))
     assert planned["request_count"] == requests * COUNT
     assert [row["open_count"] for row in planned["criteria"]] == [COUNT] * 5
 
 
 @pytest.mark.slow
-def test_a_dry_run_of_packs_is_what_the_run_asks_and_costs(evaluate, gradebook, judge, packed, tmp_path):
+def test_a_dry_run_of_batched_criteria_equals_the_run_s_requests_and_cost(evaluate, gradebook, judge, packed, tmp_path):
     turn_outputs(tmp_path)
     planned = dry_run(gradebook, *packed)
     asked_count, sent_tokens = judge.request_count, judge.prompt_tokens
@@ -97,12 +97,12 @@ def test_a_dry_run_of_packs_is_what_the_run_asks_and_costs(evaluate, gradebook, 
     assert planned["cost_usd"] == pytest.approx(finished.json["cost_usd"], rel=0.03)
 
 
-def test_by_criterion_a_dry_run_of_packs_is_what_stage_costs_says(gradebook, packed, tmp_path):
+def test_a_dry_run_of_batched_criteria_equals_stage_costs_by_criterion(gradebook, packed, tmp_path):
     costs = json.loads((tmp_path / "published.json").read_text(encoding="utf-8"))["costs"]
     asked = {row["criterion_id"]: row["request_count"] for row in costs if row["criterion_id"]}
     planned = dry_run(gradebook, *packed, "--lake", "sqlite:new/catalog.sqlite")
     assert {row["criterion_id"]: row["request_count"] for row in planned["criteria"]} == asked
-    assert list(asked.values()).count(COUNT) == 2  # those at the head of a pack
+    assert list(asked.values()).count(COUNT) == 2  # the first criteria of the requests
 
 
 # -------- cascades
@@ -120,7 +120,7 @@ def write_cascade(folder: Path, first: LoopbackJudge, then: LoopbackJudge) -> tu
 
 
 @pytest.mark.slow
-def test_once_the_first_judge_has_spoken_the_plan_of_a_cascade_is_exact(evaluate, gradebook, other, first_asked):
+def test_the_plan_of_a_cascade_is_exact_after_the_first_judge_has_replied(evaluate, gradebook, other, first_asked):
     (row, _) = dry_run(gradebook, *first_asked, "judge.yaml")["criteria"]
     assert evaluate(*first_asked, "judge.yaml").code == 0
     assert (row["request_count"], row["at_most_count"]) == (other.request_count, 0)
@@ -131,8 +131,8 @@ def test_once_the_first_judge_has_spoken_the_plan_of_a_cascade_is_exact(evaluate
 
 
 @pytest.mark.slow
-def test_what_the_second_judge_said_before_counts_only_where_the_first_is_unsure(evaluate, gradebook, first_asked):
-    assert evaluate(*first_asked, "dear.yaml").code == 0  # the ledger has all of its opinions
+def test_stored_replies_of_the_second_judge_count_only_if_the_first_is_unsure(evaluate, gradebook, first_asked):
+    assert evaluate(*first_asked, "dear.yaml").code == 0  # so all its opinions are in the ledger
     planned = dry_run(gradebook, *first_asked, "judge.yaml")
     finished = evaluate(*first_asked, "judge.yaml")
     (used,) = query(gradebook, f"select count(*) n from opinions where run_id = '{finished.json['run_id']}'")
@@ -141,8 +141,8 @@ def test_what_the_second_judge_said_before_counts_only_where_the_first_is_unsure
     assert (planned["replayed_count"], spent["replayed_count"]) == (used["n"], used["n"])
 
 
-# -------- what a killed run left
-def test_replies_in_the_journal_of_a_killed_run_count_as_held(gradebook, packed, tmp_path):
+# -------- leftovers of a killed run
+def test_replies_in_the_journal_of_a_killed_run_count_as_stored(gradebook, packed, tmp_path):
     lake = find_lake(f"sqlite:{tmp_path}/lake/catalog.sqlite")
     (run_id,) = (row["run_id"] for row in query(gradebook, "select distinct run_id from judgments"))
     rows = [row for table in run_judgments(lake, run_id) for row in table.to_pylist()]
@@ -155,8 +155,8 @@ def test_replies_in_the_journal_of_a_killed_run_count_as_held(gradebook, packed,
     assert list(lake.journal_folder.glob("*.jsonl")) == [journal.path]
 
 
-# -------- texts of a judge
-def test_the_budget_that_a_run_names_has_room_for_its_texts(evaluate, gradebook, judge, packed):
+# -------- feedback texts
+def test_the_suggested_budget_includes_feedback_texts(evaluate, gradebook, judge, packed):
     told = {}
     for more in ((), ("--feedback", "llm")):
         refused = evaluate(*packed, "--budget-usd", "0.000001", *more, "--lake", f"sqlite:{len(more)}/catalog.sqlite")

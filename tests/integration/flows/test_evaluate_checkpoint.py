@@ -1,4 +1,4 @@
-"""Checkpoints with a real Prefect server: evaluated and decided once, asked for once, and swept."""
+"""Checkpoints with a real Prefect server: evaluated, decided and requested once, and swept."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ def rubric(tmp_path: Path) -> str:
 
 @pytest.fixture
 def deployment(prefect_server: str, tmp_path: Path) -> str:
-    """Each test has its own."""
+    """Deployment of the flow; each test has its own."""
     return deploy_checkpoint(tmp_path.name)
 
 
@@ -40,7 +40,7 @@ async def artifacts_of(title: str) -> list[str]:
 
 
 async def put(flow_run_id: str, state: Any) -> None:
-    """Put a flow run into a state, as what became of its process would."""
+    """Set the state of a flow run, as its process or the server would."""
     from prefect import get_client
 
     async with get_client() as client:
@@ -68,11 +68,11 @@ def test_a_checkpoint_is_decided_once_and_shown(prefect_server, gradebook, rubri
     assert query(gradebook, "select trigger, status from runs") == [{"trigger": "checkpoint", "status": "published"}]
     assert gradebook("checkpoints", "--json").json["checkpoints"][0]["run_id"] == first.row["run_id"]
     texts = asyncio.run(artifacts_of(first.row["run_id"]))
-    assert sorted("decided before" in text for text in texts) == [False, True]
+    assert sorted("earlier decision" in text for text in texts) == [False, True]
 
 
 @pytest.mark.server
-def test_what_a_served_checkpoint_says_is_collected_first(prefect_server, gradebook, rubric, tmp_path, monkeypatch):
+def test_outputs_of_a_served_checkpoint_are_collected_first(prefect_server, gradebook, rubric, tmp_path, monkeypatch):
     from gradebook.flows.evaluate_checkpoint import evaluate_checkpoint
 
     monkeypatch.setenv("OPENAI_API_KEY", "none")
@@ -82,7 +82,7 @@ def test_what_a_served_checkpoint_says_is_collected_first(prefect_server, gradeb
         server.writer = lambda _body: "one two three"
         (tmp_path / "endpoint.yaml").write_text(f"model: served\nbase_url: {server.base_url}\n", encoding="utf-8")
         served = {"prompts": str(prompts), "endpoint": str(tmp_path / "endpoint.yaml")}
-        served |= {"column_map": {"case_id": "case"}}  # of the prompts
+        served |= {"column_map": {"case_id": "case"}}  # for the prompts
         decided, again = (asyncio.run(evaluate_checkpoint(**asked, **served)) for _ in range(2))
         assert server.answered_count == 6
     assert (decided.row["status"], decided.row["mean"], again.is_new) == ("approved", 1.0, False)
@@ -91,6 +91,34 @@ def test_what_a_served_checkpoint_says_is_collected_first(prefect_server, gradeb
 
 
 @pytest.mark.server
+@pytest.mark.parametrize(
+    ("outputs", "prompts", "endpoint", "said"),
+    [
+        ("/etc/passwd", None, None, "found '/etc/passwd' in an event, which lies outside"),
+        ("in/../../x.jsonl", None, None, "lies outside"),
+        ("link/*.jsonl", None, None, "lies outside"),
+        ("in/new.jsonl", "/etc/hostname", "m", "found '/etc/hostname' in an event"),
+        ("in/new.jsonl", "in/p.jsonl", "/etc/e.yaml", "found '/etc/e.yaml' in an event"),
+        ("in/new.jsonl", "in/p.jsonl", "in/key.yaml", "which names a key, expected one without `key`"),
+    ],
+)
+@pytest.mark.parametrize("has_folders", [True, False])
+def test_an_event_names_paths_in_the_folders_alone_and_no_key(
+    tmp_path, monkeypatch, has_folders, outputs, prompts, endpoint, said
+):
+    from gradebook.flows.evaluate_checkpoint import refuse_foreign
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "link").symlink_to("/etc")
+    (tmp_path / "in" / "key.yaml").write_text("model: m\nkey: env:AWS_SECRET_ACCESS_KEY\n", encoding="utf-8")
+    (tmp_path / "in" / "fine.yaml").write_text("model: m\n", encoding="utf-8")
+    folders = [str(tmp_path / "in")] if has_folders else None
+    with pytest.raises(InputError, match=said):
+        refuse_foreign((outputs, prompts), endpoint, folders)
+    refuse_foreign(("in/*.jsonl", str(tmp_path / "in" / "p.jsonl")), "in/fine.yaml", folders)
+
+
 def test_prompts_without_an_endpoint_are_refused(prefect_server, rubric, tmp_path):
     from gradebook.flows.evaluate_checkpoint import evaluate_checkpoint
 
@@ -100,7 +128,7 @@ def test_prompts_without_an_endpoint_are_refused(prefect_server, rubric, tmp_pat
 
 
 @pytest.mark.server
-def test_a_checkpoint_is_asked_for_once(deployment, gradebook, tmp_path):
+def test_a_checkpoint_is_requested_once(deployment, gradebook, tmp_path):
     outputs = str(write_checkpoint(tmp_path / "step-7.jsonl", 6))
     words = ["notify", "checkpoint", outputs, "--model", "m", "--step", "7", "--deployment", deployment, "--json"]
     first, again = (gradebook(*words).json for _ in range(2))
@@ -123,7 +151,7 @@ SERVED = ["notify", "checkpoint", "new.jsonl", "--model", "m", "--prompts", "pro
 
 
 @pytest.mark.server
-def test_outputs_that_are_to_be_collected_need_not_be_there_and_are_asked_for_once(deployment, gradebook, tmp_path):
+def test_outputs_to_collect_need_not_exist_and_are_requested_once(deployment, gradebook, tmp_path):
     write_lines(tmp_path / "prompts.jsonl", [{"case_id": "c", "prompt": "Why?"}])
     (tmp_path / "e.yaml").write_text("model: served\n", encoding="utf-8")
     words = [*SERVED, "--step", "7", "--deployment", deployment, "--json"]
@@ -132,7 +160,7 @@ def test_outputs_that_are_to_be_collected_need_not_be_there_and_are_asked_for_on
     names = {"outputs": "new.jsonl", "prompts": "prompts.jsonl", "endpoint": "e.yaml"}
     assert {name: given[name] for name in names} == {name: str(tmp_path / file) for name, file in names.items()}
     (tmp_path / ".new.jsonl.journal").mkdir()
-    write_checkpoint(tmp_path / "new.jsonl", 6)  # as if it were collected
+    write_checkpoint(tmp_path / "new.jsonl", 6)  # as if it had been collected
     again = gradebook(*words).json
     write_lines(tmp_path / "prompts.jsonl", [{"case_id": "c", "prompt": "How?"}])
     assert (first["is_new"], again["is_new"], gradebook(*words).json["is_new"]) == (True, False, True)
@@ -148,7 +176,7 @@ def test_outputs_that_are_to_be_collected_need_not_be_there_and_are_asked_for_on
         ([*SERVED, "--step", "7"], "e.yaml: found a file or folder that can't be read"),
     ],
 )
-def test_what_could_not_be_collected_is_refused_before_a_server_is_asked(gradebook, tmp_path, words, sentence):
+def test_an_impossible_collection_is_refused_before_a_server_is_asked(gradebook, tmp_path, words, sentence):
     write_lines(tmp_path / "prompts.jsonl", [{"case_id": "c", "prompt": "Why?"}])
     write_checkpoint(tmp_path / "old.jsonl", 6)
     finished = gradebook(*words)
@@ -156,7 +184,7 @@ def test_what_could_not_be_collected_is_refused_before_a_server_is_asked(gradebo
 
 
 @pytest.mark.server
-def test_nothing_is_collected_for_a_rubric_that_is_not_there(prefect_server, tmp_path, monkeypatch):
+def test_nothing_is_collected_for_a_missing_rubric(prefect_server, tmp_path, monkeypatch):
     from gradebook.flows.evaluate_checkpoint import evaluate_checkpoint
 
     prompts = write_lines(tmp_path / "prompts.jsonl", [{"case_id": "c", "prompt": "Why?"}])
@@ -169,9 +197,7 @@ def test_nothing_is_collected_for_a_rubric_that_is_not_there(prefect_server, tmp
 
 
 @pytest.mark.server
-def test_a_flow_run_that_crashed_and_is_not_taken_up_is_followed_by_one_other(
-    deployment, gradebook, tmp_path, monkeypatch
-):
+def test_a_crashed_flow_run_that_is_not_resumed_is_followed_by_one_other(deployment, gradebook, tmp_path, monkeypatch):
     from prefect.states import Crashed
 
     outputs = str(write_checkpoint(tmp_path / "step-7.jsonl", 6))
@@ -186,7 +212,7 @@ def test_a_flow_run_that_crashed_and_is_not_taken_up_is_followed_by_one_other(
 
 
 @pytest.mark.server
-def test_after_five_flow_runs_that_failed_no_other_is_begun_and_that_is_told(deployment, gradebook, tmp_path):
+def test_after_five_failed_flow_runs_no_other_is_created_and_the_message_says_so(deployment, gradebook, tmp_path):
     from prefect.states import Failed
 
     outputs = str(write_checkpoint(tmp_path / "step-7.jsonl", 6))
@@ -194,11 +220,11 @@ def test_after_five_flow_runs_that_failed_no_other_is_begun_and_that_is_told(dep
     for _ in range(5):
         asyncio.run(put(gradebook(*words, "--json").json["flow_run_id"], Failed()))
     told = gradebook(*words)
-    assert (told.code, "and Failed; 5 flow runs failed, so no other is begun" in told.out) == (3, True)
+    assert (told.code, "now Failed; 5 flow runs failed, so no other is created" in told.out) == (3, True)
 
 
 @pytest.mark.server
-def test_a_deployment_that_is_not_there_is_bad_input(prefect_server, gradebook, tmp_path):
+def test_a_missing_deployment_is_bad_input(prefect_server, gradebook, tmp_path):
     outputs = str(write_checkpoint(tmp_path / "o.jsonl", 6))
     finished = gradebook("notify", "checkpoint", outputs, "--model", "m", "--deployment", "evaluate-checkpoint/none")
     assert finished.code == 2
@@ -209,7 +235,7 @@ def test_a_deployment_that_is_not_there_is_bad_input(prefect_server, gradebook, 
     ("address", "words"),
     [(NOWHERE, f"notify: no Prefect server answers at {NOWHERE}"), (None, "notify: found no PREFECT_API_URL")],
 )
-def test_without_a_server_a_training_job_is_told_and_none_is_started(tmp_path, address, words):
+def test_without_a_server_a_training_job_gets_an_error_and_none_is_started(tmp_path, address, words):
     outputs = str(write_checkpoint(tmp_path / "o.jsonl", 6))
     command = [sys.executable, "-m", "gradebook.flows.cli", "notify", "checkpoint", outputs, "--model", "m"]
     settings = {name: value for name, value in os.environ.items() if name != "PREFECT_API_URL"}
@@ -220,7 +246,7 @@ def test_without_a_server_a_training_job_is_told_and_none_is_started(tmp_path, a
 
 
 @pytest.mark.parametrize("param", ["rubric", "=5"])
-def test_a_parameter_that_is_none_is_refused(gradebook, tmp_path, param):
+def test_an_invalid_parameter_is_refused(gradebook, tmp_path, param):
     finished = gradebook("notify", "checkpoint", "o.jsonl", "--model", "m", "--param", param)
     assert (finished.code, f"--param: found {param!r}" in finished.err) == (2, True)
 
@@ -248,7 +274,7 @@ def test_the_gate_s_event_comes_back_from_the_server(prefect_server, rubric, tmp
 
 
 @pytest.mark.server
-def test_the_event_of_a_notice_says_what_was_saved(deployment, tmp_path):
+def test_the_event_of_a_notice_names_the_saved_checkpoint(deployment, tmp_path):
     from prefect.events.clients import get_events_subscriber
     from prefect.events.filters import EventFilter, EventNameFilter
 

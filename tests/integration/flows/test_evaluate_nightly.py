@@ -1,4 +1,4 @@
-"""A night from its suites file to its end state: every suite has its turn, and the night says how each ended."""
+"""A nightly run from its suites file to its final state, with the outcome of each suite."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ suites:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Two nights' outputs, rubrics of checks alone that nothing and everything passes, and suites over them."""
+    """Outputs of two nights, two rubrics with checks only (one always fails, one always passes), and suites."""
     write_outputs(tmp_path / "2026-11-21.jsonl", models=("small",))
     write_outputs(tmp_path / "2026-11-22.jsonl", count=7, models=("small",))
     for name, threshold, most in (("strict", 1, 1), ("mild", 0.5, 50)):
@@ -51,7 +51,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 async def read_night(name: str) -> tuple[Any, list[str]]:
-    """The state of the flow run of that name which ended last, and its artifacts of the key `nightly`."""
+    """State of the last flow run of that name, and its artifacts with the key `nightly`."""
     from prefect import get_client
     from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterName
 
@@ -64,7 +64,7 @@ async def read_night(name: str) -> tuple[Any, list[str]]:
 
 
 @pytest.mark.server
-def test_a_suite_that_fails_keeps_no_other_from_its_turn_and_the_night_names_it(gradebook, prefect_server, folder):
+def test_a_failed_suite_is_named_and_the_others_still_run(gradebook, prefect_server, folder):
     suites = folder / "night.suites.yaml"
     ended = gradebook("nightly", suites, "--date", "2026-11-21", "--json")
     assert ended.code == 3, ended.err
@@ -78,25 +78,25 @@ def test_a_suite_that_fails_keeps_no_other_from_its_turn_and_the_night_names_it(
         ("mild", "nightly", "published"),
         ("strict", "nightly", "published"),
     ]
-    state, (artifact,) = asyncio.run(read_night(str(suites)))
+    state, (artifact,) = asyncio.run(read_night("night 2026-11-21"))
     assert state.is_failed()
     assert "2 of 3 suites published; gates not met by strict; not finished: gone (" in state.message
     assert "none.yaml" in artifact
 
 
 @pytest.mark.server
-def test_the_night_after_is_compared_with_the_night_before(gradebook, prefect_server, folder):
+def test_a_nightly_run_is_compared_with_the_one_before(gradebook, prefect_server, folder):
     suites = folder / "night.suites.yaml"
     words = ("--only", "mild", "--only", "strict", "--json")
     first, second = (gradebook("nightly", suites, "--date", f"2026-11-{day}", *words) for day in (21, 22))
     assert (first.code, second.code) == (1, 1), first.err + second.err
     before = [end["means"][0]["before"] for end in first.json["suites"]]
     (strict, mild) = (end["means"][0] for end in second.json["suites"])
-    # every answer has 7 words: none passes with 1 at most, all do with 50
+    # every answer has 7 words: a limit of 1 fails all, a limit of 50 passes all
     assert before == [None, None]
     assert (strict["mean"], strict["before"], strict["difference"]) == (0, 0, 0)
     assert (mild["mean"], mild["before"], mild["difference"]) == (1, 1, 0)
-    state, (artifact,) = asyncio.run(read_night(str(suites)))
+    state, (artifact,) = asyncio.run(read_night("night 2026-11-22"))
     assert (state.name, state.is_completed()) == ("GatesNotMet", True)
     assert state.message == "2 of 2 suites published; gates not met by strict"
     assert "| mild | met | small | 1.000 | 1.000 | +0.000 | $0 |" in artifact
@@ -104,7 +104,7 @@ def test_the_night_after_is_compared_with_the_night_before(gradebook, prefect_se
 
 
 @pytest.mark.server
-def test_a_night_s_budget_is_not_passed_and_a_suite_that_needs_none_is_published(
+def test_a_nightly_budget_is_not_exceeded_and_a_suite_without_costs_is_published(
     gradebook, judge, prefect_server, folder
 ):
     ended = gradebook("nightly", folder / "judged.suites.yaml", "--json")
@@ -115,10 +115,10 @@ def test_a_night_s_budget_is_not_passed_and_a_suite_that_needs_none_is_published
     assert judge.request_count == 0
     kept = json.loads((folder / "lake" / "runs" / judged["run_id"] / "request.json").read_text(encoding="utf-8"))
     words = ["gradebook", "nightly", str(folder / "judged.suites.yaml"), "--only", "judged", "--date"]
-    assert kept["words"][:-1] == words  # what goes on with it
+    assert kept["words"][:-1] == words  # the resume command
 
 
-def test_a_wrong_suites_file_ends_with_2_and_makes_no_lake(gradebook, folder):
+def test_a_wrong_suites_file_exits_with_2_and_creates_no_lake(gradebook, folder):
     (folder / "night.suites.yaml").write_text("suites: []", encoding="utf-8")
     ended = gradebook("nightly", "night.suites.yaml")
     assert (ended.code, (folder / "lake").exists()) == (2, False)
@@ -126,7 +126,7 @@ def test_a_wrong_suites_file_ends_with_2_and_makes_no_lake(gradebook, folder):
 
 
 @pytest.mark.parametrize(("option", "value"), [("--only", "third"), ("--date", "tomorrow")])
-def test_an_unknown_suite_or_date_ends_with_2(gradebook, folder, option, value):
+def test_an_unknown_suite_or_date_exits_with_2(gradebook, folder, option, value):
     ended = gradebook("nightly", "night.suites.yaml", option, value)
     assert (ended.code, f"{option}: found '{value}'" in ended.err) == (2, True)
 

@@ -25,7 +25,7 @@ def rubric(tmp_path: Path) -> Path:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """The first evaluation of the sample outputs: what it printed, what it asked the judge, the lake it left."""
+    """First evaluation of the sample outputs: printed JSON, number of requests, and lake."""
 
     folder: Path
     out: str
@@ -39,7 +39,7 @@ Kept = dict[str, Evaluated]
 
 @pytest.fixture(scope="module")
 def kept() -> Kept:
-    """What `unjudged` and `judged` made the first time: later tests get a copy of its folder."""
+    """Folders of the first `unjudged` and `judged`; later tests copy them."""
     return {}
 
 
@@ -54,11 +54,11 @@ def evaluated_once(kept: Kept, name: str, folder: Path, evaluate: Callable[[], E
 
 @pytest.fixture
 def unjudged(evaluate, outputs, rubric, tmp_path, tmp_path_factory, kept) -> Evaluated:
-    """This test's folder after an evaluation without a judge."""
+    """Test folder after an evaluation without a judge."""
 
     def first() -> Evaluated:
         finished = evaluate(outputs, "--rubric", rubric)
-        assert finished.code == 1, finished.err  # what is not scored meets no threshold
+        assert finished.code == 1, finished.err  # an unscored criterion meets no threshold
         return Evaluated(tmp_path_factory.mktemp("unjudged") / "kept", finished.out, finished.err, 0, 0)
 
     return evaluated_once(kept, "unjudged", tmp_path, first)
@@ -66,7 +66,7 @@ def unjudged(evaluate, outputs, rubric, tmp_path, tmp_path_factory, kept) -> Eva
 
 @pytest.fixture
 def judged(evaluate, judge, outputs, rubric, tmp_path, tmp_path_factory, kept) -> Evaluated:
-    """This test's folder after an evaluation with a judge."""
+    """Test folder after an evaluation with a judge."""
 
     def first() -> Evaluated:
         finished = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini")
@@ -95,7 +95,7 @@ def test_every_judgment_is_in_the_ledger_once_and_priced(judged, gradebook):
     assert row["t"] == judged.prompt_tokens
 
 
-def test_a_rerun_asks_nothing_and_costs_nothing(judged, evaluate, judge, outputs, rubric):
+def test_a_rerun_sends_no_request_and_costs_nothing(judged, evaluate, judge, outputs, rubric):
     first, asked = json.loads(judged.out), judge.request_count
     second = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini").json
     assert judge.request_count == asked
@@ -104,7 +104,7 @@ def test_a_rerun_asks_nothing_and_costs_nothing(judged, evaluate, judge, outputs
     assert second["scores"][0]["mean"] == first["scores"][0]["mean"]
 
 
-def test_another_weight_asks_nothing(judged, evaluate, judge, outputs, tmp_path):
+def test_another_weight_needs_no_request(judged, evaluate, judge, outputs, tmp_path):
     asked = judge.request_count
     heavier = write_rubric(tmp_path / "heavier.yaml", version="1.0.1", weight=3)
     finished = evaluate(outputs, "--rubric", heavier, "--judge", "gpt-4o-mini")
@@ -122,19 +122,19 @@ def test_a_used_version_with_another_text_is_refused(unjudged, gradebook, output
     assert len(query(gradebook, "from runs")) == 1
 
 
-def test_without_a_judge_judged_criteria_stay_unscored_and_say_why(unjudged, gradebook):
+def test_without_a_judge_judged_criteria_stay_unscored_with_a_reason(unjudged, gradebook):
     rows = query(gradebook, "select distinct status, reason, score from verdicts where criterion_id = 'clarity'")
     assert rows == [{"status": "unscored", "reason": "no_judge: the run had no --judge", "score": None}]
 
 
 def test_an_unscored_verdict_bounds_the_score_instead_of_lowering_it(unjudged, gradebook):
     rows = query(gradebook, "select distinct score, score_low, score_high from output_scores")
-    # length passes (1 x 1), clarity is open: (0 + 1) / 2 to (1 + 1) / 2
+    # length passes (1 x 1), clarity is unscored: (0 + 1) / 2 to (1 + 1) / 2
     assert rows == [{"score": None, "score_low": 0.5, "score_high": 1.0}]
 
 
 @pytest.mark.slow
-def test_a_failed_call_is_an_unscored_verdict_that_the_next_run_asks_again(evaluate, gradebook, judge, outputs, rubric):
+def test_a_failed_call_is_an_unscored_verdict_and_the_next_run_asks_again(evaluate, gradebook, judge, outputs, rubric):
     judge.faults = ["400"]
     finished = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini")
     reasons = query(gradebook, "select reason from verdicts where status = 'unscored'")
@@ -146,7 +146,7 @@ def test_a_failed_call_is_an_unscored_verdict_that_the_next_run_asks_again(evalu
     assert judge.request_count == asked + 1
 
 
-def test_the_budget_stops_the_run_keeps_what_was_judged_and_goes_on(evaluate, gradebook, judge, outputs, rubric):
+def test_the_budget_stops_the_run_and_a_larger_one_resumes_it(evaluate, gradebook, judge, outputs, rubric):
     # A request may cost at most 0.0021 dollars, at the dearest tier, and costs 0.0001: a few fit, not twelve.
     stopped = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini", "--budget-usd", "0.0025")
     asked = judge.request_count
@@ -155,12 +155,12 @@ def test_the_budget_stops_the_run_keeps_what_was_judged_and_goes_on(evaluate, gr
     assert 0 < asked < 12
     (row,) = query(gradebook, "select count(*) n, sum(cost_usd) usd from judgments")
     assert row["n"] == asked
-    assert [run["cost_usd"] for run in query(gradebook, "from runs")] == [row["usd"]]  # the run says what it spent
+    assert [run["cost_usd"] for run in query(gradebook, "from runs")] == [row["usd"]]  # the run records its cost
     assert 0 < row["usd"] <= 0.0025
     finished = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini")
     assert (finished.code, judge.request_count) == (0, 12)
     assert [row["status"] for row in query(gradebook, "from runs")] == ["published"]
-    # What it paid before it stopped is billed, and not saved.
+    # Requests paid before it stopped are billed, not saved.
     (costs,) = [row for row in finished.json["costs"] if row["criterion_id"] == "clarity"]
     assert (costs["request_count"], costs["replayed_count"], costs["saved_usd"]) == (12, 0, 0)
     assert query(gradebook, "select count(*) n from verdicts where is_replayed") == [{"n": 0}]
@@ -175,7 +175,7 @@ def test_the_same_answer_of_several_models_is_judged_once(evaluate, judge, rubri
     assert len(finished.json["scores"]) == 4
 
 
-def test_a_report_that_cant_be_written_leaves_the_run_published(evaluate, gradebook, outputs, rubric, tmp_path):
+def test_an_unwritable_report_leaves_the_run_published(evaluate, gradebook, outputs, rubric, tmp_path):
     (tmp_path / "lake/runs/night/report.html").mkdir(parents=True)
     assert evaluate(outputs, "--rubric", rubric, "--run-id", "night").code == 3
     assert query(gradebook, "select status from runs") == [{"status": "published"}]
@@ -195,7 +195,7 @@ def test_a_refused_key_fails_the_run_with_a_sentence_and_a_row(evaluate, gradebo
     assert "OPENAI_API_KEY" in row["reason"]
 
 
-def test_the_key_is_in_nothing_that_a_run_writes(judged, tmp_path):
+def test_no_file_of_a_run_contains_the_key(judged, tmp_path):
     written = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert written
     assert not [path for path in written if b"sk-canary" in path.read_bytes()]
@@ -240,10 +240,10 @@ def test_every_stage_leaves_quality_results_and_costs(judged, gradebook):
     )
     assert {row["stage"] for row in stages if row["met"]} == {"ingest", "verdicts", "judgments", "marts"}
     costs = query(gradebook, "select distinct stage from stage_costs")
-    assert {row["stage"] for row in costs} == {"ingest", "plan", "score", "quality", "aggregate", "publish"}
+    assert {row["stage"] for row in costs} - {"start"} == {"ingest", "plan", "score", "quality", "aggregate", "publish"}
 
 
-def test_a_published_run_id_given_again_is_answered_from_the_lake(unjudged, evaluate, outputs, rubric):
+def test_a_repeated_run_id_is_answered_from_the_lake(unjudged, evaluate, outputs, rubric):
     first = json.loads(unjudged.out)
     again = evaluate(outputs, "--rubric", rubric, "--run-id", first["run_id"]).json
     assert again["version"] == first["version"]

@@ -1,4 +1,4 @@
-"""The row of a run that did not finish."""
+"""Row of a run that did not finish."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What goes wrong around a run: the lake stays whole and readable, and the same command again finishes the run."""
+"""Faults around a run: the lake stays consistent and readable, and the same command finishes the run."""
 
 import json
 import sqlite3
@@ -22,9 +22,9 @@ FULL = [("runs/hit", "4k"), ("journal", "16k"), ("data/main/verdicts/run_id=hit"
 
 @pytest.fixture
 def command(tmp_path: Path, judge: LoopbackJudge, judged_run) -> list[str]:
-    """An evaluation into a lake that has a published run already."""
+    """Start an evaluation into a lake that already has a published run."""
     judge.latency_s = 0.05
-    judge.counts.clear()  # of the run before
+    judge.counts.clear()  # of the earlier run
     write_outputs(tmp_path / "more.jsonl", count=CASES, models=("other",))
     settings = f"model: gpt-4o-mini\nbase_url: {judge.base_url}\nmax_in_flight: {IN_FLIGHT}\n"
     (tmp_path / "judge.yaml").write_text(settings, encoding="utf-8")
@@ -38,7 +38,7 @@ def start(tmp_path: Path, command: list[str]) -> Callable[[], Forked]:
 
 @pytest.fixture
 def assert_whole(gradebook, judged_run):
-    """Hold the lake against itself; the run that was published before is as it was."""
+    """Check the lake's consistency, and that the earlier published run is unchanged."""
 
     def check(*words: str) -> None:
         finished = gradebook("doctor", *words)
@@ -51,7 +51,7 @@ def assert_whole(gradebook, judged_run):
 
 @pytest.fixture
 def assert_finishes(start, gradebook, judge, assert_whole):
-    """Run the command again: it is published once, and no judgment is paid twice but those that were in flight."""
+    """Run the command again: it publishes once, and only requests in flight at the fault are paid twice."""
 
     def check() -> None:
         code, out, err = start().wait(60)
@@ -107,20 +107,20 @@ def test_a_run_killed_in_any_stage_is_finished_by_the_same_command(
 
 # -------- a full disk
 @pytest.mark.parametrize(("place", "size"), FULL)
-def test_a_full_disk_ends_with_3_and_the_rerun_finishes(start, gradebook, assert_finishes, tmp_path, place, size):
+def test_a_full_disk_exits_with_3_and_the_rerun_finishes(start, gradebook, assert_finishes, tmp_path, place, size):
     folder = tmp_path / "lake" / place
     with mounted(folder, "-t", "tmpfs", "-o", f"size={size}", "tmpfs"):
         code, _, err = start().wait(60)
         assert (code, "unexpected" in err) == (3, False), err
         assert "full" in err or "No space left" in err
         kept = [(path.name, path.read_bytes()) for path in folder.glob("*.jsonl")]
-    for name, content in kept:  # what is on the full disk is still there once there is room
+    for name, content in kept:  # files on the full disk are still there when there is space again
         (folder / name).write_bytes(content)
     assert_finishes()
 
 
 # -------- a lake that can't be written
-def test_a_read_only_lake_is_named_and_nothing_is_asked(start, judge, assert_whole, tmp_path):
+def test_a_read_only_lake_is_named_and_no_request_is_sent(start, judge, assert_whole, tmp_path):
     lake = tmp_path / "lake"
     with mounted(lake, "--bind", lake):
         subprocess.run(["mount", "-o", "remount,bind,ro", lake], check=True)
@@ -131,7 +131,7 @@ def test_a_read_only_lake_is_named_and_nothing_is_asked(start, judge, assert_who
     assert not (lake / "runs/hit").exists()
 
 
-def test_a_catalog_that_somebody_holds_for_a_while_is_waited_for(start, tmp_path, assert_finishes):
+def test_a_run_waits_for_a_locked_catalog(start, tmp_path, assert_finishes):
     catalog = sqlite3.connect(tmp_path / "lake/catalog.sqlite", check_same_thread=False)
     catalog.execute("begin exclusive")
     release = threading.Timer(8, catalog.rollback)

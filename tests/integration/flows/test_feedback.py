@@ -1,4 +1,4 @@
-"""`gradebook evaluate --feedback llm`: the judge writes about each output and model, once."""
+"""`gradebook evaluate --feedback llm`: the judge writes one text about each output and model."""
 
 import json
 
@@ -9,7 +9,7 @@ from tests.support.samples import write_outputs, write_rubric
 
 @pytest.fixture
 def words(tmp_path) -> list[object]:
-    """Two cases of one model, a judged criterion, and the judge to write about it."""
+    """Words for two cases of one model, a judged criterion, and feedback by the judge."""
     outputs = write_outputs(tmp_path / "outputs.jsonl", count=2, models=("small",))
     return [outputs, "--rubric", write_rubric(tmp_path / "rubric.yaml"), "--judge", "gpt-4o-mini", "--feedback", "llm"]
 
@@ -35,13 +35,13 @@ def test_texts_are_billed_and_counted_with_the_judgments(evaluate, judge, words)
 
 
 @pytest.mark.server
-def test_a_budget_holds_over_texts_too_and_more_of_it_goes_on(evaluate, judge, words):
+def test_the_budget_covers_texts_too_and_a_larger_one_resumes(evaluate, judge, words):
     finished = evaluate(*words, "--budget-usd", "0.000001")
     assert (finished.code, judge.request_count) == (3, 0)
     assert evaluate(*words, "--budget-usd", "1").code == 0
 
 
-def test_the_plan_shows_what_texts_will_take(gradebook, judge, words):
+def test_the_plan_includes_feedback_texts(gradebook, judge, words):
     planned = gradebook("evaluate", *words, "--dry-run", "--json").json
     assert planned["request_count"] == 5
     assert [row["request_count"] for row in planned["criteria"] if row["criterion_id"] == "(feedback)"] == [3]
@@ -59,6 +59,6 @@ def test_another_kind_of_feedback_is_refused(gradebook, words, changed, message)
     assert (finished.code, message in finished.err) == (2, True)
 
 
-def test_feedback_of_a_judge_needs_one(gradebook, words):
+def test_feedback_needs_a_judge(gradebook, words):
     finished = gradebook("evaluate", *words[:3], "--feedback", "llm")
     assert (finished.code, "--feedback llm: found no --judge" in finished.err) == (2, True)

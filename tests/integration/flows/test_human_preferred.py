@@ -1,4 +1,4 @@
-"""A judged criterion that prefers people: whom they rated they score, and nobody pays a judge for it."""
+"""A judged criterion that prefers people: rated outputs are scored by their ratings, and no judge is paid."""
 
 import csv
 from pathlib import Path
@@ -15,7 +15,7 @@ HEAD = ("case_id", "model", "criterion_id", "rater", "level_id")
 
 @pytest.fixture
 def words(tmp_path: Path) -> tuple[str | Path, ...]:
-    """Four outputs, a rating of one of them, and a rubric that prefers it."""
+    """Words for four outputs, a rating of one of them, and a rubric that prefers ratings."""
     outputs = write_outputs(tmp_path / "outputs.jsonl", count=2)
     rubric, ratings = tmp_path / "rubric.yaml", tmp_path / "ratings.csv"
     rubric.write_text(RUBRIC.format(version="1.0.0", weight=1).replace("{type: judge}", "{type: judge, prefer: human}"))
@@ -24,7 +24,7 @@ def words(tmp_path: Path) -> tuple[str | Path, ...]:
     return outputs, "--rubric", rubric, "--judge", "gpt-4o-mini", "--ratings", ratings
 
 
-def test_the_judge_scores_the_others_alone(evaluate, gradebook, judge: LoopbackJudge, words):
+def test_the_judge_scores_only_unrated_outputs(evaluate, gradebook, judge: LoopbackJudge, words):
     done = evaluate(*words)
     assert done.code in (0, 1), done.err
     query = "select case_id, model, method, level_id from verdicts join outputs using (output_id) "

@@ -1,4 +1,4 @@
-"""Import, evaluate, export: one file of every format, by the commands that a person types."""
+"""Import, evaluation and export of one file of every format, by command."""
 
 import json
 from pathlib import Path
@@ -33,7 +33,7 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 
 
 def import_answered(gradebook, form: str, example: str, folder: Path) -> Path:
-    """Import a file of cases; where it has no answers, those of a model that says little are put to them."""
+    """Import a file of cases; cases without answers get short ones."""
     first = folder / "first"
     assert gradebook("rubric", "import", EXAMPLES / example, "--format", form, "-o", first).code == 0
     if (first / "outputs.jsonl").exists():
@@ -89,7 +89,7 @@ def test_the_ratings_of_a_scale_task_are_the_scores(gradebook, evaluate, tmp_pat
     assert scores == pytest.approx(sum(given) / len(given))
 
 
-def test_a_file_is_never_written_over_unasked(gradebook, tmp_path):
+def test_a_file_is_not_overwritten_without_force(gradebook, tmp_path):
     rubric = tmp_path / "rubric.yaml"
     rubric.write_text("mine", encoding="utf-8")
     words = ("rubric", "import", EXAMPLES / "potato.yaml", "--format", "potato", "-o", rubric)
@@ -109,13 +109,13 @@ def test_a_file_is_never_written_over_unasked(gradebook, tmp_path):
         (("comma.json", "--format", "scale", "-o", "x"), "comma.json:1: found a comma before ']'"),
     ],
 )
-def test_a_bad_import_is_told_and_writes_nothing(gradebook, tmp_path, words, message):
+def test_a_bad_import_is_refused_and_writes_nothing(gradebook, tmp_path, words, message):
     (tmp_path / "comma.json").write_text('[{"task_id": "a"},\n]', encoding="utf-8")
     finished = gradebook("rubric", "import", *words)
     assert (finished.code, message in finished.err) == (2, True), finished.err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["comma.json"]
 
 
-def test_an_export_names_what_is_lost(gradebook):
+def test_an_export_lists_lost_fields(gradebook):
     finished = gradebook("rubric", "export", "general_answer", "--format", "autorubric")
     assert (finished.code, "lost:" in finished.err) == (0, True)

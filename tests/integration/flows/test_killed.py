@@ -1,4 +1,4 @@
-"""A process killed at any point: the same command again loses and doubles nothing."""
+"""A process killed at any point: the same command again loses and repeats nothing."""
 
 import json
 import time
@@ -48,7 +48,7 @@ def ledger(gradebook) -> tuple[int, int, int]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("asked_before", [0, 5, 30, 59])
-def test_killed_while_judging_nothing_is_lost_or_paid_twice(command, judge, gradebook, tmp_path, asked_before):
+def test_after_a_kill_while_judging_nothing_is_lost_or_paid_twice(command, judge, gradebook, tmp_path, asked_before):
     first = start(command, tmp_path)
     kill_when(
         first, lambda: (tmp_path / "lake/runs").exists() if not asked_before else judge.request_count >= asked_before
@@ -61,7 +61,7 @@ def test_killed_while_judging_nothing_is_lost_or_paid_twice(command, judge, grad
 
 
 @pytest.mark.slow
-def test_killed_while_publishing_one_version_is_published(command, judge, gradebook, tmp_path):
+def test_after_a_kill_while_publishing_one_version_is_published(command, judge, gradebook, tmp_path):
     first = start(command, tmp_path)
     kill_when(first, lambda: any(tmp_path.glob("lake/runs/*/marts/run_scores.parquet")))
     was_concluded = any(tmp_path.glob("lake/runs/*/published.json"))
@@ -70,7 +70,7 @@ def test_killed_while_publishing_one_version_is_published(command, judge, gradeb
     assert judge.request_count == CASES
     rows, keys, published_count = ledger(gradebook)
     assert (rows, keys) == (CASES, CASES)
-    # Where the kill came after the very end, the command began a second run, and asked nothing.
+    # If the kill came after the end, the command started a second run, and sent no request.
     assert published_count == (2 if was_concluded else 1)
 
 

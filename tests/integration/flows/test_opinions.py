@@ -1,4 +1,4 @@
-"""`gradebook evaluate` with several opinions a verdict: real flows, real endpoints, a real lake."""
+"""`gradebook evaluate` with several opinions per verdict: real flows, real endpoints, a real lake."""
 
 import json
 import shutil
@@ -34,13 +34,13 @@ Asked = tuple[int, int]  # requests to `judge` and to `other`
 
 @pytest.fixture(scope="module")
 def kept() -> dict[str, tuple[Path, Asked]]:
-    """What `evaluated` left the first time, by its name: a lake, and what was asked."""
+    """Lake and number of requests of the first `evaluated` of each name."""
     return {}
 
 
 @pytest.fixture
 def evaluated(evaluate, judge, other, words, kept, tmp_path: Path, tmp_path_factory) -> Callable[[str], Asked]:
-    """Evaluate with judge.yaml, or copy the lake of the test that did so under the same name; what that asked."""
+    """Evaluate with judge.yaml, or copy the lake of an earlier test of that name; returns the number of requests."""
 
     def call(name: str) -> Asked:
         if name in kept:
@@ -56,7 +56,7 @@ def evaluated(evaluate, judge, other, words, kept, tmp_path: Path, tmp_path_fact
 
 
 def write_judge(folder: Path, text: str, **members: tuple[str, LoopbackJudge]) -> None:
-    """Write a judge file, and those of its members: their settings and where they are asked."""
+    """Write a judge file and its members' files, with their settings and endpoints."""
     (folder / "judge.yaml").write_text(text, encoding="utf-8")
     for name, (settings, server) in members.items():
         written = f"model: {name}\nbase_url: {server.base_url}\n{PRICES}{settings}\n"
@@ -70,7 +70,7 @@ def count(gradebook, sql):
 
 # -------- replicates
 @pytest.mark.slow
-def test_three_replicates_are_asked_kept_and_combined(evaluated, gradebook, tmp_path):
+def test_three_replicates_are_asked_stored_and_combined(evaluated, gradebook, tmp_path):
     write_judge(tmp_path, "model: m\nreplicates: 3")
     assert evaluated("thrice") == (3 * COUNT, 0)
     assert count(gradebook, "(select distinct request_key from judgments)") == 3 * COUNT
@@ -83,7 +83,7 @@ def test_three_replicates_are_asked_kept_and_combined(evaluated, gradebook, tmp_
     assert held == [{"miss": pytest.approx(0), "n": COUNT}]
 
 
-def test_a_judge_that_flips_is_told_so(evaluated, gradebook, tmp_path):
+def test_a_judge_that_flips_is_reported(evaluated, gradebook, tmp_path):
     write_judge(tmp_path, "model: m\nreplicates: 3")
     evaluated("thrice")
     rows = query(gradebook, "select n, opinion_count, flip_rate, judge_variance, agreement_rate from judge_noise")
@@ -92,7 +92,7 @@ def test_a_judge_that_flips_is_told_so(evaluated, gradebook, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_second_run_with_replicates_asks_nothing(evaluated, evaluate, judge, words, tmp_path):
+def test_a_second_run_with_replicates_sends_no_request(evaluated, evaluate, judge, words, tmp_path):
     write_judge(tmp_path, "model: m\nreplicates: 3")
     evaluated("thrice")
     asked = judge.request_count
@@ -101,7 +101,7 @@ def test_a_second_run_with_replicates_asks_nothing(evaluated, evaluate, judge, w
 
 
 @pytest.mark.slow
-def test_more_replicates_ask_for_those_that_are_new_alone(evaluated, evaluate, judge, words, tmp_path):
+def test_more_replicates_ask_only_for_the_new_ones(evaluated, evaluate, judge, words, tmp_path):
     write_judge(tmp_path, "model: m")
     assert evaluated("once") == (COUNT, 0)
     asked = judge.request_count
@@ -110,7 +110,7 @@ def test_more_replicates_ask_for_those_that_are_new_alone(evaluated, evaluate, j
     assert judge.request_count == asked + 2 * COUNT
 
 
-def test_swapped_levels_are_measured_and_count_in_no_verdict(evaluate, gradebook, judge, words, tmp_path):
+def test_swapped_levels_are_measured_but_count_in_no_verdict(evaluate, gradebook, judge, words, tmp_path):
     write_judge(tmp_path, "model: m\nswap_share: 1")
     assert evaluate(*words).code == 0
     assert judge.request_count == 2 * COUNT
@@ -137,7 +137,7 @@ def test_a_panel_asks_each_of_its_judges(evaluate, gradebook, judge, other, word
 
 
 @pytest.mark.slow
-def test_a_panel_is_set_against_itself_by_the_replicates_of_its_judges(
+def test_a_panel_s_noise_is_measured_with_the_replicates_of_its_judges(
     evaluate, gradebook, judge, other, words, tmp_path
 ):
     write_judge(tmp_path, "panel: [a.yaml, b.yaml]", a=("replicates: 2", judge), b=("replicates: 3", other))
@@ -152,7 +152,7 @@ def test_a_panel_is_set_against_itself_by_the_replicates_of_its_judges(
 
 
 @pytest.mark.slow
-def test_when_one_of_a_panel_dies_all_is_kept_and_the_same_command_goes_on(
+def test_after_the_loss_of_a_panel_member_replies_are_stored_and_the_same_command_resumes(
     evaluate, gradebook, judge, other, words, tmp_path
 ):
     write_judge(tmp_path, "panel: [a.yaml, b.yaml]", a=("", judge), b=("", other))
@@ -167,9 +167,9 @@ def test_when_one_of_a_panel_dies_all_is_kept_and_the_same_command_goes_on(
 
 
 @pytest.mark.slow
-def test_one_budget_is_for_all_judges(evaluate, gradebook, judge, other, words, tmp_path):
+def test_all_judges_share_one_budget(evaluate, gradebook, judge, other, words, tmp_path):
     write_judge(tmp_path, "panel: [a.yaml, b.yaml]", a=("", judge), b=("", other))
-    stopped = evaluate(*words, "--budget-usd", "0.012")  # a request could cost some 0.008
+    stopped = evaluate(*words, "--budget-usd", "0.012")  # a request may cost about 0.008
     (row,) = query(gradebook, "select count(*) n, sum(cost_usd) usd from judgments")
     assert (stopped.code, "budget" in stopped.err) == (3, True)
     assert 0 < row["n"] < 2 * COUNT
@@ -179,7 +179,7 @@ def test_one_budget_is_for_all_judges(evaluate, gradebook, judge, other, words, 
 
 
 @pytest.mark.slow
-def test_recorded_replies_can_sit_on_a_panel(evaluate, gradebook, judge, words, tmp_path):
+def test_recorded_replies_can_be_a_panel_member(evaluate, gradebook, judge, words, tmp_path):
     rows = [
         {"case_id": f"c{case}", "model": model, "criterion_id": "clarity", "level": "clear"}
         for case in range(CASES)
@@ -190,10 +190,10 @@ def test_recorded_replies_can_sit_on_a_panel(evaluate, gradebook, judge, words, 
     finished = evaluate(*words)
     assert finished.code == 0, finished.err
     off = "verdicts v join opinions o using (output_id, criterion_id) where o.judge = 'a' and o.score <> v.score"
-    assert (judge.request_count, count(gradebook, off)) == (COUNT, 0)  # the recorded one is never the worse
+    assert (judge.request_count, count(gradebook, off)) == (COUNT, 0)  # recorded replies are never worse
 
 
-def test_own_criteria_of_rows_are_judged_by_the_panel_too(evaluate, gradebook, judge, other, words, tmp_path):
+def test_per_case_criteria_are_judged_by_the_panel_too(evaluate, gradebook, judge, other, words, tmp_path):
     levels = [{"id": "no", "score": 0, "description": "No."}, {"id": "yes", "score": 1, "description": "Yes."}]
     own = [{"id": "polite", "description": "Is it polite?", "method": {"type": "judge"}, "levels": levels}]
     row = {"case_id": "own", "model": "small", "output": "Thank you.", "criteria": own}
@@ -209,7 +209,7 @@ def test_own_criteria_of_rows_are_judged_by_the_panel_too(evaluate, gradebook, j
 CASCADE = "cascade: {first: cheap.yaml, then: dear.yaml, when: {disagreement: true}}"
 
 
-def test_a_cascade_asks_the_dear_judge_only_where_the_cheap_one_disagrees_with_itself(
+def test_a_cascade_asks_the_expensive_judge_only_where_the_cheap_one_disagrees_with_itself(
     evaluated, gradebook, judge, other, tmp_path
 ):
     write_judge(tmp_path, CASCADE, cheap=("replicates: 2", judge), dear=("", other))
@@ -220,7 +220,7 @@ def test_a_cascade_asks_the_dear_judge_only_where_the_cheap_one_disagrees_with_i
     assert asked == (2 * COUNT, unsure_count)
 
 
-def test_the_opinion_of_the_dear_judge_is_the_verdict(evaluated, gradebook, judge, other, tmp_path):
+def test_the_expensive_judge_s_opinion_is_the_verdict(evaluated, gradebook, judge, other, tmp_path):
     write_judge(tmp_path, CASCADE, cheap=("replicates: 2", judge), dear=("", other))
     evaluated("cascade")
     dear = "verdicts v join opinions o using (output_id, criterion_id) where o.judge = 'dear'"
@@ -229,7 +229,7 @@ def test_the_opinion_of_the_dear_judge_is_the_verdict(evaluated, gradebook, judg
     )
 
 
-def test_a_second_run_of_a_cascade_asks_nothing(evaluated, evaluate, judge, other, words, tmp_path):
+def test_a_second_run_of_a_cascade_sends_no_request(evaluated, evaluate, judge, other, words, tmp_path):
     write_judge(tmp_path, CASCADE, cheap=("replicates: 2", judge), dear=("", other))
     evaluated("cascade")
     asked = (judge.request_count, other.request_count)
@@ -238,15 +238,15 @@ def test_a_second_run_of_a_cascade_asks_nothing(evaluated, evaluate, judge, othe
     assert (judge.request_count, other.request_count) == asked
 
 
-def test_of_the_criteria_listed_the_dear_judge_alone_is_asked(evaluate, judge, other, words, tmp_path):
+def test_listed_criteria_are_asked_of_the_expensive_judge_only(evaluate, judge, other, words, tmp_path):
     text = "cascade: {first: cheap.yaml, then: dear.yaml, when: {criteria: [clarity]}}"
     write_judge(tmp_path, text, cheap=("", judge), dear=("", other))
     assert evaluate(*words).code == 0
     assert (judge.request_count, other.request_count) == (0, COUNT)
 
 
-def test_a_distribution_below_the_mark_asks_the_dear_judge(evaluate, judge, other, words, tmp_path):
-    # the endpoint gives its level 0.8
+def test_a_probability_below_the_threshold_asks_the_expensive_judge(evaluate, judge, other, words, tmp_path):
+    # the endpoint gives its level a probability of 0.8
     text = "cascade: {first: cheap.yaml, then: dear.yaml, when: {share_below: 0.9}}"
     write_judge(tmp_path, text, cheap=("mode: logprobs", judge), dear=("", other))
     finished = evaluate(*words)
@@ -254,7 +254,7 @@ def test_a_distribution_below_the_mark_asks_the_dear_judge(evaluate, judge, othe
     assert (judge.request_count, other.request_count) == (COUNT, COUNT)
 
 
-def test_a_plan_says_what_a_cascade_asks_at_most(gradebook, judge, other, words, tmp_path):
+def test_a_plan_states_the_maximum_requests_of_a_cascade(gradebook, judge, other, words, tmp_path):
     write_judge(tmp_path, CASCADE, cheap=("replicates: 2", judge), dear=("", other))
     finished = gradebook("evaluate", *words, "--dry-run", "--json")
     (clarity, _) = finished.json["criteria"]
@@ -269,7 +269,7 @@ def test_a_cascade_that_names_an_unknown_criterion_is_refused(gradebook, judge, 
     assert "found 'tone', expected judged criteria of short_answer: clarity" in finished.err
 
 
-# -------- what else reads the ledger
+# -------- other readers of the ledger
 def test_the_ledger_of_a_cascade_with_swaps_is_verified_to_the_last_key(
     evaluate, gradebook, judge, other, words, tmp_path
 ):
@@ -281,7 +281,7 @@ def test_the_ledger_of_a_cascade_with_swaps_is_verified_to_the_last_key(
     assert verified.json["finding_count"] == 0
 
 
-def test_replicates_are_recorded_each_and_a_panel_is_not(evaluate, gradebook, judge, other, words, tmp_path):
+def test_each_replicate_is_recorded_but_a_panel_is_refused(evaluate, gradebook, judge, other, words, tmp_path):
     write_judge(tmp_path, "model: m\nreplicates: 2\nswap_share: 1")
     assert evaluate(*words, "--record", "kept.jsonl").code == 0
     kept = [json.loads(line) for line in (tmp_path / "kept.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -297,5 +297,5 @@ def test_a_judge_of_the_candidates_family_is_named(evaluate, judge, words, tmp_p
     write_outputs(tmp_path / "outputs.jsonl", count=2, models=("gpt-4o-mini", "claude-3"))
     write_judge(tmp_path, "model: gpt-4o")
     notes = evaluate(*words).json["notes"]
-    said = "the judge gpt-4o and the candidate gpt-4o-mini look to be of one family (openai)"
+    said = "the judge gpt-4o and the candidate gpt-4o-mini seem to be of one family (openai)"
     assert [note for note in notes if note.startswith(said)]

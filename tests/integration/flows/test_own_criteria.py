@@ -1,4 +1,4 @@
-"""`gradebook evaluate` where rows bring criteria of their own: alone, and beside a rubric's."""
+"""`gradebook evaluate` with per-case criteria: alone, and in addition to a rubric's."""
 
 import json
 from pathlib import Path
@@ -32,21 +32,21 @@ def write_rows(path: Path, *criteria: list[dict[str, Any]] | None) -> Path:
     return path
 
 
-def test_rows_are_held_to_their_own_criteria_alone(evaluate, gradebook, tmp_path):
+def test_rows_are_scored_by_their_per_case_criteria_only(evaluate, gradebook, tmp_path):
     finished = evaluate(write_rows(tmp_path / "o.jsonl", [BRIEF], [BRIEF], [BRIEF]), "--rubric", "none")
     assert finished.code == 0, finished.err
     rows = query(gradebook, "select case_id, score from output_scores order by case_id")
     assert [row["score"] for row in rows] == [1, 1, 0]  # 2, 3 and 4 words
 
 
-def test_own_criteria_stand_beside_those_of_the_rubric(evaluate, gradebook, tmp_path):
+def test_per_case_criteria_are_combined_with_the_rubric_s(evaluate, gradebook, tmp_path):
     outputs = write_rows(tmp_path / "o.jsonl", [BRIEF | {"weight": 3}], [BRIEF | {"gate": True}], None)
     rubric = write_rubric(tmp_path / "rubric.yaml")
     finished = evaluate(outputs, "--rubric", rubric, "--judge", "replay:" + str(no_replies(tmp_path)))
     rows = query(gradebook, "select score_low, score_high, failed_gates from output_scores order by case_id")
-    # length passes (1), clarity is open (1); own: 3 of 5, then a gate, then none
+    # length passes (1), clarity is unscored (1); per-case: 3 of 5, then a gate, then none
     assert [(row["score_low"], row["score_high"]) for row in rows] == [(0.8, 1), (0.5, 1), (0.5, 1)]
-    assert "2 outputs with criteria of their own, 2 in all" in finished.json["notes"]
+    assert "2 outputs with per-case criteria, 2 in total" in finished.json["notes"]
 
 
 def no_replies(folder: Path) -> Path:
@@ -55,7 +55,7 @@ def no_replies(folder: Path) -> Path:
     return path
 
 
-def test_a_failed_gate_of_a_row_fails_its_output_alone(evaluate, gradebook, tmp_path):
+def test_a_failed_per_case_gate_fails_only_its_output(evaluate, gradebook, tmp_path):
     outputs = write_rows(tmp_path / "o.jsonl", *[[BRIEF | {"gate": True}]] * 3)
     assert evaluate(outputs, "--rubric", "none").code == 1
     rows = query(gradebook, "select is_passed, failed_gates from output_scores order by case_id")
@@ -63,7 +63,7 @@ def test_a_failed_gate_of_a_row_fails_its_output_alone(evaluate, gradebook, tmp_
 
 
 @pytest.mark.slow
-def test_a_judge_is_asked_once_for_each_own_criterion(evaluate, gradebook, judge, tmp_path):
+def test_a_judge_is_asked_once_for_each_per_case_criterion(evaluate, gradebook, judge, tmp_path):
     outputs = write_rows(tmp_path / "o.jsonl", [KIND], [KIND, BRIEF], [BRIEF])
     evaluate(outputs, "--rubric", "none", "--judge", "gpt-4o-mini")
     assert judge.request_count == 2
@@ -73,7 +73,7 @@ def test_a_judge_is_asked_once_for_each_own_criterion(evaluate, gradebook, judge
     assert row["n"] == 2
 
 
-def test_people_rate_own_criteria(evaluate, gradebook, tmp_path):
+def test_people_rate_per_case_criteria(evaluate, gradebook, tmp_path):
     outputs = write_rows(tmp_path / "o.jsonl", [RATED], [RATED])
     ratings = tmp_path / "ratings.jsonl"
     rows = [
@@ -94,7 +94,7 @@ def test_a_rating_of_a_criterion_that_no_row_has_is_refused(gradebook, tmp_path)
     assert (finished.code, f"{ratings}:1: criterion_id: found 'loved'" in finished.err) == (2, True)
 
 
-def test_what_a_row_was_held_to_is_in_the_lake(evaluate, gradebook, tmp_path):
+def test_per_case_criteria_are_stored_in_the_lake(evaluate, gradebook, tmp_path):
     evaluate(write_rows(tmp_path / "o.jsonl", [BRIEF], [KIND | {"category": "voice", "weight": 2}]), "--rubric", "none")
     rows = query(gradebook, "select criterion_id, category, weight, method from case_criteria order by criterion_id")
     assert rows == [
@@ -103,7 +103,7 @@ def test_what_a_row_was_held_to_is_in_the_lake(evaluate, gradebook, tmp_path):
     ]
 
 
-def test_a_row_whose_criteria_do_not_fit_is_refused_before_anything_is_scored(gradebook, tmp_path):
+def test_a_row_with_invalid_criteria_is_refused_before_scoring(gradebook, tmp_path):
     outputs = write_rows(
         tmp_path / "o.jsonl", [BRIEF], [BRIEF | {"method": {"type": "check", "check": "lenght_words"}}]
     )
@@ -117,22 +117,24 @@ def test_rubric_none_needs_rows_with_criteria(gradebook, tmp_path):
     assert (finished.code, "found no row with criteria of its own" in finished.err) == (2, True)
 
 
-def test_the_plan_counts_the_questions_of_rows(gradebook, tmp_path, judge):
+def test_the_plan_counts_per_case_criteria(gradebook, tmp_path, judge):
     outputs = write_rows(tmp_path / "o.jsonl", [KIND], [KIND, BRIEF])
     finished = gradebook("evaluate", outputs, "--rubric", "none", "--judge", "gpt-4o-mini", "--dry-run", "--json")
     assert (finished.code, finished.json["request_count"]) == (0, 2)
 
 
-def test_a_method_that_nothing_scores_is_told_before_anything_is_spent(gradebook, tmp_path):
+def test_an_unsupported_method_is_refused_before_any_spending(gradebook, tmp_path):
     finished = gradebook("evaluate", write_rows(tmp_path / "o.jsonl", None), "--rubric", "rag_answer")
     assert finished.code == 2
     assert "hallucination_risk: found the method claims, which nothing scores yet" in finished.err
     assert not (tmp_path / "lake").exists()
 
 
-def test_with_allow_unscored_it_stays_unscored_and_the_run_says_so(evaluate, gradebook, tmp_path):
+def test_with_allow_unscored_an_unsupported_method_stays_unscored_with_a_note(evaluate, gradebook, tmp_path):
     outputs = write_rows(tmp_path / "o.jsonl", [{**BRIEF, "id": "own", "method": {"type": "similarity"}}])
     finished = evaluate(outputs, "--rubric", "rag_answer", "--allow-unscored")
-    assert any("groundedness, hallucination_risk, 1 of rows' own unscored" in note for note in finished.json["notes"])
+    assert any(
+        "groundedness, hallucination_risk, 1 per-case criterion unscored" in note for note in finished.json["notes"]
+    )
     rows = query(gradebook, "select reason from verdicts where criterion_id in ('own', 'groundedness') order by 1")
     assert [row["reason"] for row in rows] == ["unsupported_method: claims", "unsupported_method: similarity"]

@@ -1,4 +1,4 @@
-"""`gradebook evaluate` and `review` where a rubric names functions of a package of the user."""
+"""`gradebook evaluate` and `review` with a rubric that names functions of a user's package."""
 
 import json
 import os
@@ -38,7 +38,7 @@ criteria:
 
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[Path, Path]:
-    """A package, a rubric and four outputs in the current folder; the third ends the process that looks at it."""
+    """Package, rubric and four outputs in the current folder; the third output kills the process that checks it."""
     (tmp_path / "my_checks").mkdir()
     (tmp_path / "my_checks" / "tone.py").write_text(SOURCE, encoding="utf-8")
     texts = ("thank you", "no", "leave", "thank you all")
@@ -52,11 +52,10 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 VERDICTS = "select level_id, reason, evidence from verdicts join outputs using (output_id) order by case_id"
 
 
-def test_a_function_scores_outputs_and_what_it_ends_is_one_row(evaluate, gradebook, files, tmp_path):
+def test_a_function_that_kills_its_process_leaves_one_row_unscored(evaluate, gradebook, files, tmp_path):
     outputs, rubric = files
-    (tmp_path / "gradebook.toml").write_text('[functions]\nallow = ["my_checks"]\n', encoding="utf-8")
-    finished = evaluate(outputs, "--rubric", rubric)
-    assert finished.json["rubric_id"] == "own", finished.err  # what it printed is not on stdout
+    finished = evaluate(outputs, "--rubric", rubric, "--allow-functions", "my_checks")
+    assert finished.json["rubric_id"] == "own", finished.err  # the function's output is not on stdout
     rows = query(gradebook, VERDICTS)
     assert [row["level_id"] for row in rows] == ["good", "bad", None, "good"]
     assert rows[2]["reason"] == "function's process ended (exit code 9)"
@@ -75,8 +74,11 @@ def test_the_command_line_allows_a_package_too(gradebook, files, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((), "polite: found the function my_checks.tone:polite, whose package is not allowed, expected `allow = "),
-        (("--allow-functions", "other"), "or --allow-functions my_checks; with --allow-unscored it stays unscored"),
+        (
+            (),
+            "polite: found the function my_checks.tone:polite, whose package is not allowed, expected --allow-f",
+        ),
+        (("--allow-functions", "other"), "can only name fewer; with --allow-unscored it stays unscored"),
         (("--allow-functions", "my checks"), "--allow-functions: found 'my checks', expected names of packages"),
     ],
 )
@@ -86,7 +88,7 @@ def test_a_function_that_is_not_allowed_is_refused_before_anything_runs(gradeboo
     assert not (tmp_path / "lake").exists()
 
 
-def test_a_function_that_is_not_there_is_refused_before_anything_runs(gradebook, files, tmp_path):
+def test_a_missing_function_is_refused_before_anything_runs(gradebook, files, tmp_path):
     (tmp_path / "my_checks" / "tone.py").write_text("def kind(row): return True", encoding="utf-8")
     finished = gradebook("evaluate", files[0], "--rubric", files[1], "--allow-functions", "my_checks", "--dry-run")
     assert "the function my_checks.tone:polite: found no polite in my_checks.tone, expected a function" in finished.err
@@ -101,7 +103,7 @@ def test_with_allow_unscored_a_function_that_is_not_allowed_stays_unscored(grade
     assert "functions of packages that are not allowed: polite unscored" in evaluation["notes"]
 
 
-def test_no_row_brings_a_function_even_of_an_allowed_package(gradebook, files):
+def test_rows_may_not_name_functions_even_of_an_allowed_package(gradebook, files):
     own = [{"id": "own", "description": "d", "method": {"type": "function", "function": "my_checks.tone:polite"}}]
     row = {"case_id": "c", "model": "m", "output": "x", "criteria": own}
     files[0].write_text(json.dumps(row), encoding="utf-8")
@@ -114,10 +116,9 @@ def test_no_row_brings_a_function_even_of_an_allowed_package(gradebook, files):
 def test_an_interrupted_run_ends_at_once_with_all_its_processes(gradebook, files, tmp_path, prefect_server):
     row = {"case_id": "c", "model": "m", "output": "stay"}
     files[0].write_text(json.dumps(row) + "\n", encoding="utf-8")
-    (tmp_path / "gradebook.toml").write_text(
-        "[functions]\nallow = ['my_checks']\nrow_time_limit_s = 600", encoding="utf-8"
-    )
+    (tmp_path / "gradebook.toml").write_text("[functions]\nrow_time_limit_s = 600", encoding="utf-8")
     command = [sys.executable, "-m", "gradebook.flows.cli", "evaluate", files[0], "--rubric", files[1]]
+    command += ["--allow-functions", "my_checks"]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
     with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as process:
         while process.poll() is None and not has_looked(tmp_path):
@@ -125,16 +126,18 @@ def test_an_interrupted_run_ends_at_once_with_all_its_processes(gradebook, files
         calling = children_of(process.pid)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (3, "gradebook: interrupted; the same command goes on where it stopped\n")
+    said = "gradebook: interrupted; run the same command again to resume"
+    assert (process.returncode, err.splitlines()[-1]) == (3, said), err
     assert calling and not any(Path(f"/proc/{pid}").exists() for pid in calling)
 
 
 def has_looked(folder: Path) -> bool:
-    """Whether the function was called: it prints what it looks at."""
+    """Whether the function was called: it prints its input."""
     return any(log.stat().st_size for log in folder.glob("lake/runs/*/functions.log"))
 
 
 def children_of(pid: int) -> list[str]:
-    """The processes that a process started."""
+    """Child processes of a process, except the one that stays for later commands."""
     threads = Path(f"/proc/{pid}/task").glob("*/children")
-    return [child for thread in threads for child in thread.read_text(encoding="utf-8").split()]
+    children = [child for thread in threads for child in thread.read_text(encoding="utf-8").split()]
+    return [child for child in children if b"suite_process" not in Path(f"/proc/{child}/cmdline").read_bytes()]

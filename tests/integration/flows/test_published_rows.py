@@ -1,4 +1,4 @@
-"""A published row never changes: digests of published runs, held through what comes after them."""
+"""A published row never changes: digests of published runs before and after later events."""
 
 import json
 import shutil
@@ -35,11 +35,11 @@ OWN = {
 }
 RATED = {"case_id": "c0", "model": "small", "criterion_id": "clarity", "level_id": "clear"}
 
-Digests = dict[tuple[str, str], tuple[int, str]]  # (run, table) -> how many rows, and their digest
+Digests = dict[tuple[str, str], tuple[int, str]]  # (run, table) -> number of rows, and their digest
 
 
 def digests(lake: Lake, *run_ids: str) -> Digests:
-    """The digests of all rows that belong to the runs; of a run at the lake's version where it has one."""
+    """Digests of all rows of the runs; at a run's version, if given."""
     with connect(lake, read_only=True) as connection:
         tables = {name: "run_id = $1" for (name,) in connection.execute(TABLES).fetchall()} | OTHERS
         return {(run, name): digest(connection, name, which, run) for run in run_ids for name, which in tables.items()}
@@ -52,7 +52,7 @@ def digest(connection: duckdb.DuckDBPyConnection, name: str, which: str, run_id:
 
 @dataclass
 class Story:
-    """What was seen of the runs a and b: as each was published, after all else, and then at their own versions."""
+    """Digests of the runs a and b: at publication, at the end, and at the end at their own versions."""
 
     published: Digests = field(default_factory=dict)
     later: Digests = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Story:
 
 @pytest.fixture(scope="module")
 def kept() -> list[Story]:
-    """The story, once it was told."""
+    """Story of the first test; later tests reuse it."""
     return []
 
 
@@ -77,7 +77,7 @@ def story(gradebook, evaluate, judge, tmp_path: Path, kept: list[Story], tmp_pat
 
 
 def write_inputs(folder: Path) -> None:
-    """Two files of outputs, rubrics of two versions, a panel, and ratings; the second file has a row that is none."""
+    """Write two files of outputs (one with an invalid row), rubrics of two versions, a panel, and ratings."""
     rows = [json.loads(line) for line in write_outputs(folder / "o.jsonl", 2).read_text(encoding="utf-8").splitlines()]
     write_lines(folder / "first.jsonl", [row | {"criteria": [OWN]} for row in rows])
     write_lines(folder / "second.jsonl", [*rows, {"case_id": "c9"}])
@@ -101,7 +101,7 @@ def tell(gradebook: Callable[..., Any], evaluate: Callable[..., Any], judge: Loo
     of_b = ("--judge", "gpt-4o", "--ratings", "ann.jsonl", "--baseline", "a")
     assert run("second", "one", *of_b, "--run-id", "b") in (0, 1)
     story.published |= digests(lake, "b")
-    # what comes after: another run of the same outputs, ratings, a run that fails, and a's name once more
+    # later events: another run of the same outputs, ratings, a failed run, and a's run id again
     assert run("first", "two", "--judge", "panel.yaml", "--run-id", "c") in (0, 1)
     assert gradebook("ratings", "import", "bob.jsonl", "--rubric", "one.yaml", "--run", "b").code == 0
     judge.faults = ["quota"]
@@ -133,13 +133,13 @@ def test_the_digests_are_of_rows_in_every_table(story: Story):
     counts = {table: 0 for _, table in story.published}
     for (_, table), (count, _) in story.published.items():
         counts[table] += count
-    # A weak spot takes ten outputs of a model: commands/test_rebuild.py has some. Checkpoints are decided about in
+    # A weak spot needs ten outputs of a model: see commands/test_rebuild.py. Checkpoints are decided in
     # tests/integration/tasks/operations/test_checkpoint_decisions.py.
     assert sorted(table for table, count in counts.items() if not count) == ["checkpoints", "weak_spots"]
 
 
 @pytest.mark.parametrize("change", ["mean = nextafter(mean, 2)", "checkpoint = ''"])
-def test_the_least_change_of_a_row_changes_its_digest(story: Story, tmp_path: Path, change: str):
+def test_any_change_of_a_row_changes_its_digest(story: Story, tmp_path: Path, change: str):
     shutil.copytree(story.lake.root, tmp_path / "changed")
     lake = find_lake(f"sqlite:{tmp_path}/changed/catalog.sqlite")
     update = f"update criterion_scores set {change} where run_id = 'b' and criterion_id = 'length' and model = 'small'"
@@ -148,5 +148,5 @@ def test_the_least_change_of_a_row_changes_its_digest(story: Story, tmp_path: Pa
     assert {key for key in found if found[key] != story.published[key]} == {("b", "criterion_scores")}
 
 
-def test_the_log_tells_what_made_each_version(story: Story):
+def test_the_log_names_the_cause_of_each_version(story: Story):
     assert story.kinds == ["failed", "ratings", "published", "published", "published", "tables"]

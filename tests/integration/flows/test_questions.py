@@ -1,4 +1,4 @@
-"""The questions of docs/sql.md, asked of a lake with two runs of the shipped example."""
+"""The queries of docs/sql.md on a lake with two runs of the shipped example."""
 
 import json
 import re
@@ -15,7 +15,7 @@ JUDGE = ("--judge", f"replay:{EXAMPLE / 'replies.jsonl'}")
 
 
 def worsen(file: Path) -> None:
-    """Cut every third output off after a word."""
+    """Cut every third output after its first word."""
     rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     for row in rows[::3]:
         row["output"] = row["output"].split()[0]

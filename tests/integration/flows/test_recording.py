@@ -1,4 +1,4 @@
-"""`gradebook evaluate --record`: a run told again elsewhere, from its file alone."""
+"""`gradebook evaluate --record`: a run repeated elsewhere from its recording."""
 
 import json
 

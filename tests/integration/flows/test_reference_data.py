@@ -1,4 +1,4 @@
-"""Public data sets evaluated whole, where a folder `*/data` beside the checkout holds them."""
+"""Complete public data sets, if a folder `*/data` next to the checkout has them."""
 
 import json
 from pathlib import Path
@@ -53,5 +53,5 @@ def test_ifeval_responses_follow_about_as_much_as_in_the_paper(evaluate, gradebo
     assert gradebook("rubric", "import", prompts, *words).code == 0
     assert evaluate("outputs.jsonl", "--rubric", "none").json["output_count"] == 541
     (row,) = json.loads(gradebook("sql", FOLLOWED, "--format", "json").out)
-    # the paper: 697 of 834 instructions, 416 of 541 prompts; tests/unit/rubrics/checks/ifeval says what the rest is
+    # the paper: 697 of 834 instructions, 416 of 541 prompts; tests/unit/rubrics/checks/ifeval explains the difference
     assert row == {"instructions": 834, "followed": 700, "prompts": 541, "prompts_followed": 419}

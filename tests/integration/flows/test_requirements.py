@@ -1,4 +1,4 @@
-"""What a rubric requires of a run, through the exit code: what is not known is not met."""
+"""Requirements of a rubric and the exit code; an unknown outcome counts as unmet."""
 
 import json
 from pathlib import Path
@@ -16,41 +16,41 @@ RATED = "{id: rated, description: People like it., " + RATED_LEVELS + "}"
 
 @pytest.fixture
 def run(evaluate, tmp_path: Path):
-    def call(texts: list[str], criterion: str, *lines: str, ratings: str = ""):
+    def call(texts: list[str], criterion: str, *lines: str, ratings: str = "", more: tuple[str, ...] = ()):
         outputs = [{"case_id": f"c{n}", "model": "m", "output": f"{text} {'x' * n}"} for n, text in enumerate(texts)]
         (tmp_path / "outputs.jsonl").write_text("\n".join(map(json.dumps, outputs)))
         head = "\n".join(["id: required", "version: 1.0.0", *lines, "criteria:", f"  - {criterion}"])
         (tmp_path / "rubric.yaml").write_text(head)
         (tmp_path / "ratings.csv").write_text("case_id,model,criterion_id,rater,level_id\n" + ratings)
         words = ["--ratings", "ratings.csv"] if ratings else []
-        return evaluate("outputs.jsonl", "--rubric", "rubric.yaml", *words)
+        return evaluate("outputs.jsonl", "--rubric", "rubric.yaml", *words, *more)
 
     return call
 
 
-def test_required_thresholds_that_do_not_hold_are_not_met(run):
+def test_failed_required_thresholds_are_not_met(run):
     finished = run([SHORT, SHORT], LENGTH, "require_thresholds: true")
     assert (finished.code, finished.json["unmet"]) == (1, ["m: mean of length 0.000, expected at least 1"])
 
 
-def test_required_thresholds_that_hold_are_met(run):
+def test_reached_required_thresholds_are_met(run):
     assert run([LONG, LONG], LENGTH, "require_thresholds: true").code == 0
 
 
-def test_a_gate_that_nobody_judged_is_not_met(run):
+def test_an_unscored_gate_is_not_met(run):
     finished = run([LONG, LONG], GATE)
     assert (finished.code, finished.json["unmet"]) == (1, ["m: the gate safe is not scored for 2 of 2 outputs"])
     assert finished.json["scores"][0]["gate_failure_rate"] is None
 
 
-def test_a_mean_of_few_outputs_is_not_met_where_the_others_could_break_it(run):
+def test_a_mean_with_missing_scores_is_not_met_if_they_could_break_it(run):
     # 1 of 4 rated, at 1: at worst the mean is (1 + 0 + 0 + 0) / 4 = 0.25
     finished = run([LONG] * 4, RATED, "pass_threshold: 0.5", ratings="c0,m,rated,ann,good\n")
-    words = "m: mean 1.000 over 1 of 4 outputs, expected at least 0.5 whatever the others are"
+    words = "m: mean 1.000 over 1 of 4 outputs, expected at least 0.5 for any scores of the others"
     assert (finished.code, finished.json["unmet"]) == (1, [words])
 
 
-def test_a_mean_that_holds_whatever_the_gaps_are_is_met(run):
+def test_a_mean_that_holds_for_any_missing_scores_is_met(run):
     # 3 of 4 rated, at 1: at worst the mean is 3 / 4 = 0.75
     ratings = "".join(f"c{n},m,rated,ann,good\n" for n in range(3))
     assert run([LONG] * 4, RATED, "pass_threshold: 0.5", ratings=ratings).code == 0
@@ -61,6 +61,27 @@ def test_a_mean_below_the_threshold_is_not_met(run):
     assert (finished.code, finished.json["unmet"]) == (1, ["m: mean 0.333, expected at least 0.5"])
 
 
-def test_a_rubric_that_requires_nothing_says_so(run):
+def test_a_rubric_without_requirements_says_so(run):
     finished = run([SHORT], LENGTH)
     assert (finished.code, finished.json["verdict"][:26]) == (0, "The rubric has no gate and")
+
+
+def test_a_no_regression_gate_passes_although_the_rubric_s_threshold_is_not_met(run, gradebook):
+    threshold = "pass_threshold: 0.9"
+    assert run([LONG, SHORT], LENGTH, threshold, more=("--run-id", "before")).code == 1
+    compared = ("--baseline", "before", "--fail-if", "mean_diff < 0")
+    words = "m: mean 0.500, expected at least 0.9"
+    for gate, code, unmet, waived in (
+        ("both", 1, [words], []),
+        ("rubric", 1, [words], []),
+        ("baseline", 0, [], [words]),
+        ("none", 0, [], [words]),
+    ):
+        found = run([LONG, SHORT], LENGTH, threshold, more=(*compared, "--gate", gate, "--run-id", gate))
+        assert (found.code, found.json["unmet"], found.json["waived"]) == (code, unmet, waived), gate
+    assert run([SHORT, SHORT], LENGTH, threshold, more=(*compared, "--gate", "rubric", "--run-id", "worse")).code == 1
+    worse = run([SHORT, SHORT], LENGTH, threshold, more=(*compared, "--gate", "baseline", "--run-id", "worst"))
+    assert (worse.code, len(worse.json["unmet"]), len(worse.json["waived"])) == (1, 1, 1)
+    # status repeats the summary of a run
+    status = gradebook("status", "--json").json
+    assert [row["is_met"] for row in status["last_published"] if row["run_id"] == "worst"] == [False]

@@ -1,4 +1,4 @@
-"""A flow run that is tried again, as PREFECT_FLOWS_DEFAULT_RETRIES has it: it resumes, and repeats nothing."""
+"""Retries of a flow run (PREFECT_FLOWS_DEFAULT_RETRIES): it resumes, and repeats nothing."""
 
 import asyncio
 from pathlib import Path
@@ -30,7 +30,7 @@ suites:
 
 @pytest.fixture
 def folder(tmp_path: Path, judge: LoopbackJudge) -> Path:
-    """Outputs, and a judge that is asked one thing after the other."""
+    """Outputs, and a judge with sequential requests."""
     write_outputs(tmp_path / "outputs.jsonl", CASES, models=("m",))
     write_rubric(tmp_path / "rubric.yaml")
     settings = f"model: gpt-4o-mini\nbase_url: {judge.base_url}\nmax_in_flight: 1\n"
@@ -40,7 +40,7 @@ def folder(tmp_path: Path, judge: LoopbackJudge) -> Path:
 
 
 def run_deployed(flow: Any, name: str, parameters: dict[str, Any]) -> Any:
-    """Run a flow in this process as a worker would for a deployment; returns the flow run as the server has it."""
+    """Run a flow in this process as a worker would for a deployment; returns the server's flow run."""
     from prefect import get_client
     from prefect.flow_engine import run_flow
 
@@ -70,7 +70,7 @@ def test_a_checkpoint_whose_judge_failed_for_a_while_is_decided_by_the_same_run(
 
 
 @pytest.mark.server
-def test_a_night_that_is_tried_again_publishes_what_is_missing_alone(prefect_server, gradebook, judge, folder):
+def test_a_retried_nightly_run_publishes_only_the_missing_runs(prefect_server, gradebook, judge, folder):
     from gradebook.flows.evaluate_nightly import evaluate_nightly
 
     judge.faults = ["fine", "fine", "quota"]
@@ -85,7 +85,7 @@ def test_a_night_that_is_tried_again_publishes_what_is_missing_alone(prefect_ser
 
 
 @pytest.mark.server
-def test_after_the_last_try_the_flow_run_has_failed_and_what_was_judged_is_kept(
+def test_after_the_last_attempt_the_flow_run_has_failed_and_judgments_are_stored(
     prefect_server, gradebook, judge, folder
 ):
     from gradebook.flows.evaluate_checkpoint import evaluate_checkpoint
@@ -95,11 +95,11 @@ def test_after_the_last_try_the_flow_run_has_failed_and_what_was_judged_is_kept(
     state, _ = run_deployed(evaluate_checkpoint.with_options(retries=2), folder.name, asked)
     with pytest.raises(UnfinishedError):
         asyncio.run(state.aresult())
-    decision = asyncio.run(evaluate_checkpoint(**asked))  # by whoever asks next: another run
+    decision = asyncio.run(evaluate_checkpoint(**asked))  # the next request makes another run
     assert (decision.is_approved, judge.answered_count) == (True, CASES)
 
 
-def test_a_process_whose_death_is_told_twice_died_once_and_a_failed_try_is_no_death():
+def test_a_death_reported_twice_counts_once_and_a_failed_attempt_is_not_a_death():
     from prefect.states import AwaitingRetry, Crashed, Pending, Running, Scheduled
 
     from gradebook.flows.deployment.run_ids import death_count

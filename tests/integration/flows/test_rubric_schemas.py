@@ -1,4 +1,4 @@
-"""A rubric whose JSON Schemas stand in files beside it, evaluated by command."""
+"""Evaluation with a rubric whose JSON Schemas are in files next to it."""
 
 import json
 from pathlib import Path

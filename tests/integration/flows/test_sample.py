@@ -1,4 +1,4 @@
-"""`gradebook evaluate --sample`: the plan of a sample, and what is refused."""
+"""`gradebook evaluate --sample`: the plan of a sample, and refused sizes."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.support.samples import write_outputs
 
 @pytest.fixture
 def words(tmp_path):
-    """The words after `gradebook`: outputs of 20 cases by two models, and a shipped rubric."""
+    """Words after `gradebook`: outputs of 20 cases by two models, and a shipped rubric."""
     return ["evaluate", write_outputs(tmp_path / "outputs.jsonl", count=20), "--rubric", "json_record", "--dry-run"]
 
 

@@ -1,4 +1,4 @@
-"""The sweep, by its command and by its flow: what was never decided about is asked for, and once."""
+"""The sweep as a command and as a flow: each undecided checkpoint is requested once."""
 
 import json
 from pathlib import Path
@@ -17,13 +17,13 @@ def rubric(tmp_path: Path) -> str:
 
 @pytest.fixture
 def deployment(prefect_server: str, tmp_path: Path) -> str:
-    """Each test has its own."""
+    """Deployment of the flow; each test has its own."""
     return deploy_checkpoint(tmp_path.name)
 
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    """A folder with the outputs of two checkpoints."""
+    """Folder with the outputs of two checkpoints."""
     folder = tmp_path / "saved"
     folder.mkdir()
     for step in (1, 2):
@@ -41,8 +41,8 @@ def test_a_sweep_has_each_undecided_checkpoint_evaluated(deployment, gradebook, 
 
 
 @pytest.mark.server
-def test_what_was_told_of_is_not_asked_for_again_by_the_sweep(deployment, gradebook, rubric, saved):
-    gradebook("evaluate", saved / "step-1.jsonl", "--rubric", rubric)  # the lake knows the rubric by its version now
+def test_a_requested_checkpoint_is_not_requested_again_by_the_sweep(deployment, gradebook, rubric, saved):
+    gradebook("evaluate", saved / "step-1.jsonl", "--rubric", rubric)  # so the lake has this version of the rubric
     told = ["--model", "m", "--deployment", deployment, "--json"]
     first = gradebook("notify", "checkpoint", saved / "step-1.jsonl", "--step", "1", *told).json
     swept = gradebook("sweep", saved, "--rubric", "brief@1.0.0", "--notify", *told).json["undecided"]
@@ -51,7 +51,7 @@ def test_what_was_told_of_is_not_asked_for_again_by_the_sweep(deployment, gradeb
 
 
 @pytest.mark.server
-def test_the_flow_asks_for_all_that_can_be_read_and_names_what_can_not(deployment, gradebook, rubric, saved):
+def test_the_flow_requests_readable_checkpoints_and_names_the_others(deployment, gradebook, rubric, saved):
     from gradebook.flows.sweep_checkpoints import sweep_checkpoints
 
     asked = {"rubric": rubric, "place": str(saved), "model": "m", "deployment": deployment}
@@ -59,12 +59,12 @@ def test_the_flow_asks_for_all_that_can_be_read_and_names_what_can_not(deploymen
     assert [row["flow_run"]["is_new"] for row in swept["undecided"]] == [True, True]
     (saved / "step-3.parquet").write_bytes(b"half a file")
     write_checkpoint(saved / "step-4.jsonl", 4)
-    with pytest.raises(UnfinishedError, match=r"4 found, 4 of them never decided about; 1 asked for now; .*: m @ 3: "):
+    with pytest.raises(UnfinishedError, match=r"4 found, 4 of them without a decision; 1 requested now; .*: m @ 3: "):
         sweep_checkpoints(**asked)
 
 
 @pytest.mark.server
-def test_a_flow_run_that_was_swept_up_is_no_part_of_the_sweep(deployment, gradebook, rubric, saved):
+def test_a_requested_flow_run_is_not_a_subflow_of_the_sweep(deployment, gradebook, rubric, saved):
     from prefect.client.orchestration import get_client
 
     from gradebook.flows.sweep_checkpoints import sweep_checkpoints
@@ -89,7 +89,7 @@ def test_a_table_in_a_file_names_checkpoints(gradebook, rubric, saved):
         ({"model": "m", "outputs": "o", "step": 1.5}, "1.5"),
     ],
 )
-def test_a_table_with_a_row_that_is_none_is_refused(gradebook, rubric, tmp_path, row, words):
+def test_a_table_with_an_invalid_row_is_refused(gradebook, rubric, tmp_path, row, words):
     (tmp_path / "saved.jsonl").write_text(json.dumps(row), encoding="utf-8")
     finished = gradebook("sweep", "saved.jsonl", "--rubric", rubric)
     assert (finished.code, "saved.jsonl:1: found" in finished.err, words in finished.err) == (2, True, True)

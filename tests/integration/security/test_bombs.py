@@ -12,9 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gradebook.rubrics.model.errors import OutputsError
+from gradebook.rubrics.model.errors import OutputsError, RatingsError
 from gradebook.tasks.datasets import decompression as unpacking
+from gradebook.tasks.datasets.decompression import value_fault
 from gradebook.tasks.datasets.file_formats import encoding_of, read_format
+from gradebook.tasks.ratings.import_sources import read_rating_rows
 from tests.support.bounded import bounded_work
 
 ROW = {"case_id": "c", "model": "m", "output": "x" * 1_000}
@@ -134,3 +136,43 @@ def test_a_bomb_ends_in_bounded_memory(tmp_path):
         check=False,
     )
     assert "OutputsError" in ended.stderr and "MemoryError" not in ended.stderr, ended.stderr
+
+
+# -------- many values in few bytes
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.csv"])
+@pytest.mark.parametrize("values", [b"{},", b"0,", b'"",', b'"\\"",'])
+def test_a_row_of_millions_of_values_is_refused(tmp_path, name, values):
+    (tmp_path / name).write_bytes(b'{"case_id": "a", "x": [' + values * 1_100_000 + b"0]}\n")
+    with pytest.raises(OutputsError, match=r":1: found more than 1,000,000 values, expected fewer in a row"):
+        read_all(tmp_path / name)
+
+
+def test_commas_and_brackets_within_a_text_are_no_values(tmp_path):
+    text = '{"a": [1, 2]}, "quoted\\" ' * 200_000
+    (tmp_path / "rows.jsonl").write_text(json.dumps(ROW | {"output": text}) + "\n", encoding="utf-8")
+    assert read_all(tmp_path / "rows.jsonl") == 1
+
+
+def test_a_text_without_an_end_is_looked_at_once():
+    with bounded_work():
+        assert value_fault(b'"' + b'\\",' * 10_000_000) is None
+
+
+def test_entries_of_a_parquet_file_s_lists_count_as_objects(tmp_path):
+    flags = pa.array([[True] * 3_000_000], pa.list_(pa.bool_()))  # 375 KB; 96 MB of references and more
+    pq.write_table(pa.table({"case_id": ["a"], "flags": flags}), tmp_path / "rows.parquet")
+    with pytest.raises(OutputsError, match="found a row of .* bytes, expected at most"):
+        read_all(tmp_path / "rows.parquet")
+
+
+def test_packed_ratings_have_the_bounds_of_packed_outputs(tmp_path, monkeypatch):
+    monkeypatch.setattr(unpacking, "FREE_BYTES", 2**20)  # 2**26 in truth
+    (tmp_path / "ratings.json.gz").write_bytes(gzip.compress(b'[{"x": [' + b"0," * 2**22 + b"0]}]"))
+    with pytest.raises(RatingsError, match="packed bytes that stand for more than"):
+        list(read_rating_rows(tmp_path / "ratings.json.gz")[1])
+
+
+def test_a_json_file_of_ratings_has_a_bound_of_values(tmp_path):
+    (tmp_path / "ratings.json").write_bytes(b'[{"x": [' + b"0," * 5_100_000 + b"0]}]")
+    with pytest.raises(RatingsError, match="found more than 5,000,000 values, expected fewer, or JSON Lines"):
+        list(read_rating_rows(tmp_path / "ratings.json")[1])

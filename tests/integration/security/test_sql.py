@@ -2,56 +2,92 @@
 
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
 
+import duckdb
 import pytest
 
-from gradebook.rubrics.model.errors import QueryError
+from gradebook.rubrics.model.errors import LakeError, QueryError
 from gradebook.tasks.lake.address import Lake, find_lake
-from gradebook.tasks.lake.connections import commit, prepare_lake
+from gradebook.tasks.lake.attaching import load_extensions
+from gradebook.tasks.lake.connections import connect, prepare_lake
+from gradebook.tasks.lake.function_lists import (
+    FUNCTIONS,
+    REFUSED_FUNCTIONS,
+    REFUSED_PREFIXES,
+    REFUSED_SYSTEM_VIEWS,
+    REFUSED_TABLE_FUNCTIONS,
+    SYSTEM_VIEWS,
+    TABLE_FUNCTIONS,
+)
+from gradebook.tasks.lake.own_parts import KNOWN_VIEWS, foreign_views
+from gradebook.tasks.lake.schema import VIEWS
 from gradebook.tasks.lake.user_queries import run_query
 
+ROOT = Path(__file__).parents[3]
 PLANTED = (
     "create view planted as select * from sqlite_scan('{other}', 'secrets')",
     "create view twice as select * from planted",
     "create view \"x AS select 1 --\" as select * from sqlite_scan('{other}', 'secrets')",
     "create view \"Odd\" (a) as select * from SQLITE_SCAN('{other}', 'secrets')",
-    "create view fine as select run_id from runs",
+    "create view stepping as select * from sqlite_scan('{other}', 'secrets')",
+    "create or replace view stepping as select 1 as harmless",
+    "create view dropped as select * from sqlite_scan('{other}', 'secrets')",
+    "drop view dropped",
+    "create view harmless as select * from stepping at (version => 6)",
+    "create schema beside",
+    "create view beside.hidden as select * from sqlite_scan('{other}', 'secrets')",
+)
+MACROS = (
     "create macro lower_all() as table select * from sqlite_scan('{other}', 'secrets')",
     "create macro range(n) as table select * from sqlite_scan('{other}', 'secrets')",
-    "create macro secret_of() as (select secret from sqlite_scan('{other}', 'secrets'))",
+    "create macro max(x) as (select secret from sqlite_scan('{other}', 'secrets'))",
+)
+SHADOWS = (
+    "drop table runs; create view runs as select content as run_id from read_text('/etc/hostname')",
+    "create or replace view latest_runs as select * from sqlite_scan('{other}', 'secrets')",
+    "create or replace view mean_lines as select 1",
+    "create schema beside; create view beside.latest_runs as select 1",
 )
 
 
-@pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """A lake in which somebody put views and macros that read a database beside it."""
-    folder = tmp_path_factory.mktemp("planted")
+def plant(folder: Path, *statements: str) -> Lake:
+    """A lake in which somebody ran these statements, and a database with a secret beside it."""
     with closing(sqlite3.connect(folder / "other.sqlite")) as other:
         other.execute("create table secrets as select 42 as secret")
         other.commit()
     found = find_lake(f"sqlite:{folder}/lake/catalog.sqlite")
     prepare_lake(found)
-    for statement in PLANTED:
-        planted = statement.replace("{other}", str(folder / "other.sqlite"))
-        commit(found, "planted", lambda connection, _, planted=planted: connection.execute(planted) and None)
+    with connect(found, is_unshared=True) as connection:
+        for statement in statements:
+            connection.execute(statement.replace("{other}", str(folder / "other.sqlite")))
     return found
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """A lake in which somebody put views that read a database beside it."""
+    return plant(tmp_path_factory.mktemp("planted"), *PLANTED)
 
 
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ("from planted", "the table function sqlite_scan"),
-        ("from lake.main.PLANTED", "the table function sqlite_scan"),
-        ("select (select max(secret) from planted)", "the table function sqlite_scan"),
-        ("with a as materialized (from twice) from a", "the table function sqlite_scan"),
-        ("summarize planted", "the table function sqlite_scan"),
-        ("from planted at (version => 99)", "the table function sqlite_scan"),
-        ("from odd", "the table function sqlite_scan"),
-        ('from "x AS select 1 --"', "whose text can't be checked"),
-        ("from lower_all()", "the table function lower_all"),
-        ("from range(3)", "the function range of the lake itself"),
-        ("select secret_of()", "the function secret_of of the lake itself"),
-        ("select run_id from fine where secret_of() = 42", "the function secret_of of the lake itself"),
+        ("from planted", "the view 'planted', which gradebook did not make"),
+        ("from lake.main.PLANTED", "the view 'planted'"),
+        ("select (select max(secret) from planted)", "the view 'planted'"),
+        ("with a as materialized (from twice) from a", "the view 'twice'"),
+        ("summarize planted", "the view 'planted'"),
+        ("from planted at (version => 99)", "the view 'planted'"),
+        ("from odd", "the view 'odd'"),
+        ('from "x AS select 1 --"', "the view 'x as select 1 --'"),
+        ("from harmless", "the view 'harmless'"),
+        ("from stepping at (version => 6)", "the view 'stepping'"),
+        ("from dropped at (version => 8)", "the view 'dropped' at another version"),
+        ("from worst_outputs at (version => 1)", "the view 'worst_outputs' at another version"),
+        ("from worst_outputs at (timestamp => now())", "the view 'worst_outputs' at another version"),
+        ("from beside.hidden", "the view 'hidden'"),
         ("from query_table('planted')", "the table function query_table"),
         ("from query('from planted')", "the table function query"),
     ],
@@ -62,9 +98,112 @@ def test_what_was_planted_in_the_lake_reaches_no_other_file(lake, query, words):
     assert words in str(caught.value)
 
 
-def test_a_view_over_the_lake_s_own_tables_is_read(lake):
-    assert run_query(lake, "from fine").column_names == ["run_id"]
-    assert run_query(lake, "from latest_runs").num_rows == 0
+def test_the_lake_s_own_tables_and_views_are_read(lake):
+    assert run_query(lake, "from runs at (version => 1)").num_rows == 0
+    assert run_query(lake, "from worst_outputs").num_rows == 0
+    assert run_query(replace(lake, at=1), "from worst_outputs").num_rows == 0
+
+
+@pytest.mark.parametrize("statement", SHADOWS)
+def test_no_command_reads_a_view_in_place_of_gradebook_s_own(tmp_path, statement):
+    planted = plant(tmp_path, statement)
+    for is_reading in (True, False):
+        refused = pytest.raises(LakeError, match="a view (runs|latest_runs|mean_lines) that gradebook did not make")
+        with refused, connect(planted, read_only=is_reading):
+            pytest.fail("it was opened")
+
+
+def test_a_version_with_a_foreign_view_is_refused_and_those_before_it_are_read(tmp_path):
+    planted = plant(tmp_path, *SHADOWS[1:2])
+    with connect(planted, read_only=True, at=1) as connection:
+        assert connection.execute("from latest_runs").fetchall() == []
+    with pytest.raises(LakeError, match="a view latest_runs"), connect(planted, read_only=True, at=2):
+        pytest.fail("it was opened")
+
+
+@pytest.mark.parametrize("statement", MACROS)
+def test_no_command_opens_a_lake_with_functions_of_its_own(tmp_path, statement):
+    planted = plant(tmp_path, statement)
+    with pytest.raises(LakeError, match="a function (lower_all|range|max) in the catalog"):
+        run_query(planted, "select 1")
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../../other.parquet", "main/../../x.parquet"])
+def test_no_command_opens_a_lake_with_files_elsewhere(tmp_path, path):
+    planted = plant(tmp_path)
+    with closing(sqlite3.connect(planted.address)) as catalog:
+        catalog.execute(
+            "insert into ducklake_data_file (data_file_id, table_id, begin_snapshot, path, path_is_relative) "
+            "values (999, 1, 1, ?, ?)",
+            [path, not path.startswith("/")],
+        )
+        catalog.commit()
+    with pytest.raises(LakeError, match="outside the data folder"), connect(planted, read_only=True):
+        pytest.fail("it was opened")
+
+
+def test_each_view_of_this_gradebook_is_known(lake):
+    with connect(lake, read_only=True, at=1) as connection:
+        assert foreign_views(connection, 1) == set()
+    made = {view.lower() for view in VIEWS}
+    assert made == KNOWN_VIEWS.keys()
+
+
+def test_nothing_is_downloaded(lake):
+    settings = "select current_setting('autoinstall_known_extensions'), current_setting('autoload_known_extensions')"
+    with connect(lake, read_only=True) as connection:
+        assert connection.execute(settings).fetchall() == [(False, False)]
+    sources = [path for room in ("tasks", "flows") for path in (ROOT / room).rglob("*.py")]
+    opening = [path.name for path in sources if "duckdb.connect(" in path.read_text(encoding="utf-8")]
+    assert opening == ["sql.py"]  # every other module opens its databases through it
+
+
+# -------- functions
+def functions_of_duckdb() -> dict[str, set[str]]:
+    """Names by type, with the extensions that every lake loads."""
+    with duckdb.connect() as connection:
+        load_extensions(connection, "ducklake", "sqlite_scanner")
+        found = connection.execute(
+            "select function_type, list(distinct function_name) from duckdb_functions() group by 1"
+        )
+        return {kind: set(names) for kind, names in found.fetchall()}
+
+
+def test_each_function_of_duckdb_is_allowed_or_refused_on_purpose():
+    found = functions_of_duckdb()
+    computing = found["scalar"] | found["aggregate"] | found["macro"]
+    unknown = computing - FUNCTIONS - REFUSED_FUNCTIONS
+    assert {name for name in unknown if not name.startswith(REFUSED_PREFIXES)} == set()
+    tables = found["table"] | found["table_macro"] | found["pragma"]
+    assert tables - TABLE_FUNCTIONS - REFUSED_TABLE_FUNCTIONS == set()
+    assert not FUNCTIONS & REFUSED_FUNCTIONS
+    assert not TABLE_FUNCTIONS & REFUSED_TABLE_FUNCTIONS
+
+
+def test_each_view_of_duckdb_itself_is_allowed_or_refused_on_purpose():
+    with duckdb.connect() as connection:
+        found = connection.execute("select view_name from duckdb_views() where internal").fetchall()
+    assert {name for (name,) in found} == SYSTEM_VIEWS | REFUSED_SYSTEM_VIEWS
+    assert not SYSTEM_VIEWS & REFUSED_SYSTEM_VIEWS
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select json_serialize_plan('select current_setting(''http_proxy'')', optimize := true)",
+        "select JSON_SERIALIZE_PLAN('from runs')",
+        "select main.json_serialize_plan('from runs')",
+        "select * from runs where json_serialize_plan('from runs') is null",
+        "select list_transform(['from runs'], lambda q: json_serialize_plan(q))",
+        "select write_log('a', scope := 'database')",
+        "select getvariable('a')",
+        "select sleep_ms(1)",
+        "select count(*) from runs order by nextval('a')",
+    ],
+)
+def test_no_function_beyond_computing_is_called(lake, query):
+    with pytest.raises(QueryError, match="sql: found the function .*, expected one of those that only compute"):
+        run_query(lake, query)
 
 
 @pytest.mark.parametrize(

@@ -11,28 +11,39 @@ import pytest
 from tests.support.prefect_homes import embedded
 
 ROOT = Path(__file__).parents[3]
-LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+LOCKS = [ROOT / "requirements.lock", ROOT / "requirements-dev.lock"]
 REQUIREMENT = re.compile(r"[A-Za-z0-9._-]+(\[[a-z0-9,_-]+\])?==[^\s\\]+( ; [^\\]+)?")
 HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}")
 
 
-def requirements() -> list[str]:
-    """The lock's requirements, each with its continued lines; comments are left out."""
-    kept = "\n".join(line for line in LOCK.splitlines() if not line.lstrip().startswith("#"))
+def requirements(lock: Path) -> list[str]:
+    """A lock's requirements, each with its continued lines; comments are left out."""
+    text = lock.read_text(encoding="utf-8")
+    kept = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
     return [line for line in kept.replace("\\\n", " ").splitlines() if line.strip()]
 
 
-def test_every_requirement_is_of_one_version_and_has_hashes():
-    assert len(requirements()) > 50
-    for requirement in requirements():
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.stem)
+def test_every_requirement_is_of_one_version_and_has_hashes(lock):
+    assert len(requirements(lock)) > 50
+    for requirement in requirements(lock):
         head, *hashes = re.split(r"\s+(?=--hash)", requirement.strip())
         assert REQUIREMENT.fullmatch(head.strip()), head
         assert hashes and all(HASH.fullmatch(each.strip()) for each in hashes), head
 
 
-def test_the_lock_names_no_index_and_no_address():
-    assert not re.search(r"^\s*(-|--index|--extra|--find|--trusted)", "\n".join(requirements()), re.MULTILINE)
-    assert "://" not in LOCK and "file:" not in LOCK
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.stem)
+def test_a_lock_names_no_index_and_no_address(lock):
+    assert not re.search(r"^\s*(-|--index|--extra|--find|--trusted)", "\n".join(requirements(lock)), re.MULTILINE)
+    text = lock.read_text(encoding="utf-8")
+    assert "://" not in text and "file:" not in text
+
+
+def test_users_get_the_versions_that_developers_test_and_none_of_their_tools():
+    users, developers = ({each.split()[0] for each in requirements(lock)} for lock in LOCKS)
+    assert users < developers
+    names = {each.partition("==")[0] for each in users}
+    assert not names & {"pytest", "moto", "flask", "playwright", "boto3", "mypy", "ruff", "hypothesis"}
 
 
 @pytest.mark.slow

@@ -2,12 +2,15 @@
 
 import csv
 import io
+import json
 import re
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from gradebook.flows.display.terminal import plain
+from gradebook.flows.display.tables import write_rows
+from gradebook.flows.display.terminal import for_stdout, plain
 from gradebook.rubrics.files.load import parse_rubric, read_rubric
 from gradebook.rubrics.model.errors import JudgeSettingsError, RubricError
 from gradebook.tasks.judging.settings.files import read_judge
@@ -76,3 +79,28 @@ def test_a_cell_of_csv_is_written_as_it_is(gradebook, tmp_path):
 
 def test_a_text_in_a_terminal_is_one_line_of_plain_letters():
     assert plain(ESCAPES) == r"\x1b]0;title\x07\x1b[2J\x9b31m\r\x08\u202e[/bold]"
+
+
+HOSTILE = "a\x9b31m\u202eb\U000e0041\x1b]0;x\x07é"
+SHOWN = "a\\u009b31m\\u202eb\\udb40\\udc41\\u001b]0;x\\u0007é"
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_rows_on_a_terminal_have_no_character_that_steers_it(monkeypatch, form, is_terminal):
+    stdout = io.StringIO()
+    monkeypatch.setattr(stdout, "isatty", lambda: is_terminal, raising=False)
+    monkeypatch.setattr("sys.stdout", stdout)
+    write_rows(pa.table({"a\u202e": [HOSTILE]}), form, None)
+    written = stdout.getvalue()
+    assert all(letter.isprintable() or letter == "\n" for letter in written) is is_terminal
+    assert (SHOWN in written) is is_terminal or form == "json"
+    if form == "json":
+        assert json.loads(written) == [{"a\u202e": HOSTILE}]
+
+
+def test_a_rubric_on_a_terminal_has_no_character_that_steers_it(monkeypatch):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    assert for_stdout(f"description: {HOSTILE}\n") == f"description: {SHOWN}\n"
+    monkeypatch.setattr("sys.stdout.isatty", lambda: False, raising=False)
+    assert for_stdout(HOSTILE) == HOSTILE

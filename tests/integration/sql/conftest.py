@@ -1,4 +1,4 @@
-"""Runs of a few rows, given as plain values, for the tests of the SQL models."""
+"""Small runs given as plain values, for tests of the SQL models."""
 
 from tests.support.given_marts import build, load, memory
 

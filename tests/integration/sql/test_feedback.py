@@ -1,4 +1,4 @@
-"""output_feedback and run_feedback: the words that people read, from the tables of the lake."""
+"""output_feedback and run_feedback: feedback text from the tables of the lake."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -49,7 +49,7 @@ def insert(connection: duckdb.DuckDBPyConnection, table: str, given: list[dict[s
 
 
 def verdict(criterion_id: str, level: tuple[str | None, float | None] | str) -> dict[str, Any]:
-    """A verdict by its level and score, or unscored by its reason."""
+    """Verdict with level and score, or unscored with a reason."""
     row: dict[str, Any] = {"run_id": "run", "output_id": "o", "criterion_id": criterion_id}
     return row | ({"reason": level} if isinstance(level, str) else {"level_id": level[0], "score": level[1]})
 
@@ -69,7 +69,7 @@ def fill_tables(connection, scores, verdicts, own=()):
 
 @pytest.fixture
 def feedback(memory) -> Fill:
-    """The feedback of one output, line by line."""
+    """Feedback of one output, as lines."""
 
     def call(scores: dict[str, Any], verdicts: dict[str, Any], own: Any = ()) -> list[str]:
         fill_tables(memory, scores, verdicts, own)
@@ -79,7 +79,7 @@ def feedback(memory) -> Fill:
 
 
 # -------- an output
-def test_the_feedback_is_a_line_a_criterion_and_the_level_to_aim_for(feedback):
+def test_the_feedback_has_a_line_per_criterion_and_the_level_to_aim_for(feedback):
     # tone can gain 0.6 x 0.5, the others nothing
     assert feedback({"score": 0.7, "is_passed": True}, FULL) == [
         "Passed, score 0.70.",
@@ -118,11 +118,11 @@ def test_the_feedback_is_a_line_a_criterion_and_the_level_to_aim_for(feedback):
         ({}, "No score."),
     ],
 )
-def test_the_first_line_says_what_became_of_it(feedback, scores, expected):
+def test_the_first_line_has_pass_or_fail_and_the_score(feedback, scores, expected):
     assert feedback(scores, FULL)[0] == expected
 
 
-def test_an_unscored_criterion_says_why_where_that_is_known(feedback):
+def test_an_unscored_criterion_has_its_reason_if_known(feedback):
     lines = feedback({}, {"tone": "not_rated", "safe": ("pass", 1.0)})
     assert lines[1:] == ["tone: unscored (not_rated)", "length: unscored", "safe: pass (1.00), gate"]
 
@@ -131,11 +131,11 @@ def test_a_verdict_without_a_level_shows_its_score(feedback):
     assert feedback({}, FULL | {"length": (None, 0.25)})[2] == "length: 0.25"
 
 
-def test_a_level_is_called_by_its_label(feedback):
+def test_a_level_is_shown_by_its_label(feedback):
     assert feedback({}, FULL | {"tone": ("good", 1.0)})[1] == "tone: Warm (1.00)"
 
 
-def test_a_level_s_description_stays_on_its_line(feedback):
+def test_a_levels_description_stays_on_one_line(feedback):
     assert feedback({}, FULL | {"tone": ("bad", 0.0)})[-1] == "To aim for in tone: partial: Polite, but curt."
 
 
@@ -144,21 +144,21 @@ def test_the_level_to_aim_for_has_no_colon_without_a_description(feedback):
     assert feedback({}, FULL | {"length": ("fail", 0.0)})[-1] == "To aim for in length: pass"
 
 
-def test_there_is_nothing_to_aim_for_at_the_top(feedback):
+def test_at_the_best_level_there_is_no_aim(feedback):
     assert len(feedback({}, FULL | {"tone": ("good", 1.0)})) == 4
 
 
-def test_a_gate_that_failed_is_to_be_aimed_for_before_any_gain(feedback):
+def test_a_failed_gate_is_the_aim_before_any_gain(feedback):
     # tone could gain 0.6 x 1
     lines = feedback({"failed_gates": ["safe"]}, FULL | {"tone": ("bad", 0.0), "safe": ("fail", 0.0)})
     assert lines[-1] == "To aim for in safe: pass"
 
 
-def test_a_gate_that_passes_below_its_best_level_is_not_to_be_aimed_for(feedback):
+def test_a_gate_passed_below_its_best_level_is_not_the_aim(feedback):
     assert len(feedback({}, FULL | {"tone": ("good", 1.0), "safe": ("fail", 0.5)})) == 4
 
 
-def test_of_two_failed_gates_the_rubric_s_is_aimed_for_before_the_row_s(feedback):
+def test_of_two_failed_gates_that_of_the_rubric_is_the_aim(feedback):
     own = [{"criterion_id": "kind", "is_gate": True, "weight": 0.0, "levels": VERSE}]
     verdicts = FULL | {"kind": ("low", 0.0), "safe": ("fail", 0.0)}
     assert feedback({"failed_gates": ["kind", "safe"]}, verdicts, own)[-1] == "To aim for in safe: pass"
@@ -167,8 +167,8 @@ def test_of_two_failed_gates_the_rubric_s_is_aimed_for_before_the_row_s(feedback
 @pytest.mark.parametrize(
     ("threshold", "expected"), [(None, "To aim for in kind: c"), (0.6, "To aim for in kind: c"), (0.4, None)]
 )
-def test_the_level_to_aim_for_in_a_gate_is_the_first_that_passes_it(feedback, threshold, expected):
-    # b (0.5) passes neither 0.6 nor the best level; 0.4 is passed by it, and so the gate did not fail
+def test_the_aim_for_a_gate_is_the_first_level_that_passes_it(feedback, threshold, expected):
+    # b (0.5) does not pass a threshold of 0.6 or of the best level; it passes 0.4, so the gate did not fail
     levels = [VERSE[0] | {"id": name, "score": score} for name, score in (("a", 0.0), ("b", 0.5), ("c", 1.0))]
     own = [{"criterion_id": "kind", "is_gate": True, "weight": 0.0, "threshold": threshold, "levels": levels}]
     failed = ["kind"] if expected else []
@@ -181,20 +181,20 @@ def test_of_equal_gains_the_first_in_the_rubric_is_named(feedback):
     assert feedback({}, FULL | {"length": (None, 0.25)})[-1] == "To aim for in tone: Warm: Names it."
 
 
-def test_own_criteria_come_last_by_id_with_levels_of_their_own(feedback):
+def test_per_case_criteria_come_last_by_id_with_their_own_levels(feedback):
     own = [{"criterion_id": "verse", "levels": VERSE}, {"criterion_id": "rude", "weight": -1.0, "levels": VERSE}]
     lines = feedback({}, FULL | {"verse": ("low", 0.0), "rude": ("fail", 0.0)}, own)
     assert lines[4:] == ["rude: fail (0.00), penalty", "verse: low (0.00)", "To aim for in verse: high: Sings."]
 
 
-def test_of_a_penalty_the_level_to_aim_for_is_the_lower_one(feedback):
-    # the penalty takes 2 x 1, tone can gain 0.6 x 0.5
+def test_the_aim_for_a_penalty_is_the_lower_level(feedback):
+    # the penalty costs 2 x 1, tone can gain 0.6 x 0.5
     own = [{"criterion_id": "rude", "weight": -2.0, "levels": [VERSE[0] | {"description": "Polite."}, VERSE[1]]}]
     lines = feedback({}, FULL | {"rude": ("high", 1.0)}, own)
     assert lines[4:] == ["rude: high (1.00), penalty", "To aim for in rude: low: Polite."]
 
 
-def test_what_the_judge_wrote_takes_the_place_of_the_summary(memory, feedback):
+def test_written_feedback_of_the_judge_replaces_the_summary(memory, feedback):
     lines = feedback({"score": 0.7, "is_passed": True}, FULL)
     written = {"run_id": "run", "output_id": "o", "model": "m", "feedback": "Answer the second question."}
     insert(memory, "written_feedback", [written, written | {"output_id": None, "feedback": "Of the run."}])
@@ -202,9 +202,9 @@ def test_what_the_judge_wrote_takes_the_place_of_the_summary(memory, feedback):
     assert rows == [("\n".join(lines), "Answer the second question.")]
 
 
-# -------- beside a tree
+# -------- a tree
 def keep_tree(memory) -> None:
-    """A rubric whose top holds voice (3), facts (1), top (2) and a penalty; b and d share voice."""
+    """Rubric with voice (3), facts (1), top (2) and a penalty at the top; b and d are in voice."""
     criteria = {"b": ("voice", 1), "d": ("voice", 2), "c": ("facts", 1), "top": (None, 2), "rude": (None, -1)}
     method = {"type": "check", "check": "any"}
     body = {
@@ -219,15 +219,15 @@ def keep_tree(memory) -> None:
     store_rubric(memory, Rubric.model_validate(body), datetime(2026, 11, 1, tzinfo=UTC))
 
 
-def test_a_criterion_of_a_tree_weighs_what_a_row_s_own_can_stand_beside(memory):
-    # voice (3) holds b 1, d 2, inner 1: 0.75, 1.5, 0.75; the top's 3 + 1 + 2 = 6 leave out the penalty
+def test_a_criterion_of_a_tree_has_a_weight_on_the_scale_of_per_case_criteria(memory):
+    # voice (3) has b 1, d 2, inner 1: 0.75, 1.5, 0.75; the sum at the top, 3 + 1 + 2 = 6, excludes the penalty
     keep_tree(memory)
     weights = dict(memory.execute("select criterion_id, weight from criterion_ladders").fetchall())
     assert weights == pytest.approx({"b": 0.75, "d": 1.5, "deep": 0.75, "c": 1.0, "top": 2.0, "rude": -1.0})
 
 
 @pytest.mark.parametrize(("weight", "expected"), [(1.0, "d"), (2.0, "mine")])
-def test_what_is_to_be_gained_in_a_tree_is_held_against_a_row_s_own(memory, weight, expected):
+def test_the_gain_in_a_tree_is_compared_with_that_of_a_per_case_criterion(memory, weight, expected):
     # d costs 1.5, mine its weight; all others are met
     keep_tree(memory)
     insert(memory, "runs", [VERSION | {"run_id": "run"}])
@@ -239,7 +239,7 @@ def test_what_is_to_be_gained_in_a_tree_is_held_against_a_row_s_own(memory, weig
     assert last.startswith(f"To aim for in {expected}: ")
 
 
-def test_a_rubric_whose_body_can_not_be_read_weighs_by_its_shares(memory):
+def test_a_rubric_with_an_unreadable_body_has_weights_by_its_shares(memory):
     fill_tables(memory, {}, {})
     insert(memory, "rubrics", [VERSION | {"body": "no JSON"}])
     weights = dict(memory.execute("select criterion_id, weight from criterion_ladders").fetchall())
@@ -256,7 +256,7 @@ def run_words(memory, scores, own=(), **criteria):
     return memory.execute("select feedback from run_feedback").fetchall()[0][0].split("\n")
 
 
-def test_a_run_s_feedback_is_of_its_means(memory):
+def test_the_feedback_of_a_run_is_about_its_means(memory):
     # tone 0.6 x 0.4 = 0.24, length 0.4 x 0.3 = 0.12; the level above 0.6 is good
     scores = {"mean": 0.64, "ci_low": 0.6, "ci_high": 0.68, "pass_rate": 0.91}
     means = {"safe": {"mean": 0.98}, "tone": {"mean": 0.6, "weight": 0.6}, "length": {"mean": 0.7, "weight": 0.4}}
@@ -277,17 +277,17 @@ def test_a_run_s_feedback_is_of_its_means(memory):
         ({"n": 0, "pass_rate": 1.0}, "No mean over 0 of 200 outputs; 100.0% passed."),
     ],
 )
-def test_the_first_line_of_a_run_leaves_out_what_is_not_known(memory, scores, expected):
+def test_the_first_line_of_a_run_leaves_out_unknown_figures(memory, scores, expected):
     assert run_words(memory, scores)[0] == expected
 
 
-def test_a_criterion_of_rows_comes_last(memory):
+def test_a_per_case_criterion_comes_last_in_the_feedback_of_a_run(memory):
     lines = run_words(memory, {"mean": 0.5}, mine={"mean": 0.1}, tone={"mean": None})
     assert lines[1:] == ["tone: unscored", "mine: mean 0.10"]
 
 
 @pytest.mark.parametrize(("output_count", "expected"), [(50, "tone: Warm: Names it."), (80, "verse: high: Sings.")])
-def test_a_criterion_of_rows_counts_for_the_outputs_that_brought_it(memory, output_count, expected):
+def test_a_per_case_criterion_counts_for_the_outputs_that_have_it(memory, output_count, expected):
     # tone costs 200 x 0.6 x 0.4 = 48, verse a mean weight of (1 + 2) / 2: 50 x 1.5 x 0.5 = 37.5, 80 x 1.5 x 0.5 = 60
     own = [{"criterion_id": "verse", "levels": VERSE, "weight": weight, "output_id": str(weight)} for weight in (1, 2)]
     verse = {"mean": 0.5, "output_count": output_count}
@@ -295,18 +295,18 @@ def test_a_criterion_of_rows_counts_for_the_outputs_that_brought_it(memory, outp
     assert lines[-1] == f"Weakest: {expected}"
 
 
-def test_of_rows_with_other_levels_under_one_id_none_is_named(memory):
+def test_different_levels_under_one_id_give_no_aim(memory):
     own = [{"criterion_id": "verse", "levels": levels, "output_id": str(levels)} for levels in (VERSE, VERSE[:1])]
     assert run_words(memory, {}, own, verse={"mean": 0.5})[1:] == ["verse: mean 0.50"]
 
 
-def test_a_gate_that_outputs_fail_is_the_weakest_before_any_other(memory):
+def test_a_gate_failed_by_outputs_is_the_weakest_criterion(memory):
     # 1 of 200 fails safe; tone costs 200 x 0.6 x 0.5
     means = {"safe": {"mean": 0.995, "pass_rate": 0.995}, "tone": {"mean": 0.5}}
     assert run_words(memory, {}, **means)[-1] == "Weakest: safe: pass"
 
 
-def test_of_two_gates_the_one_that_most_outputs_fail_is_the_weakest(memory):
+def test_of_two_gates_that_with_more_failures_is_the_weakest(memory):
     # 200 x 0.1 = 20 fail safe, 50 x 0.6 = 30 the rows' own
     own = [{"criterion_id": "kind", "is_gate": True, "weight": 0.0, "levels": VERSE}]
     kind = {"mean": 0.4, "pass_rate": 0.4, "output_count": 50}
@@ -315,14 +315,14 @@ def test_of_two_gates_the_one_that_most_outputs_fail_is_the_weakest(memory):
 
 
 @pytest.mark.parametrize("pass_rate", [1.0, None])
-def test_a_gate_that_no_output_is_known_to_fail_is_not_the_weakest(memory, pass_rate):
+def test_a_gate_without_known_failures_is_not_the_weakest(memory, pass_rate):
     assert run_words(memory, {}, safe={"mean": 0.9, "pass_rate": pass_rate})[1:] == ["safe: mean 0.90, gate"]
 
 
 # -------- in a lake
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory):
-    """A lake with one output whose verdicts came a version later."""
+    """Lake with one output, whose verdicts were added one version later."""
     place = find_lake(f"sqlite:{tmp_path_factory.mktemp('lake')}/catalog.sqlite")
     prepare_lake(place)
     before = commit(place, "scores", lambda connection, _: fill_tables(connection, {"score": 0.7}, {}))
@@ -331,7 +331,7 @@ def lake(tmp_path_factory):
     return place, before
 
 
-def test_the_feedback_is_that_of_the_version_asked_for(lake):
+def test_the_feedback_is_that_of_the_requested_version(lake):
     place, before = lake
     query = "select feedback from output_feedback"
     with connect(place, read_only=True) as connection:

@@ -1,4 +1,4 @@
-"""tables.sql, made in a real DuckLake, and what is held to it: columns.yml, the Parquet files, the marts."""
+"""tables.sql in a real DuckLake, compared with columns.yml, the Parquet files and the marts."""
 
 from collections.abc import Iterator
 from importlib.resources import files
@@ -47,7 +47,7 @@ COLUMNS = yaml.safe_load(files("gradebook.sql").joinpath("columns.yml").read_tex
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A new DuckLake with its tables."""
+    """New DuckLake with its tables."""
     place = find_lake(f"sqlite:{tmp_path_factory.mktemp('lake')}/catalog.sqlite")
     prepare_lake(place)
     with connect(place) as connection:
@@ -58,7 +58,7 @@ def columns_of(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str, s
     return {name: kind for name, kind, *_ in connection.execute(f"describe {table}").fetchall()}
 
 
-def test_the_lake_has_the_tables_that_people_rely_on(lake):
+def test_the_lake_has_the_documented_tables(lake):
     assert {name for (name,) in lake.execute("show tables").fetchall()} == set(TABLES)
 
 
@@ -102,12 +102,12 @@ def test_a_mart_has_the_columns_and_types_of_its_table(lake, build, mart):
     assert columns_of(connection, mart) == columns_of(lake, mart)
 
 
-def test_the_marts_are_all_in_the_lake(build):
+def test_the_lake_has_all_marts(build):
     connection = build({"tone": {}}, {"o": {"tone": 1.0}})
     assert set(build_marts(connection)) == set(MARTS)
 
 
-def test_a_built_mart_can_be_inserted_as_it_is(lake, build, tmp_path):
+def test_a_built_mart_can_be_inserted_unchanged(lake, build, tmp_path):
     file = tmp_path / "run_scores.parquet"
     build({"tone": {}}, {"o": {"tone": 1.0}}).execute(f"copy run_scores to '{file}'")
     lake.execute("insert into run_scores by name from read_parquet(?)", [str(file)])

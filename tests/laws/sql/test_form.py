@@ -5,10 +5,11 @@ from importlib.resources import files
 
 import pytest
 
+from gradebook.tasks.marts.models import LAYERS as MODEL_LAYERS
 from gradebook.tasks.marts.models import MATERIALIZED, SOURCES, mart_names, model_order
 
 ROOMS = [f"queries/{room.name}" for room in files("gradebook.sql").joinpath("queries").iterdir()]
-LAYERS = ("staging", "intermediate", "marts", "views", "checks", *ROOMS)
+LAYERS = (*MODEL_LAYERS, "views", "checks", *ROOMS)
 FILES = {
     f"{layer}/{entry.name}": entry.read_text(encoding="utf-8")
     for layer in LAYERS

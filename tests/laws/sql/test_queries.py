@@ -24,14 +24,9 @@ WORD = re.compile(r"\{(\w+)\}")
 MOST_LINES = 4
 BEGINNING = r"\s*(select|with|from|insert|update|delete|create|copy|merge|union)\b"
 STATEMENT = re.compile(BEGINNING + r".*\b(select|from|set)\b", re.DOTALL)
-BESIDE_ITS_LOOP = "short, and read beside the loop over groups that asks it"
 ALLOWED = {  # "module: first line" of a longer statement, and why it stands in Python
     "tasks/lake/schema.py: update criteria": "an update",
     "tasks/judging/session/lease_store.py: select wanted.request_key, owners.journal": "SQLite's dialect",
-    "tasks/marts/points_intervals.py: create or replace temp view points_scores as": "a view, which takes no parameter",
-    "tasks/marts/points_intervals.py: select scope, scope_id, model, checkpoint": BESIDE_ITS_LOOP,
-    "tasks/marts/points_intervals.py: select dense_rank() over (order by cluster_of(outputs.cluster, outputs.case_id)) "
-    "as cluster_number, scores.score": BESIDE_ITS_LOOP,
 }
 
 

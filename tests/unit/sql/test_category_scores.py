@@ -1,4 +1,4 @@
-"""category_scores: the criteria of a category together."""
+"""category_scores: combined scores of a category's criteria."""
 
 import pytest
 
@@ -14,17 +14,17 @@ def voice(connection, names):
     return connection.execute(f"select {names} from category_scores where category = 'voice'").fetchone()
 
 
-def test_the_mean_weighs_the_criteria_of_the_category_alone(build):
+def test_the_mean_weighs_only_the_criteria_of_the_category(build):
     # (0.4 x 0.5 + 0.2 x 1.0) / 0.6 = 2 / 3
     assert voice(build(MIXED, FULL), "mean") == (pytest.approx(2 / 3),)
 
 
-def test_the_weight_is_the_sum_and_the_contribution_its_part_of_the_run(build):
+def test_the_weight_is_a_sum_and_the_contribution_a_part_of_the_mean(build):
     # weight 0.6 of 1.0; 0.6 x 2 / 3 = 0.4
     assert voice(build(MIXED, FULL), "weight, contribution") == pytest.approx((0.6, 0.4))
 
 
-def test_criteria_without_a_category_are_one(build):
+def test_criteria_without_a_category_form_one(build):
     found = (
         build(MIXED, FULL).execute("select category, weight, mean from category_scores order by category").fetchall()
     )
@@ -33,10 +33,10 @@ def test_criteria_without_a_category_are_one(build):
 
 @pytest.mark.parametrize(
     ("missing", "n", "mean"),
-    # warmth is a gap: unknown; 0.4 x 0.5 / 0.4 = 0.5; (0.4 x 0.5 + 0) / 0.6 = 1 / 3
+    # warmth is unscored: null; skip: 0.4 x 0.5 / 0.4 = 0.5; zero: (0.4 x 0.5 + 0) / 0.6 = 1 / 3
     [("null", 0, None), ("skip", 1, 0.5), ("zero", 1, pytest.approx(1 / 3))],
 )
-def test_a_gap_counts_as_the_rubric_says(build, missing, n, mean):
+def test_a_missing_score_counts_by_the_rubrics_policy(build, missing, n, mean):
     connection = build(MIXED, {"o": {"tone": 0.5, "warmth": None, "facts": 1.0}}, missing=missing)
     assert voice(connection, "n, mean, coverage_rate") == (n, mean, float(n))
 
@@ -46,7 +46,7 @@ def test_a_category_without_any_verdict_of_an_output(build, missing, n):
     assert voice(build(MIXED, {"o": {"facts": 1.0}}, missing=missing), "output_count, n") == (1, n)
 
 
-def test_a_gap_in_one_category_leaves_the_other(build):
+def test_a_missing_score_in_one_category_does_not_affect_the_other(build):
     connection = build(MIXED, {"o": {"tone": 0.5, "warmth": 1.0, "facts": None}})
     assert voice(connection, "n") == (1,)
 
@@ -58,7 +58,7 @@ def test_the_interval_is_over_outputs(build):
     assert found == (2, pytest.approx(0.5), pytest.approx(0.1414214), 0.0, 1.0)
 
 
-def test_the_pass_rate_asks_for_every_threshold_and_gate_of_the_category(build):
+def test_the_pass_rate_requires_every_threshold_and_gate_of_the_category(build):
     criteria = {
         "tone": {"category": "voice", "threshold": 0.5},
         "clean": {"category": "voice", "weight": 0.0, "is_gate": True},
@@ -73,19 +73,19 @@ def test_a_category_without_thresholds_and_gates_has_no_pass_rate(build):
     assert voice(build(MIXED, FULL), "pass_rate") == (None,)
 
 
-def test_a_category_of_gates_alone_shows_their_mean_without_a_weight(build):
+def test_a_category_with_only_gates_shows_their_mean_without_a_weight(build):
     criteria = {name: {"category": "voice", "weight": 0.0, "is_gate": True} for name in ("safe", "legal")}
     # (1 + 0) / 2
     connection = build(criteria, {"o": {"safe": 1.0, "legal": 0.0}})
     assert voice(connection, "mean, pass_rate, weight, contribution") == (0.5, 0.0, None, None)
 
 
-def test_a_gate_beside_weighted_criteria_has_no_part_in_the_mean(build):
+def test_a_gate_among_weighted_criteria_does_not_count_in_the_mean(build):
     criteria = {"tone": {"category": "voice"}, "clean": {"category": "voice", "weight": 0.0, "is_gate": True}}
     assert voice(build(criteria, {"o": {"tone": 0.8, "clean": 0.0}}), "mean") == (0.8,)
 
 
-def test_a_category_of_penalties_takes_from_the_run(build):
+def test_a_category_of_penalties_lowers_the_mean_of_the_run(build):
     criteria = {
         "met": {"weight": 4.0},
         "rude": {"category": "voice", "weight": -1.0},
@@ -96,7 +96,7 @@ def test_a_category_of_penalties_takes_from_the_run(build):
     assert voice(connection, "mean, weight, contribution") == (0.5, -0.5, -0.25)
 
 
-def test_a_penalty_beside_points_is_not_in_the_denominator(build):
+def test_a_penalty_among_positive_weights_is_not_in_the_denominator(build):
     criteria = {
         "kind": {"category": "voice", "weight": 2.0},
         "rude": {"category": "voice", "weight": -1.0},

@@ -1,8 +1,8 @@
-"""Categories in a tree: output_scores and category_scores by the weights of every level, with and without gaps."""
+"""Trees of categories: output_scores and category_scores by weights of every level, also with missing scores."""
 
 import pytest
 
-# The whole: voice 2 (warmth 1: kind 3, thanks 1; calm 1) and facts 3 (right 1, cited 1).
+# Top: voice 2 (warmth 1: kind 3, thanks 1; calm 1) and facts 3 (right 1, cited 1).
 TREE = ({"id": "voice", "weight": 2}, {"id": "warmth", "parent": "voice"}, {"id": "facts", "weight": 3})
 CRITERIA = {
     "kind": {"category": "warmth", "weight": 3.0},
@@ -37,12 +37,12 @@ def test_a_score_is_the_weighted_mean_of_weighted_means(build, missing):
     assert scores_of(build_tree(build, {"o": FULL}, missing=missing)) == (0.54, 0.54, 0.54)
 
 
-def test_a_gap_leaves_the_score_open_by_what_the_criterion_weighs_in_the_whole(build):
-    # kind weighs 2/5 x 1/2 x 3/4 = 0.15: low 0.54 - 0.15 x 0.8 = 0.42, high 0.42 + 0.15 = 0.57
+def test_a_missing_score_leaves_the_score_open_by_the_criterions_share_of_the_total_weight(build):
+    # share of kind: 2/5 x 1/2 x 3/4 = 0.15: low 0.54 - 0.15 x 0.8 = 0.42, high 0.42 + 0.15 = 0.57
     assert scores_of(build_tree(build, without("kind"))) == (None, 0.42, 0.57)
 
 
-def test_a_gap_that_counts_zero_lowers_its_group(build):
+def test_a_missing_score_that_counts_zero_lowers_its_group(build):
     # warmth 0.4 / 4 = 0.1; voice 0.3; (0.6 + 1.5) / 5 = 0.42
     assert scores_of(build_tree(build, without("kind"), missing="zero"))[0] == 0.42
 
@@ -52,28 +52,30 @@ def test_a_gap_that_counts_zero_lowers_its_group(build):
     [
         # warmth 0.4; voice (0.4 + 0.5) / 2 = 0.45; (0.9 + 1.5) / 5 = 0.48
         (("kind",), 0.48),
-        # voice is calm alone: (2 x 0.5 + 1.5) / 5 = 0.5
+        # voice is only calm: (2 x 0.5 + 1.5) / 5 = 0.5
         (("kind", "thanks"), 0.5),
-        # facts is absent: voice alone, 0.6
+        # facts is left out: only voice, 0.6
         (("right", "cited"), 0.6),
-        # voice is warmth alone, 0.7; facts is cited alone, 0: 2 x 0.7 / 5 = 0.28
+        # voice is only warmth, 0.7; facts is only cited, 0: 2 x 0.7 / 5 = 0.28
         (("calm", "right"), 0.28),
         (("kind", "thanks", "calm", "right"), 0.0),
         (tuple(FULL), None),
     ],
 )
-def test_a_skipped_gap_leaves_its_group_to_the_others_and_an_empty_group_the_whole(build, gaps, expected):
+def test_a_skipped_missing_score_shifts_its_weight_within_the_group_and_an_empty_group_is_left_out(
+    build, gaps, expected
+):
     assert scores_of(build_tree(build, without(*gaps), missing="skip")) == (expected,) * 3
 
 
-def test_a_group_of_which_only_a_penalty_is_scored_is_absent(build):
-    # voice has nothing of positive weight: facts alone, 0.6
+def test_a_group_with_only_a_scored_penalty_is_left_out(build):
+    # voice has no scored criterion of positive weight: only facts, 0.6
     criteria = {"kind": {"category": "voice"}, "rude": {"category": "voice", "weight": -1.0}, "right": {}}
     connection = build(criteria, {"o": {"rude": 1.0, "right": 0.6}}, categories=({"id": "voice"},), missing="skip")
     assert scores_of(connection)[0] == 0.6
 
 
-def test_a_penalty_in_a_group_takes_from_the_group(build):
+def test_a_penalty_in_a_group_lowers_the_group(build):
     # voice (3 x 1 - 1 x 1) / 3 = 2/3; (2/3 + 0.6) / 2
     criteria = {
         "kind": {"category": "voice", "weight": 3.0},
@@ -90,7 +92,7 @@ def test_a_gate_in_a_category_has_no_weight_there(build):
 
 
 @pytest.mark.parametrize(("name", "own"), [("criterion:right", {}), ("own:mine", {"mine": {"weight": 2.0}})])
-def test_a_category_may_be_named_as_a_criterion_s_place_in_the_tree(build, name, own):
+def test_a_category_may_have_the_name_of_a_criterions_node_in_the_tree(build, name, own):
     # rude has no score. The category of weight 3 has 0.5, right of weight 1 has 0.9, mine of weight 2 has 0.2:
     # (3 x 0.5 + 0.9) / 4 = 0.6; (3 x 0.5 + 0.9 + 2 x 0.2) / 6 = 2.8 / 6
     criteria = {"kind": {"category": name}, "rude": {"category": name}, "right": {}}
@@ -100,7 +102,7 @@ def test_a_category_may_be_named_as_a_criterion_s_place_in_the_tree(build, name,
     assert scores_of(connection)[0] == pytest.approx(2.8 / 6 if own else 0.6)
 
 
-def test_inner_and_outer_categories_have_a_row_each_with_the_category_around_them(build):
+def test_inner_and_outer_categories_have_a_row_each_with_their_parent(build):
     found = categories_of(build_tree(build, {"o": FULL}), "mean, parent")
     assert found == {
         "voice": (pytest.approx(0.6), None),
@@ -109,7 +111,7 @@ def test_inner_and_outer_categories_have_a_row_each_with_the_category_around_the
     }
 
 
-def test_a_category_s_weight_is_its_share_of_the_whole(build):
+def test_a_categorys_weight_is_its_share_of_the_total(build):
     # voice 2/5, warmth half of it, facts 3/5
     found = categories_of(build_tree(build, {"o": FULL}), "weight")
     assert found == pytest.approx({"voice": 0.4, "warmth": 0.2, "facts": 0.6})
@@ -122,12 +124,12 @@ def test_the_contributions_of_the_top_categories_add_up_to_the_mean(build):
 
 
 @pytest.mark.parametrize(("missing", "voice"), [("null", None), ("skip", 0.45), ("zero", 0.3)])
-def test_a_gap_in_an_inner_category_counts_in_the_outer_one_as_the_rubric_says(build, missing, voice):
+def test_a_missing_score_in_an_inner_category_counts_in_the_outer_one_by_the_rubrics_policy(build, missing, voice):
     found = categories_of(build_tree(build, without("kind"), missing=missing), "mean")
     assert (found["voice"], found["facts"]) == (voice if voice is None else pytest.approx(voice), 0.5)
 
 
-def test_a_criterion_beside_the_categories_is_in_none_of_them_and_weighs_among_them(build):
+def test_a_criterion_without_a_category_is_weighted_at_the_top_of_the_tree(build):
     # (2 x 0.6 + 3 x 0.5 + 5 x 1) / 10 = 0.77
     connection = build(CRITERIA | {"whole": {"weight": 5.0}}, {"o": FULL | {"whole": 1.0}}, categories=TREE)
     found = categories_of(connection, "mean, weight")
@@ -140,7 +142,7 @@ SPEECH = {"audio": 0.283, "language": 0.236, "alignment": 0.292, "correctness": 
 @pytest.mark.parametrize(
     ("means", "expected"), [((0.9596, 0.9683, 0.8351, 0.9581), 0.9250), ((0.9696, 0.9702, 0.8977, 0.9685), 0.9485)]
 )
-def test_the_figures_of_the_speech_rubric_come_out(build, means, expected):
+def test_the_published_figures_of_the_speech_rubric_are_reproduced(build, means, expected):
     # 0.283 x 0.9596 + 0.236 x 0.9683 + 0.292 x 0.8351 + 0.189 x 0.9581 = 0.92500; the other 0.94847
     categories = tuple({"id": name, "weight": weight} for name, weight in SPEECH.items())
     criteria = {f"{name}_{half}": {"category": name} for name in SPEECH for half in ("low", "high")}
@@ -152,7 +154,7 @@ def test_the_figures_of_the_speech_rubric_come_out(build, means, expected):
     assert round(scores_of(build(criteria, {"o": scores}, categories=categories))[0], 4) == expected
 
 
-def test_ratings_of_a_five_point_scale_come_out(build):
+def test_ratings_of_a_five_point_scale_are_reproduced(build):
     # (4 x 3 + 3 x 2 + 5 x 1.5 + 2 x 1 + 3 x 1.5) / 9 = 32 / 9 on a scale of 1 to 5, so (32 / 9 - 1) / 4
     weights, ratings = (3.0, 2.0, 1.5, 1.0, 1.5), (4, 3, 5, 2, 3)
     criteria = {f"c{index}": {"weight": weight} for index, weight in enumerate(weights)}

@@ -1,4 +1,4 @@
-"""sql/checks: a sound run breaks none, and each finds what it is there for."""
+"""sql/checks: a sound run breaks no check, and each check finds its fault."""
 
 from collections.abc import Iterator
 from importlib.resources import files
@@ -27,7 +27,7 @@ COMPARISON = (
     {"scope": "overall", "part": 0.0, "pass_n": 2, "gained_count": 0, "lost_count": 0},
     {"scope": "criterion", "scope_id": "tone"},
 )
-# What breaks each check, done to the built marts or to the sources.
+# Changes of the marts or sources that break each check.
 SPOT = (
     "select 'm' as model, 'tone' as criterion_id, 'k' as slice_key, 0.5 as mean, 0.5 as rest_mean, ['o'] as example_ids"
 )
@@ -80,8 +80,8 @@ def broken(connection):
 
 
 @pytest.fixture(scope="module")
-def kept(load) -> Iterator[duckdb.DuckDBPyConnection]:
-    """The marts of a run without a fault."""
+def shared_marts(load) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Marts of a run without faults, shared by the module."""
     with duckdb.connect(config={"threads": 1}) as connection:
         sources = {"outputs": OUTPUTS, "judgments": JUDGMENTS, "timings": TIMINGS, "own": OWN, "opinions": OPINIONS}
         sources |= {"agreement": AGREEMENT, "comparison": COMPARISON}
@@ -91,11 +91,11 @@ def kept(load) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 @pytest.fixture
-def sound(kept) -> Iterator[duckdb.DuckDBPyConnection]:
-    """The marts of a run without a fault; what a test does to them is taken back."""
-    kept.execute("begin")
-    yield kept
-    kept.execute("rollback")
+def sound(shared_marts) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Marts of a run without faults; changes by a test are rolled back."""
+    shared_marts.execute("begin")
+    yield shared_marts
+    shared_marts.execute("rollback")
 
 
 def test_every_check_has_a_case_that_breaks_it():
@@ -113,12 +113,12 @@ def test_the_check_finds_its_fault(sound, name):
     assert name in broken(sound)
 
 
-def test_people_who_disagree_stop_no_run(sound):
+def test_disagreement_among_people_stops_no_run(sound):
     sound.execute("update agreement set value = 4.0")
     assert broken(sound)["agreement_in_range"].severity == "warning"
 
 
-def test_a_comparison_of_too_few_pairs_to_tell_breaks_no_check(build):
+def test_a_comparison_with_too_few_pairs_breaks_no_check(build):
     unknown = dict.fromkeys(("mean_a", "mean_b", "mean_diff", "p", "part"))
     none = {"n": 0, "case_count": 0, "moved_case_count": 0, "worse_count": 0, "tied_count": 0} | unknown
     rows = ({"scope": "overall"} | none, {"scope": "category", "scope_id": "voice"} | none)
@@ -126,7 +126,7 @@ def test_a_comparison_of_too_few_pairs_to_tell_breaks_no_check(build):
 
 
 @pytest.mark.parametrize("missing", ["null", "skip", "zero"])
-def test_gaps_break_no_check_of_severity_error(build, missing):
+def test_missing_scores_break_no_check_of_severity_error(build, missing):
     scores = {"o": {"tone": None, "facts": 0.5}, "p": {}, "q": {"tone": 1.0, "facts": 1.0, "safe": None}}
     connection = build(CRITERIA, scores, missing=missing)
     assert {name for name, finding in broken(connection).items() if finding.severity == "error"} == set()
@@ -138,7 +138,7 @@ def test_penalties_break_no_check(build):
     assert broken(build(criteria, scores)) == {}
 
 
-def test_own_criteria_with_gaps_and_penalties_break_no_check_of_severity_error(build):
+def test_per_case_criteria_with_missing_scores_and_penalties_break_no_check_of_severity_error(build):
     own = {"o": {"kind": {"category": "voice"}, "rude": {"weight": -2.0}}, "p": {"kind": {"weight": 3.0}}}
     scores = {"o": {"tone": 0.5, "facts": 0.0, "safe": 1.0, "kind": 0.0, "rude": 1.0}, "p": {"tone": 1.0, "kind": 1.0}}
     connection = build(CRITERIA, scores, own=own)
@@ -155,12 +155,12 @@ def test_a_tree_of_categories_breaks_no_check_of_severity_error(build, missing):
     assert {name for name, finding in broken(connection).items() if finding.severity == "error"} == set()
 
 
-def test_a_verdict_on_an_own_criterion_of_another_output_is_found(build):
+def test_a_verdict_on_a_per_case_criterion_of_another_output_is_found(build):
     connection = build({"tone": {}}, {"o": {"tone": 1.0, "kind": 1.0}, "p": {"tone": 1.0}}, own={"p": {"kind": {}}})
     assert "verdicts_have_criteria" in broken(connection)
 
 
-def test_gates_alone_break_no_check(build):
+def test_a_rubric_with_only_gates_breaks_no_check(build):
     assert broken(build({"safe": {"weight": 0.0, "is_gate": True}}, {"o": {"safe": 1.0}, "p": {"safe": 0.0}})) == {}
 
 

@@ -1,4 +1,4 @@
-"""Intervals where a case has several outputs: those of gradebook.rubrics.statistics, in SQL."""
+"""Intervals in SQL if a case has several outputs, compared with gradebook.rubrics.statistics."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ PENALTY = {"met": {"weight": 1.0}, "rude": {"weight": -1.0}}
 
 @pytest.fixture(scope="module")
 def scores() -> np.ndarray:
-    """(output,), of 12 cases of 1 to 5 outputs."""
+    """Scores of 12 cases with 1 to 5 outputs each: (output,)."""
     return np.random.default_rng(3).choice([0.0, 0.25, 0.5, 1.0], CASES.size)
 
 
@@ -20,7 +20,7 @@ CASES = np.repeat(np.arange(12), [1, 2, 3, 4, 5, 1, 1, 2, 5, 3, 1, 2])
 
 
 def built(build, scores, column="case_id", **settings):
-    """A run of one criterion whose outputs belong to `CASES`."""
+    """Run of one criterion, with outputs of `CASES`."""
     outputs = {f"o{index}": {column: f"c{case}"} for index, case in enumerate(CASES)}
     return build(
         TONE, {f"o{index}": {"tone": score} for index, score in enumerate(scores)}, outputs=outputs, **settings
@@ -32,20 +32,20 @@ def ends(connection, table, names="ci_low, ci_high"):
 
 
 @pytest.mark.parametrize("table", ["run_scores", "criterion_scores", "category_scores"])
-def test_the_interval_on_a_mean_is_robust_to_what_outputs_of_a_case_share(build, scores, table):
+def test_the_interval_on_a_mean_is_cluster_robust(build, scores, table):
     expected = student_t(scores, clusters=CASES, bounds=SCORES)
     assert ends(built(build, scores), table) == pytest.approx((expected.low, expected.high), abs=1e-8)
 
 
 @pytest.mark.parametrize("table", ["criterion_scores", "category_scores"])
-def test_the_interval_on_a_pass_rate_counts_what_the_cases_are_worth(build, scores, table):
+def test_the_interval_on_a_pass_rate_uses_the_effective_sample_size(build, scores, table):
     expected = rate_interval(scores >= 0.5, clusters=CASES)
     assert ends(built(build, scores), table, "pass_low, pass_high") == pytest.approx(
         (expected.low, expected.high), abs=1e-8
     )
 
 
-def test_a_run_s_pass_rate_counts_what_the_cases_are_worth(build, scores):
+def test_the_interval_on_a_runs_pass_rate_uses_the_effective_sample_size(build, scores):
     expected = rate_interval(scores >= 0.75, clusters=CASES)
     found = ends(built(build, scores, pass_threshold=0.75), "run_scores", "pass_low, pass_high")
     assert found == pytest.approx((expected.low, expected.high), abs=1e-8)
@@ -57,14 +57,14 @@ def test_scores_of_0_and_1_have_wilson_s_interval_over_cases(build, scores):
     assert ends(built(build, met), "run_scores") == pytest.approx((expected.low, expected.high), abs=1e-8)
 
 
-def test_a_cluster_that_the_outputs_name_goes_before_the_case(build, scores):
+def test_a_named_cluster_takes_precedence_over_the_case(build, scores):
     connection = built(build, scores, "cluster")
     assert ends(connection, "run_scores", "ci_low, cluster_count") == pytest.approx(
         (student_t(scores, clusters=CASES, bounds=SCORES).low, 12), abs=1e-8
     )
 
 
-def test_a_case_is_not_the_cluster_of_its_name(build):
+def test_a_case_and_a_cluster_of_the_same_name_are_different(build):
     outputs = {"a": {"case_id": "x"}, "b": {"case_id": "y", "cluster": "x"}}
     connection = build(TONE, {"a": {"tone": 0.25}, "b": {"tone": 0.5}}, outputs=outputs)
     assert ends(connection, "run_scores", "cluster_count") == (2,)
@@ -75,13 +75,13 @@ def test_equal_clusters_have_the_rule_of_three_over_clusters(build):
     assert ends(built(build, np.full(CASES.size, 0.5)), "run_scores")[0] == pytest.approx(0.3895, abs=1e-4)
 
 
-def test_one_case_alone_has_no_interval(build):
+def test_a_single_case_has_no_interval(build):
     outputs = {name: {"case_id": "one"} for name in "ab"}
     connection = build(TONE, {"a": {"tone": 0.2}, "b": {"tone": 0.4}}, outputs=outputs)
     assert ends(connection, "run_scores", "n, ci_low, ci_high, pass_low") == (2, None, None, None)
 
 
-def test_groups_without_repeats_keep_student_s_interval(build):
+def test_groups_without_repeats_have_students_interval(build):
     outputs = {"a": {"case_id": "x"}, "b": {"case_id": "x"}, "c": {"model": "k"}, "d": {"model": "k"}}
     scores = {"a": 0.2, "b": 0.4, "c": 0.25, "d": 0.35}
     connection = build(TONE, {name: {"tone": score} for name, score in scores.items()}, outputs=outputs)
@@ -90,7 +90,7 @@ def test_groups_without_repeats_keep_student_s_interval(build):
     assert found == pytest.approx((expected.low, expected.high), abs=1e-8)
 
 
-def test_a_points_rubric_draws_whole_cases(build, scores):
+def test_the_bootstrap_of_a_points_rubric_resamples_cases(build, scores):
     outputs = {f"o{index}": {"case_id": f"c{case:02}"} for index, case in enumerate(CASES)}
     rows = {f"o{index}": {"met": score, "rude": float(index % 3 == 0)} for index, score in enumerate(scores)}
     points = np.array([row["met"] - row["rude"] for row in rows.values()])

@@ -1,4 +1,4 @@
-"""criterion_scores: one criterion over the outputs of a model and checkpoint."""
+"""criterion_scores: scores of a criterion over the outputs of a model and checkpoint."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def test_the_interval_is_student_s_t_on_the_mean(build):
     assert found == pytest.approx((0.4, 0.1414214, 0.2244022, 0.5755978), abs=1e-7)
 
 
-def test_the_ends_of_the_interval_stay_in_the_scale(build):
+def test_the_ends_of_the_interval_are_clipped_to_the_scale(build):
     # 0.1 and 0.9: mean 0.5, sd 0.5657; 12.706 x 0.5657 / sqrt(2) = 5.1 on either side
     assert row(build(TONE, of_tone(0.1, 0.9)), "ci_low, ci_high") == (0.0, 1.0)
 
@@ -45,7 +45,7 @@ def test_equal_scores_have_the_interval_of_the_rule_of_three(build):
     assert found == pytest.approx((0.0, 0.2578822, 0.8894791), abs=1e-7)
 
 
-def test_scores_of_0_and_1_alone_have_wilson_s_interval(build):
+def test_scores_of_only_0_and_1_have_wilsons_interval(build):
     # Newcombe 1998, table I: 15 of 148 would be 0.0624..0.1605; here 1 of 4 by the same formula: 0.0456..0.6994
     assert row(build(TONE, of_tone(1.0, 0.0, 0.0, 0.0)), "ci_low, ci_high") == pytest.approx((0.0456, 0.6994), abs=1e-4)
 
@@ -54,7 +54,7 @@ def test_a_run_without_outputs_has_no_rows(build):
     assert column(build(TONE, {}), "n") == []
 
 
-def test_gaps_are_left_out_of_the_mean_and_seen_in_the_coverage(build):
+def test_missing_scores_are_left_out_of_the_mean_and_lower_the_coverage(build):
     # (0.2 + 0.6) / 2 = 0.4; 2 of 4 are scored, one of the others has no row
     connection = build(TONE, {**of_tone(0.2, 0.6, None), "last": {}})
     assert row(connection, "n, output_count, mean, coverage_rate") == (2, 4, pytest.approx(0.4), 0.5)
@@ -99,12 +99,12 @@ def test_a_penalty_has_a_negative_share_of_the_positive_weights(build):
     assert column(build(criteria, {"o": {"a": 1.0, "b": 1.0}}), "contribution") == [1.0, -0.5]
 
 
-def test_a_criterion_without_a_category_says_so(build):
+def test_a_criterion_without_a_category_has_the_category_none(build):
     criteria = {"a": {"category": "voice"}, "b": {}}
     assert column(build(criteria, {"o": {"a": 1.0, "b": 1.0}}), "category") == ["voice", "(none)"]
 
 
-def test_models_and_checkpoints_are_kept_apart_and_no_checkpoint_is_one_of_them(build):
+def test_models_and_checkpoints_are_separate_groups_including_no_checkpoint(build):
     outputs = {"a": {"checkpoint": "s1"}, "b": {"checkpoint": None}, "c": {"checkpoint": None}, "d": {"model": "n"}}
     connection = build(
         TONE, {"a": {"tone": 0.1}, "b": {"tone": 0.2}, "c": {"tone": 0.4}, "d": {"tone": 0.9}}, outputs=outputs
@@ -114,7 +114,7 @@ def test_models_and_checkpoints_are_kept_apart_and_no_checkpoint_is_one_of_them(
     assert found == [("m", "s1", 1, 0.1), ("m", None, 2, pytest.approx(0.3)), ("n", None, 1, 0.9)]
 
 
-def test_a_criterion_that_one_model_lacks_has_a_row_there_too(build):
+def test_a_criterion_missing_for_one_model_has_a_row_for_it(build):
     connection = build(
         {"tone": {}, "facts": {}}, {"o": {"tone": 1.0, "facts": 1.0}, "p": {"tone": 1.0}}, outputs={"p": {"model": "n"}}
     )

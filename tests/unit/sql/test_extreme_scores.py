@@ -1,4 +1,4 @@
-"""Scores, weights and metadata at their limits: a run that was paid for is not lost to its own tables."""
+"""Extreme scores, weights and metadata: the marts of a paid run are built all the same."""
 
 import json
 
@@ -16,7 +16,7 @@ def value(connection, query):
     return connection.execute(query).fetchone()
 
 
-def test_a_rest_of_nothing_but_ones_has_a_mean_of_one(build):
+def test_a_rest_of_ones_has_a_mean_of_one(build):
     scores = [1.0] * 9 + [0.0] * 11 + [1.0] * 5
     rows = {f"o{index}": {"tone": score} for index, score in enumerate(scores)}
     outputs = {f"o{index}": {"metadata": json.dumps({"topic": "a" if index < 20 else "b"})} for index in range(25)}
@@ -31,7 +31,7 @@ def test_penalties_a_million_times_the_points_are_published(build, weights):
     assert (value(connection, "select n, mean from run_scores"), broken(connection)) == ((30, 0.0), [])
 
 
-def test_the_mean_of_ones_is_one_however_many(build):
+def test_the_mean_of_any_number_of_ones_is_one(build):
     connection = build({"tone": {}}, {"o": {"tone": 1.0}})
     assert value(connection, "select exact_mean(1.0::double), exact_sd(1.0::double) from range(295151)") == (1.0, 0.0)
 
@@ -43,7 +43,7 @@ def test_nearly_all_outputs_in_one_cluster_have_an_interval(build):
     assert value(connection, "select n, cluster_count, ci_low is not null from run_scores") == (3000, 2, True)
 
 
-def test_groups_of_one_value_a_cluster_are_worth_what_they_count(build):
+def test_clusters_of_one_value_have_an_effective_sample_size_equal_to_their_number(build):
     # of tone each case has one score here, of form two: tone is Wilson's of 1 in 2, 0.0945..0.9055
     rows = {"a": {"tone": 1.0, "form": 0.5}, "b": {"tone": 0.0, "form": 1.0}, "c": {"tone": None, "form": 0.0}}
     outputs = {"a": {"case_id": "x"}, "b": {"case_id": "y"}, "c": {"case_id": "y"}}
@@ -60,7 +60,7 @@ def test_a_category_of_penalties_has_its_own_interval(build):
     assert low < mean < high < 0
 
 
-def test_thousands_of_keys_in_one_output_stall_nothing(build):
+def test_thousands_of_metadata_keys_in_one_output_are_fast(build):
     keys = {f"key {number}": number for number in range(20_000)} | {"a.b": "x", "": "y", '"': True}
     rows = {f"o{index}": {"tone": index % 2} for index in range(12)}
     outputs = {f"o{index}": {"metadata": json.dumps(keys if index == 3 else {"a.b": "z"})} for index in range(12)}
@@ -68,7 +68,7 @@ def test_thousands_of_keys_in_one_output_stall_nothing(build):
     assert value(connection, "select count(*) from stg_slices where slice_key in ('a.b', '', '\"')") == (14,)
 
 
-def test_the_first_fifty_keys_are_looked_at(build):
+def test_only_the_first_fifty_metadata_keys_are_used(build):
     rows = {f"o{index:02}": {"tone": float(index > 5)} for index in range(12)}
     outputs = {
         name: {"metadata": json.dumps({f"key {number:03}": name > "o05" for number in range(70)})} for name in rows

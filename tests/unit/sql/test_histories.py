@@ -1,4 +1,4 @@
-"""The views over runs: what a model scored before, which run is its latest, what was paid, which outputs are worst."""
+"""Views over runs: previous scores, latest runs, costs and worst outputs."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -14,7 +14,7 @@ FINISHED = datetime(2026, 11, 1, tzinfo=UTC)
 
 
 def run(version: int, **changes: Any) -> Row:
-    """The row of a published run, named by its version."""
+    """Row of a published run, with an id made of its version."""
     row = {"run_id": f"r{version}", "version": version, "status": "published", "finished_at": FINISHED}
     row |= {"rubric_id": "reply", "rubric_digest": "d", "dataset_digest": "s", "output_count": 10, "cost_usd": 1.0}
     return row | changes
@@ -39,7 +39,7 @@ def ask(memory: duckdb.DuckDBPyConnection) -> Ask:
     return lambda query: memory.execute(query).to_arrow_table().to_pylist()
 
 
-def test_a_mean_stands_beside_the_one_of_the_run_before(insert, ask):
+def test_a_mean_is_paired_with_that_of_the_previous_run(insert, ask):
     insert("runs", run(3), run(5), run(9))
     insert("run_scores", mean(3, 0.5), mean(5, 0.75), mean(9, 0.25))
     assert ask("select run_id, previous_run_id, previous_mean, change from score_history order by version") == [
@@ -58,20 +58,20 @@ def test_the_same_checkpoint_comes_before_another_one(insert, ask):
     assert [tuple(row.values()) for row in rows] == [("100", "r1", "100"), ("300", "r2", "200")]
 
 
-def test_of_several_earlier_checkpoints_the_highest_step_is_the_one_before(insert, ask):
+def test_of_several_earlier_checkpoints_the_highest_step_is_the_previous_one(insert, ask):
     insert("runs", run(1), run(2))
     insert("run_scores", mean(1, 0.1, "900"), mean(1, 0.2, "1000"), mean(2, 0.3, "1100"))
     assert ask("select previous_checkpoint from score_history where run_id = 'r2'") == [{"previous_checkpoint": "1000"}]
 
 
-def test_the_step_is_the_number_that_a_checkpoint_ends_in(insert, ask):
+def test_the_step_is_the_number_at_the_end_of_a_checkpoint(insert, ask):
     insert("runs", run(1), run(2))
     insert("run_scores", mean(1, 0.1, "v2/step-900"), mean(1, 0.2, "v2/step-1000"), mean(2, 0.3, "v2/step-1100"))
     rows = ask("select previous_checkpoint from score_history where run_id = 'r2'")
     assert rows == [{"previous_checkpoint": "v2/step-1000"}]
 
 
-def test_a_checkpoint_without_a_number_comes_after_none_that_has_one(insert, ask):
+def test_a_checkpoint_with_a_number_is_never_the_predecessor_of_one_without(insert, ask):
     insert("runs", run(1), run(2))
     insert("run_scores", mean(1, 0.1, "900"), mean(1, 0.2, "base"), mean(2, 0.3, "1100"))
     assert ask("select previous_checkpoint from score_history where run_id = 'r2'") == [{"previous_checkpoint": "900"}]
@@ -83,7 +83,7 @@ def test_checkpoints_of_one_run_do_not_come_before_each_other(insert, ask):
     assert ask("select previous_run_id from score_history") == [{"previous_run_id": None}] * 2
 
 
-def test_runs_of_other_rubrics_and_unpublished_ones_come_before_none(insert, ask):
+def test_runs_of_other_rubrics_and_unpublished_runs_are_never_the_previous_run(insert, ask):
     insert("runs", run(1, rubric_id="other"), run(2, status="running"), run(3))
     insert("run_scores", mean(1, 0.1), mean(2, 0.2), mean(3, 0.3))
     assert ask("select run_id, previous_run_id from score_history where rubric_id = 'reply'") == [
@@ -91,21 +91,21 @@ def test_runs_of_other_rubrics_and_unpublished_ones_come_before_none(insert, ask
     ]
 
 
-def test_a_history_says_whether_rubric_and_outputs_are_the_same(insert, ask):
+def test_a_history_marks_equal_rubrics_and_outputs(insert, ask):
     insert("runs", run(1), run(2, rubric_digest="e"), run(3, rubric_digest="e", dataset_digest="t"))
     insert("run_scores", mean(1, 0.1), mean(2, 0.2), mean(3, 0.3))
     rows = ask("select is_same_rubric, is_same_dataset from score_history order by version")
     assert [tuple(row.values()) for row in rows] == [(None, None), (False, True), (True, False)]
 
 
-def test_a_history_says_whether_the_judge_is_the_same_none_being_one_too(insert, ask):
+def test_a_history_compares_judges_and_no_judge_equals_no_judge(insert, ask):
     insert("runs", *(run(version, judge=judge) for version, judge in enumerate([None, None, "x", "x", "y"], 1)))
     insert("run_scores", *(mean(version, 0.1) for version in range(1, 6)))
     rows = ask("select is_same_judge from score_history order by version")
     assert [row["is_same_judge"] for row in rows] == [None, True, False, True, False]
 
 
-def test_a_criterion_changed_where_its_text_is_the_same(insert, ask):
+def test_the_change_of_a_criterion_needs_the_same_text(insert, ask):
     digests = {"1.0.0": {"same": "d", "other": "d", "unknown": None}, "1.1.0": {"same": "d", "other": "e"}}
     insert("runs", run(1, rubric_version="1.0.0"), run(2, rubric_version="1.1.0"))
     insert("run_scores", mean(1, 0.1), mean(2, 0.2))
@@ -119,7 +119,7 @@ def test_a_criterion_changed_where_its_text_is_the_same(insert, ask):
     assert {row["previous_mean"] for row in rows} == {0.25}
 
 
-def test_what_rows_bring_along_changed_where_it_is_one_text_or_the_same_ones_in_the_same_shares(insert, ask):
+def test_the_change_of_a_per_case_criterion_needs_one_text_or_equal_shares_of_texts(insert, ask):
     known = {"one": ("d", "ddd"), "several": ("de", "ed"), "twice": ("de", "eedd")}
     texts = known | {"more": ("d", "de"), "shares": ("de", "dee"), "other": ("d", "e"), "unknown": ("", "")}
     insert("runs", run(1), run(2))
@@ -133,7 +133,7 @@ def test_what_rows_bring_along_changed_where_it_is_one_text_or_the_same_ones_in_
     assert {row["criterion_id"]: row["change"] for row in rows} == dict.fromkeys(texts) | dict.fromkeys(known, 0.25)
 
 
-def test_a_criterion_stands_beside_its_mean_in_the_same_run_before(insert, ask):
+def test_a_criterion_is_paired_with_its_mean_in_the_previous_run(insert, ask):
     insert("runs", run(1, rubric_version="1.0.0"), run(2, rubric_version="1.0.0"))
     insert("criteria", {"rubric_id": "reply", "rubric_version": "1.0.0", "criterion_id": "tone", "digest": "d"})
     insert("run_scores", mean(1, 0.1), mean(2, 0.2))
@@ -151,7 +151,7 @@ def test_the_latest_run_is_one_for_each_model_and_checkpoint(insert, ask):
     assert [tuple(row.values()) for row in rows] == [("m", "7", "r2"), ("m", None, "r2"), ("other", None, "r3")]
 
 
-def test_the_latest_run_says_nothing_of_an_earlier_one(insert, ask):
+def test_an_earlier_run_is_not_among_the_latest(insert, ask):
     insert("runs", run(1, dataset="old.jsonl", rubric_version="1.0.0"), run(2, finished_at=None))
     insert("run_scores", mean(1, 0.1), mean(2, 0.2))
     rows = ask("select run_id, version, finished_at, rubric_version, dataset from latest_runs")
@@ -166,7 +166,7 @@ def test_costs_of_a_run_are_summed_over_its_stages(insert, ask):
     assert [tuple(row.values()) for row in ask(f"select {names} from cost_history")] == [("r1", 6, 8, 1.0, 1.0, 0.1)]
 
 
-def test_what_was_saved_at_an_unknown_price_is_unknown(insert, ask):
+def test_savings_at_an_unknown_price_are_unknown(insert, ask):
     insert("runs", run(1))
     insert("stage_costs", {"run_id": "r1", "saved_usd": 0.5}, {"run_id": "r1", "saved_usd": None})
     assert ask("select saved_usd from cost_history") == [{"saved_usd": None}]

@@ -1,4 +1,4 @@
-"""The mart `judge_noise`: by hand, against plain numpy, and where there is too little to tell."""
+"""judge_noise: compared with hand calculations and plain numpy, and with samples that are too small."""
 
 from itertools import combinations
 from typing import Any
@@ -23,7 +23,7 @@ def opinion(output_id: str, level_id: str | None, judge: str = "a", replicate: i
 
 
 def noise(build, opinions, outputs=None):
-    """The rows of the mart; an output is there for each that opinions are about."""
+    """Build the mart's rows, with an output for each output id of the opinions."""
     scores = {row["output_id"]: {"tone": 0.5} for row in opinions} or {"o": {"tone": 0.5}}
     connection = build({"tone": {}}, scores, opinions=tuple(opinions), outputs=outputs)
     return connection.execute("from judge_noise order by model").to_arrow_table().to_pylist()
@@ -34,7 +34,7 @@ def noise_of(build, *opinions):
     return row
 
 
-def test_the_variances_are_those_worked_out_by_hand(build):
+def test_the_variances_equal_a_hand_calculation(build):
     # Scores o: 1, 0.5; p: 0, 0.5. Means 0.75 and 0.25, the grand mean 0.5.
     # Within: 4 x 0.25^2 / (4 - 2) = 0.125. Between: 2 x (0.25^2 + 0.25^2) / (2 - 1) = 0.25; (0.25 - 0.125) / 2 = 0.0625
     row = noise_of(
@@ -66,7 +66,7 @@ def test_flips_are_counted_over_pairs_of_replicates_of_one_judge(build):
     assert row["flip_rate"] == pytest.approx(2 / 3)
 
 
-def test_swaps_are_held_against_the_same_opinion_and_count_nowhere_else(build):
+def test_swaps_are_compared_with_the_same_opinion_and_count_nowhere_else(build):
     rows = [opinion("o", "good"), opinion("o", "bad", is_swapped=True)]
     rows += [opinion("p", "good"), opinion("p", "good", is_swapped=True), opinion("q", "good")]
     row = noise_of(build, *rows)
@@ -80,20 +80,20 @@ def test_agreement_is_of_pairs_of_judges_by_their_first_opinions(build):
     assert noise_of(build, *rows)["agreement_rate"] == pytest.approx(1 / 4)
 
 
-def test_judges_that_always_agree_are_worth_one_vote(build):
+def test_judges_that_always_agree_count_as_one_vote(build):
     levels = ("good", "bad", "partial")
     rows = [opinion(f"o{i}", level, judge) for i, level in enumerate(levels) for judge in ("a", "b", "c")]
     assert noise_of(build, *rows)["effective_votes"] == pytest.approx(1.0)
 
 
-def test_judges_that_contradict_each_other_are_worth_as_many_votes_as_they_are(build):
+def test_judges_that_contradict_each_other_count_as_one_vote_each(build):
     pairs = [("good", "bad"), ("bad", "good"), ("partial", "partial")]
     rows = [opinion(f"o{i}", pair[place], "ab"[place]) for i, pair in enumerate(pairs) for place in (0, 1)]
     assert noise_of(build, *rows)["effective_votes"] == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize("levels", [("good", "bad"), ("good",) * 4], ids=["two outputs", "all equal"])
-def test_votes_are_unknown_where_a_correlation_is(build, levels):
+def test_effective_votes_are_unknown_if_a_correlation_is_unknown(build, levels):
     rows = [opinion(f"o{i}", level, judge) for i, level in enumerate(levels) for judge in ("a", "b")]
     row = noise_of(build, *rows)
     assert (row["effective_votes"], row["agreement_rate"]) == (None, 1.0)
@@ -104,7 +104,7 @@ def test_one_output_has_no_variance_of_outputs(build):
     assert (row["n"], row["output_variance"], row["judge_variance"]) == (1, None, pytest.approx(0.5))
 
 
-def test_a_single_opinion_tells_nothing(build):
+def test_a_single_opinion_gives_no_figures(build):
     assert noise(build, [opinion("o", "good"), opinion("p", None), opinion("p", "bad", replicate=1)]) == []
 
 
@@ -112,7 +112,7 @@ def test_a_run_without_opinions_has_no_rows(build):
     assert noise(build, []) == []
 
 
-def test_models_and_checkpoints_are_kept_apart(build):
+def test_models_and_checkpoints_are_separate_groups(build):
     rows = [opinion(name, "good", replicate=index) for name in ("o", "p", "q") for index in range(2)]
     outputs = {"p": {"model": "n"}, "q": {"model": "n", "checkpoint": "s1"}}
     assert [row["n"] for row in noise(build, rows, outputs)] == [1, 1, 1]
@@ -120,7 +120,7 @@ def test_models_and_checkpoints_are_kept_apart(build):
 
 # -------- against numpy
 def random_opinions(rng: np.random.Generator, judge_count: int) -> list[dict[str, Any]]:
-    """Outputs with some replicates of each judge, noisy about what the output is worth."""
+    """Opinions on random outputs: some replicates of each judge, with noise around the output's true score."""
     rows = []
     for output in range(40):
         worth = rng.random()
@@ -135,7 +135,7 @@ def random_opinions(rng: np.random.Generator, judge_count: int) -> list[dict[str
 
 
 def plain_measures(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """The same figures, the long way round. Assumes enough of everything."""
+    """Figures of the mart in plain Python. Assumes large enough samples."""
     scored = [row for row in rows if row["score"] is not None]
     plain = [row for row in scored if not row.get("is_swapped")]
     by_output: dict[str, list[dict[str, Any]]] = {}
@@ -179,7 +179,7 @@ def plain_votes(voices: list[dict[str, float]]) -> float:
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("judge_count", [2, 3])
-def test_the_measures_are_those_of_a_plain_calculation(build, seed, judge_count):
+def test_the_measures_equal_a_plain_calculation(build, seed, judge_count):
     rows = random_opinions(np.random.default_rng(seed), judge_count)
     row = noise_of(build, *rows)
     assert {name: row[name] for name in MEASURES} == pytest.approx(plain_measures(rows))

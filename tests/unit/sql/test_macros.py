@@ -1,4 +1,4 @@
-"""The macros: Student's t and Wilson's interval without scipy, sums that are exact, and what they do with nulls."""
+"""Macros: Student's t and Wilson's interval without scipy, exact sums, and nulls."""
 
 import duckdb
 import numpy as np
@@ -31,14 +31,14 @@ def test_there_is_no_t_quantile_below_one_degree(build, df):
 
 
 @pytest.mark.parametrize(("successes", "n"), [(0, 20), (3, 7), (20, 20), (2.5, 6.25)])
-def test_wilson_s_ends_are_those_of_the_library(build, successes, n):
+def test_wilsons_interval_equals_that_of_the_library(build, successes, n):
     connection, expected = build(*GIVEN), wilson(successes, n)
     found = [value_of(connection, f"wilson_end({successes / n}::double, {n}, {side})") for side in (-1, 1)]
     assert found == pytest.approx([expected.low, expected.high], abs=1e-12)
 
 
 def test_an_exact_sum_is_the_same_in_any_order(build):
-    # Added as they stand, 1e10 swallows what the thirds end in.
+    # In a plain sum, 1e10 absorbs the last digits of the thirds.
     connection = build(*GIVEN)
     ordered = "select exact_sum(x), exact_mean(x) from (select x from shuffled order by {})"
     connection.execute("create table shuffled as select i, if(i = 7, 1e10, i / 3) as x from range(1000) as t (i)")
@@ -46,7 +46,7 @@ def test_an_exact_sum_is_the_same_in_any_order(build):
     assert len(totals) == 1
 
 
-def test_the_exact_measures_are_numpy_s(build):
+def test_the_exact_measures_equal_those_of_numpy(build):
     connection, rng = build(*GIVEN), np.random.default_rng(5)
     x, y = rng.random(50), rng.random(50)
     connection.register("pairs", pa.table({"x": x, "y": y}))
@@ -54,12 +54,12 @@ def test_the_exact_measures_are_numpy_s(build):
     assert found == pytest.approx((x.mean(), x.std(ddof=1), np.corrcoef(x, y)[0, 1]), abs=1e-8)
 
 
-def test_no_value_has_no_exact_measure(build):
+def test_without_values_an_exact_measure_is_null(build):
     found = build(*GIVEN).execute("select exact_sum(x), exact_mean(x), exact_sd(x) from (select null::double as x)")
     assert found.fetchone() == (None, None, None)
 
 
-def test_what_is_counted_first_measures_the_same_to_the_bit(build):
+def test_counted_values_give_the_same_measures_to_the_bit(build):
     connection = build(*GIVEN)
     connection.execute("create table scores as select (hash(i) % 7) / 6 as x from range(1000) as t (i)")
     one_by_one = connection.execute("select exact_mean(x), exact_sd(x) from scores").fetchone()
@@ -76,7 +76,7 @@ def test_a_sum_of_any_size_is_right_to_the_last_digits(build, x):
 
 
 @pytest.mark.parametrize(("given", "expected"), [("-0.5", 0.0), ("0.5", 0.5), ("1.5", 1.0), ("null", None)])
-def test_clip_holds_to_the_scale_and_keeps_null(build, given, expected):
+def test_clip_limits_to_the_scale_and_passes_null(build, given, expected):
     assert value_of(build(*GIVEN), f"clip({given})") == expected
 
 

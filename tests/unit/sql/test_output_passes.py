@@ -1,4 +1,4 @@
-"""output_scores: failed_gates, and is_passed in its three values."""
+"""output_scores: failed_gates, and the three values of is_passed."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def test_a_gate_fails_below_its_mark(build):
     assert failed_gates(build(GATED, {"o": {"tone": 1.0, "safe": 0.4}})) == ["safe"]
 
 
-def test_a_gate_holds_at_its_mark(build):
+def test_a_gate_passes_at_its_mark(build):
     assert failed_gates(build(GATED, {"o": {"tone": 1.0, "safe": 0.5}})) == []
 
 
@@ -36,21 +36,21 @@ def test_an_output_without_any_verdict_has_no_failed_gate(build):
     assert failed_gates(build(GATED, {"o": {}})) == []
 
 
-def test_a_gate_does_not_read_a_weighted_criterion_s_mark(build):
-    # tone 0.2 is under its gate_threshold of 1, which counts for gates alone
+def test_a_gate_ignores_the_mark_of_a_weighted_criterion(build):
+    # tone 0.2 is under its gate_threshold of 1, which applies only to gates
     assert failed_gates(build(GATED, {"o": {"tone": 0.2, "safe": 1.0}})) == []
 
 
 @pytest.mark.parametrize(("safe", "expected"), [(0.0, False), (1.0, True), (None, None)])
-def test_a_gate_decides_or_leaves_open(build, safe, expected):
+def test_a_gate_decides_is_passed_or_leaves_it_unknown(build, safe, expected):
     assert passed(build(GATED, {"o": {"tone": 1.0, "safe": safe}})) is expected
 
 
-def test_a_gate_without_a_verdict_row_leaves_open(build):
+def test_a_gate_without_a_verdict_row_leaves_is_passed_unknown(build):
     assert passed(build(GATED, {"o": {"tone": 1.0}})) is None
 
 
-def test_a_failed_gate_fails_the_output_whatever_is_unscored(build):
+def test_a_failed_gate_fails_the_output_despite_missing_scores(build):
     assert passed(build(GATED, {"o": {"tone": None, "safe": 0.0}}, pass_threshold=0.5)) is False
 
 
@@ -66,19 +66,19 @@ def test_a_float_sum_at_the_threshold_passes(build):
 
 
 @pytest.mark.parametrize(("pass_threshold", "expected"), [(0.5, True), (0.75, None), (0.9, None), (0.95, False)])
-def test_bounds_decide_where_they_lie_on_one_side_of_the_threshold(build, pass_threshold, expected):
-    # facts (0.4) is a gap: between 0.5 and 0.9
+def test_bounds_on_one_side_of_the_threshold_decide(build, pass_threshold, expected):
+    # facts (0.4) is unscored: between 0.5 and 0.9
     criteria = {"tone": {"weight": 0.6}, "facts": {"weight": 0.4}}
     connection = build(criteria, {"o": {"tone": 0.5 / 0.6, "facts": None}}, pass_threshold=pass_threshold)
     assert passed(connection) is expected
 
 
-def test_without_a_threshold_a_gap_in_a_weighted_criterion_does_not_matter(build):
+def test_without_a_threshold_a_missing_score_in_a_weighted_criterion_does_not_matter(build):
     assert passed(build(GATED, {"o": {"tone": None, "safe": 1.0}})) is True
 
 
 @pytest.mark.parametrize(("facts", "expected"), [(0.4, False), (0.5, True), (None, None)])
-def test_required_thresholds_hold_each_criterion_to_its_own(build, facts, expected):
+def test_required_thresholds_apply_to_each_criterion(build, facts, expected):
     assert passed(build(STRICT, {"o": {"tone": 1.0, "facts": facts}}, require_thresholds=True)) is expected
 
 
@@ -86,24 +86,24 @@ def test_thresholds_that_are_not_required_decide_nothing(build):
     assert passed(build(STRICT, {"o": {"tone": 1.0, "facts": 0.0}}, pass_threshold=0.5)) is True
 
 
-def test_where_the_rubric_requires_nothing_nothing_passes_or_fails(build):
+def test_without_requirements_nothing_passes_or_fails(build):
     assert passed(build(STRICT, {"o": {"tone": 1.0, "facts": 1.0}})) is None
 
 
-def test_a_criterion_without_a_threshold_is_required_nothing(build):
+def test_a_criterion_without_a_threshold_has_no_requirement(build):
     assert passed(build({"tone": {}}, {"o": {"tone": None}}, require_thresholds=True)) is True
 
 
 @pytest.mark.parametrize("missing", ["skip", "zero"])
-def test_a_required_threshold_stays_unknown_however_gaps_count_in_the_score(build, missing):
+def test_a_required_threshold_is_unknown_under_any_policy_for_missing_scores(build, missing):
     connection = build(STRICT, {"o": {"tone": 1.0, "facts": None}}, missing=missing, require_thresholds=True)
     assert passed(connection) is None
 
 
-def test_gates_alone_pass_when_all_hold(build):
+def test_a_rubric_with_only_gates_passes_if_all_gates_pass(build):
     assert passed(build(TWO_GATES, {"o": {"safe": 1.0, "legal": 1.0}})) is True
 
 
-def test_a_rubric_of_gates_alone_never_reaches_a_pass_threshold(build):
+def test_a_rubric_with_only_gates_never_reaches_a_pass_threshold(build):
     # there is no score to hold against it: unknown, not passed
     assert passed(build(TWO_GATES, {"o": {"safe": 1.0, "legal": 1.0}}, pass_threshold=0.5)) is None

@@ -1,4 +1,4 @@
-"""Criteria that a row brings along: alone, beside the rubric's, in its categories and in its tree."""
+"""Per-case criteria: alone, together with a rubric, in its categories and in its tree."""
 
 import pytest
 
@@ -20,88 +20,88 @@ def category(connection, names, name="voice"):
 
 
 # -------- output_scores
-def test_without_a_rubric_an_output_is_held_to_its_own_alone(build):
+def test_without_a_rubric_only_per_case_criteria_count(build):
     # (3 x 0.5 + 1 x 1) / 4 = 0.625
     connection = build({}, {"o": {"kind": 0.5, "right": 1.0}}, own={"o": {"kind": {"weight": 3.0}, "right": {}}})
     assert score_of(connection) == 0.625
 
 
-def test_own_criteria_stand_beside_the_rubric_s(build):
-    # (1 x 1 + 3 x 0) / 4 = 0.25; the other output has the rubric's alone
+def test_per_case_criteria_are_weighted_with_those_of_the_rubric(build):
+    # (1 x 1 + 3 x 0) / 4 = 0.25; the other output has only the rubric's
     connection = build(
         TONE, {"o": {"tone": 1.0, "kind": 0.0}, "p": {"tone": 1.0}}, own={"o": {"kind": {"weight": 3.0}}}
     )
     assert (score_of(connection), score_of(connection, "p")) == (0.25, 1.0)
 
 
-def test_one_id_may_stand_for_another_criterion_in_each_row(build):
+def test_one_id_may_name_different_criteria_in_different_rows(build):
     # (1 + 3 x 0) / 4 and (1 + 1 x 0) / 2
     own = {"o": {"kind": {"weight": 3.0}}, "p": {"kind": {"weight": 1.0}}}
     connection = build(TONE, {name: {"tone": 1.0, "kind": 0.0} for name in own}, own=own)
     assert (score_of(connection), score_of(connection, "p")) == (0.25, 0.5)
 
 
-def test_an_own_penalty_takes_from_the_points(build):
+def test_a_per_case_penalty_lowers_the_points(build):
     # (1 - 0.5 x 1) / 1
     connection = build(TONE, {"o": {"tone": 1.0, "rude": 1.0}}, own={"o": {"rude": {"weight": -0.5}}})
     assert score_of(connection) == 0.5
 
 
-def test_the_uniform_score_counts_own_criteria_too(build):
-    # (1 + 0) / 2, whatever they weigh
+def test_the_uniform_score_includes_per_case_criteria(build):
+    # (1 + 0) / 2, with any weights
     connection = build(TONE, {"o": {"tone": 1.0, "kind": 0.0}}, own={"o": {"kind": {"weight": 3.0}}})
     assert score_of(connection, names="uniform_score") == 0.5
 
 
 @pytest.mark.parametrize(
     ("missing", "expected"),
-    # kind (3 of 4) is a gap: between 1/4 and 1; tone alone; 1/4
+    # kind (3 of 4) is unscored: between 1/4 and 1; only tone; 1/4
     [("null", (None, 0.25, 1.0, 1)), ("skip", (1.0, 1.0, 1.0, 1)), ("zero", (0.25, 0.25, 0.25, 1))],
 )
-def test_an_own_gap_counts_as_the_rubric_says(build, missing, expected):
+def test_a_missing_per_case_score_counts_by_the_rubrics_policy(build, missing, expected):
     connection = build(TONE, {"o": {"tone": 1.0, "kind": None}}, own={"o": {"kind": {"weight": 3.0}}}, missing=missing)
     assert score_of(connection, names="score, score_low, score_high, unscored_count") == expected
 
 
-def test_an_own_criterion_without_a_verdict_row_is_a_gap(build):
+def test_a_per_case_criterion_without_a_verdict_row_is_a_missing_score(build):
     assert score_of(build(TONE, {"o": {"tone": 1.0}}, own={"o": {"kind": {}}}), names="score, unscored_count") == (
         None,
         1,
     )
 
 
-def test_an_output_that_is_held_to_nothing_has_no_score_and_no_gap(build):
+def test_an_output_without_criteria_has_no_score_and_no_missing_score(build):
     connection = build({}, {"o": {"kind": 1.0}, "p": {}}, own={"o": {"kind": {}}}, pass_threshold=0.5)
     assert score_of(connection, "p", "score, unscored_count, is_passed") == (None, 0, None)
 
 
-def test_nothing_is_required_of_an_output_that_is_held_to_nothing(build):
+def test_nothing_is_required_of_an_output_without_criteria(build):
     connection = build({}, {"o": {"kind": 1.0}, "p": {}}, own={"o": {"kind": {}}}, require_thresholds=True)
     assert (score_of(connection, names="is_passed"), score_of(connection, "p", "is_passed")) == (True, None)
 
 
 @pytest.mark.parametrize(("safe", "expected"), [(0.0, (False, ["safe"])), (1.0, (True, [])), (None, (None, []))])
-def test_an_own_gate_is_a_requirement_of_its_output_alone(build, safe, expected):
+def test_a_per_case_gate_is_required_only_of_its_output(build, safe, expected):
     connection = build(TONE, {"o": {"tone": 1.0, "safe": safe}, "p": {"tone": 1.0}}, own={"o": {"safe": GATE}})
     assert score_of(connection, names="is_passed, failed_gates") == expected
     assert score_of(connection, "p", "is_passed") is None
 
 
-def test_an_own_gate_has_its_own_mark_in_each_row(build):
+def test_a_per_case_gate_has_a_mark_of_its_own_in_each_row(build):
     own = {"o": {"safe": GATE | {"gate_threshold": 0.5}}, "p": {"safe": GATE | {"gate_threshold": 0.8}}}
     connection = build({}, {name: {"safe": 0.6} for name in own}, own=own)
     assert (score_of(connection, names="is_passed"), score_of(connection, "p", "is_passed")) == (True, False)
 
 
 @pytest.mark.parametrize(("kind", "expected"), [(0.4, False), (0.5, True), (None, None)])
-def test_required_thresholds_hold_for_own_criteria_too(build, kind, expected):
+def test_required_thresholds_apply_to_per_case_criteria(build, kind, expected):
     own = {"o": {"kind": {"threshold": 0.5}}}
     connection = build(TONE, {"o": {"tone": 1.0, "kind": kind}}, own=own, require_thresholds=True)
     assert score_of(connection, names="is_passed") is expected
 
 
 @pytest.mark.parametrize(("gaps", "expected"), [((), 0.72), (("thanks",), 0.84)])
-def test_own_criteria_stand_at_the_top_of_a_tree(build, gaps, expected):
+def test_per_case_criteria_are_at_the_top_of_a_tree(build, gaps, expected):
     # voice (3) is (0.8 + 0.4) / 2 = 0.6, facts (1) 0.8, own (1) 1: (1.8 + 0.8 + 1) / 5 = 0.72; without thanks voice is
     # 0.8: (2.4 + 0.8 + 1) / 5 = 0.84
     categories = ({"id": "voice", "weight": 3}, {"id": "facts"})
@@ -113,15 +113,15 @@ def test_own_criteria_stand_at_the_top_of_a_tree(build, gaps, expected):
 
 
 # -------- criterion_scores
-def test_an_own_criterion_is_measured_over_the_outputs_that_brought_it(build):
-    # three outputs, two brought it, one of these is scored
+def test_a_per_case_criterion_is_measured_over_the_outputs_that_have_it(build):
+    # three outputs: two have it, one of these is scored
     scores = {"o": {"tone": 1.0, "kind": 0.5}, "p": {"tone": 1.0, "kind": None}, "q": {"tone": 1.0}}
     connection = build(TONE, scores, own={"o": {"kind": {}}, "p": {"kind": {}}})
     query = "select output_count, n, mean, coverage_rate from criterion_scores where criterion_id = 'kind'"
     assert rows(connection, query) == [(2, 1, 0.5, 0.5)]
 
 
-def test_models_have_their_own_rows_of_an_own_criterion(build):
+def test_each_model_has_a_row_for_a_per_case_criterion(build):
     own = {"o": {"kind": {}}, "p": {"kind": {}}}
     outputs = {"p": {"model": "n", "checkpoint": "s1"}}
     connection = build({}, {"o": {"kind": 0.5}, "p": {"kind": 1.0}}, own=own, outputs=outputs)
@@ -129,8 +129,8 @@ def test_models_have_their_own_rows_of_an_own_criterion(build):
     assert rows(connection, query) == [("m", None, 0.5), ("n", "s1", 1.0)]
 
 
-def test_the_pass_rate_of_an_own_criterion_takes_each_row_s_threshold(build):
-    # 0.5 meets 0.4 and not 0.6; the third row has no threshold: 1 of 2
+def test_the_pass_rate_of_a_per_case_criterion_uses_the_threshold_of_each_row(build):
+    # 0.5 meets 0.4 but not 0.6; the third row has no threshold: 1 of 2
     own = {"o": {"kind": {"threshold": 0.4}}, "p": {"kind": {"threshold": 0.6}}, "q": {"kind": {}}}
     connection = build({}, {name: {"kind": 0.5} for name in own}, own=own)
     assert rows(connection, "select pass_rate, n from criterion_scores") == [(0.5, 3)]
@@ -139,26 +139,26 @@ def test_the_pass_rate_of_an_own_criterion_takes_each_row_s_threshold(build):
 @pytest.mark.parametrize(
     ("first", "second", "expected"), [("voice", "voice", "voice"), ("voice", "facts", None), (None, None, "(none)")]
 )
-def test_the_category_of_an_own_criterion_is_the_one_that_all_rows_name(build, first, second, expected):
+def test_a_per_case_criterion_has_the_category_that_all_rows_name(build, first, second, expected):
     own = {"o": {"kind": {"category": first}}, "p": {"kind": {"category": second}}}
     connection = build({}, {name: {"kind": 0.5} for name in own}, own=own)
     assert rows(connection, "select category from criterion_scores") == [(expected,)]
 
 
-def test_the_rubric_s_weights_stay_and_there_are_no_contributions_beside_own_weights(build):
+def test_with_per_case_weights_the_rubrics_weights_stay_and_contributions_are_null(build):
     connection = build(TONE, {"o": {"tone": 1.0, "kind": 0.5}}, own={"o": {"kind": {}}})
     query = "select criterion_id, weight, contribution from criterion_scores order by criterion_id"
     assert rows(connection, query) == [("kind", None, None), ("tone", 1.0, None)]
 
 
-def test_own_gates_leave_the_contributions(build):
+def test_per_case_gates_do_not_affect_contributions(build):
     connection = build(TONE, {"o": {"tone": 0.5, "safe": 1.0}}, own={"o": {"safe": GATE}})
     assert rows(connection, "select contribution from criterion_scores where criterion_id = 'tone'") == [(0.5,)]
     assert category(connection, "contribution", "(none)") == (0.5,)
 
 
 # -------- category_scores
-def test_an_own_criterion_counts_in_the_category_that_it_names(build):
+def test_a_per_case_criterion_counts_in_the_category_that_it_names(build):
     # o: (1 x 1 + 3 x 0) / 4 = 0.25, p: 1; mean 0.625
     scores = {"o": {"tone": 1.0, "kind": 0.0}, "p": {"tone": 1.0}}
     own = {"o": {"kind": {"category": "voice", "weight": 3.0}}}
@@ -166,15 +166,15 @@ def test_an_own_criterion_counts_in_the_category_that_it_names(build):
     assert category(connection, "output_count, n, mean, weight, contribution") == (2, 2, 0.625, 1.0, None)
 
 
-def test_a_category_of_own_criteria_counts_the_outputs_that_brought_them(build):
+def test_a_category_of_per_case_criteria_counts_the_outputs_that_have_them(build):
     connection = build(
         TONE, {"o": {"tone": 1.0, "kind": 0.5}, "p": {"tone": 1.0}}, own={"o": {"kind": {"category": "voice"}}}
     )
     assert category(connection, "output_count, n, mean, weight, parent") == (1, 1, 0.5, None, None)
 
 
-def test_an_own_criterion_stands_beside_what_its_category_in_a_tree_holds(build):
-    # voice holds warmth (2) at 0.4 and the row's own (2) at 1: 0.7; at the top voice weighs 1: (0.4 + 2 x 1) / 3
+def test_a_per_case_criterion_is_weighted_with_the_members_of_its_category_in_a_tree(build):
+    # voice: warmth (2) 0.4 and the per-case criterion (2) 1: 0.7; at the top its weight is 1: (0.4 + 2 x 1) / 3
     categories = ({"id": "voice"}, {"id": "warmth", "parent": "voice", "weight": 2})
     own = {"o": {"mine": {"category": "voice", "weight": 2.0}}}
     connection = build(
@@ -183,7 +183,7 @@ def test_an_own_criterion_stands_beside_what_its_category_in_a_tree_holds(build)
     assert (category(connection, "mean"), score_of(connection)) == ((pytest.approx(0.7),), pytest.approx(0.8))
 
 
-def test_own_weights_count_alone_where_the_rubric_has_gates_alone_in_the_category(build):
+def test_only_per_case_weights_count_if_the_rubric_has_only_gates_in_the_category(build):
     connection = build(
         TONE | {"safe": GATE | {"category": "voice"}},
         {"o": {"tone": 1.0, "safe": 0.0, "kind": 0.4}},
@@ -194,10 +194,10 @@ def test_own_weights_count_alone_where_the_rubric_has_gates_alone_in_the_categor
 
 @pytest.mark.parametrize(
     ("missing", "expected"),
-    # o: tone 1 of weight 1, kind (3) is a gap
+    # o: tone 1 of weight 1, kind (3) is unscored
     [("null", None), ("skip", 1.0), ("zero", 0.25)],
 )
-def test_an_own_gap_in_a_category_counts_as_the_rubric_says(build, missing, expected):
+def test_a_missing_per_case_score_in_a_category_counts_by_the_rubrics_policy(build, missing, expected):
     own = {"o": {"kind": {"category": "voice", "weight": 3.0}}}
     criteria = {"tone": {"category": "voice"}}
     connection = build(criteria, {"o": {"tone": 1.0, "kind": None}}, own=own, missing=missing)

@@ -1,4 +1,4 @@
-"""Random trees of categories, with penalties, gaps and criteria of rows: SQL against the definition in plain Python."""
+"""Random trees with penalties, missing scores and per-case criteria: SQL compared with the definition in Python."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +15,7 @@ SCORE = st.one_of(st.none(), st.sampled_from([0.0, 0.25, 0.5, 1.0]))
 
 @dataclass(frozen=True)
 class Tree:
-    """Categories and criteria as `build` takes them, and the scores and own weights of each output."""
+    """Categories and criteria for `build`, with the scores and per-case weights of each output."""
 
     categories: tuple[dict[str, Any], ...]
     criteria: dict[str, dict[str, Any]]
@@ -42,7 +42,7 @@ def trees(draw: st.DrawFn) -> Tree:
 def mean_of(
     tree: Tree, group: str | None, own: dict[str, dict[str, Any]], scores: Scores, missing: str
 ) -> float | None:
-    """The weighted mean of what a group holds; None where it is open, or nothing of positive weight has a score."""
+    """Weighted mean of a group's members; None if undetermined, or if no member of positive weight has a score."""
     criteria = tree.criteria | (own if group is None else {})
     children = [(c["weight"], scores[name]) for name, c in criteria.items() if c.get("category") == group]
     if missing == "zero":
@@ -59,7 +59,7 @@ def mean_of(
 
 
 def bounds_of(tree: Tree, own: dict[str, dict[str, Any]], scores: Scores, missing: str) -> tuple[float | None, ...]:
-    """The score's bounds: an open one with every gap at its worst and at its best."""
+    """Bounds of the score, with every missing score at its worst and at its best."""
     if missing != "null":
         return (mean_of(tree, None, own, scores, missing),) * 2
     held = tree.criteria | own

@@ -1,4 +1,4 @@
-"""run_scores: a model and checkpoint as a whole."""
+"""run_scores: overall figures of a model and checkpoint."""
 
 import numpy as np
 import pytest
@@ -25,13 +25,13 @@ def test_the_mean_and_its_interval(build):
     assert found == pytest.approx((0.4, 0.1414214, 0.2244022, 0.5755978), abs=1e-7)
 
 
-def test_an_open_score_is_not_in_the_mean_and_lowers_the_coverage(build):
+def test_an_undetermined_score_is_not_in_the_mean_and_lowers_the_coverage(build):
     # 3 of 4 scored: (0.2 + 0.4 + 0.6) / 3 = 0.4
     found = row(build(TONE, of_tone(0.2, 0.4, 0.6, None)), "n, output_count, mean, coverage_rate")
     assert found == (3, 4, pytest.approx(0.4), 0.75)
 
 
-def test_no_score_at_all_is_null_and_not_zero(build):
+def test_without_scores_the_mean_is_null_and_not_zero(build):
     assert row(build(TONE, of_tone(None)), "n, mean, sd, ci_low, uniform_mean") == (0, None, None, None, None)
 
 
@@ -39,35 +39,35 @@ def test_one_score_has_no_spread(build):
     assert row(build(TONE, of_tone(0.5)), "n, mean, sd, ci_low, ci_high") == (1, 0.5, None, None, None)
 
 
-def test_equal_scores_have_no_spread_and_an_interval_all_the_same(build):
+def test_equal_scores_have_no_spread_but_an_interval(build):
     # 0.05 ** (1 / 3) = 0.3684031: 0.3 x 0.3684031 = 0.1105209; 1 - 0.7 x 0.3684031 = 0.7421178
     found = row(build(TONE, of_tone(0.3, 0.3, 0.3)), "mean, sd, ci_low, ci_high")
     assert found == pytest.approx((0.3, 0.0, 0.1105209, 0.7421178), abs=1e-7)
 
 
-def test_a_mean_below_zero_is_held_to_zero(build):
+def test_a_mean_below_zero_is_clipped_to_zero(build):
     # (0 - 1) / 1 = -1 each
     connection = build(PENALTY, {"o": {"met": 0.0, "rude": 1.0}, "p": {"met": 0.0, "rude": 1.0}})
     # Two equal outputs: the upper end is 1 - 0.05 ** (1 / 2) = 0.7763932
     assert row(connection, "mean, ci_low, ci_high, uniform_mean") == pytest.approx((0.0, 0.0, 0.7763932, 0.0))
 
 
-def test_scores_are_clipped_as_a_mean_and_not_one_by_one(build):
+def test_the_mean_is_clipped_and_not_each_score(build):
     # -1 and 1: mean 0, not 0.5
     connection = build(PENALTY, {"o": {"met": 0.0, "rude": 1.0}, "p": {"met": 1.0, "rude": 0.0}})
     assert row(connection, "mean") == (0.0,)
 
 
-def test_the_pass_rate_is_over_outputs_whose_answer_is_known(build):
+def test_the_pass_rate_is_over_outputs_with_a_known_pass_or_fail(build):
     # 0.9 passes, 0.1 does not, the third is unknown: 1 of 2
     assert row(build(TONE, of_tone(0.9, 0.1, None), pass_threshold=0.5), "pass_rate") == (0.5,)
 
 
-def test_the_pass_rate_is_null_where_nothing_is_known(build):
+def test_the_pass_rate_is_null_if_nothing_is_known(build):
     assert row(build(TONE, of_tone(None), pass_threshold=0.5), "pass_rate") == (None,)
 
 
-def test_the_gate_failure_rate_is_over_outputs_whose_gates_are_known(build):
+def test_the_gate_failure_rate_is_over_outputs_with_known_gates(build):
     # one of four fails, one is unknown: 1 / 3
     criteria = {"safe": {"weight": 0.0, "is_gate": True}}
     scores = {f"o{index}": {"safe": score} for index, score in enumerate([0.0, 1.0, 1.0, None])}
@@ -84,13 +84,13 @@ def judgment(output_id, cost_usd=0.25):
     return {"output_id": output_id, "criterion_id": "tone", "cost_usd": cost_usd}
 
 
-def test_the_cost_is_what_this_run_paid_for_these_outputs(build):
+def test_the_cost_is_the_amount_that_this_run_paid_for_these_outputs(build):
     # 0.25 + 0.5
     connection = build(TONE, of_tone(0.1, 0.3), judgments=(judgment("o0"), judgment("o1", 0.5)))
     assert cost_of(connection) == 0.75
 
 
-def test_a_run_that_asked_nothing_cost_nothing(build):
+def test_a_run_without_requests_costs_nothing(build):
     assert cost_of(build(TONE, of_tone(0.1))) == 0.0
 
 
@@ -98,7 +98,7 @@ def test_one_unknown_price_makes_the_cost_unknown(build):
     assert cost_of(build(TONE, of_tone(0.1, 0.3), judgments=(judgment("o0"), judgment("o1", None)))) is None
 
 
-def test_an_unknown_price_is_unknown_for_its_own_model_alone(build):
+def test_an_unknown_price_affects_only_its_own_model(build):
     outputs = {"o0": {"checkpoint": "s1"}}
     connection = build(TONE, of_tone(0.1, 0.3), outputs=outputs, judgments=(judgment("o0", None), judgment("o1")))
     found = connection.execute("select checkpoint, cost_usd from run_scores order by all").fetchall()
@@ -115,7 +115,7 @@ def test_quantiles_lie_between_neighbours(build, scores):
     assert row(build(TONE, of_tone(*scores)), QUANTILES) == pytest.approx(expected, abs=1e-12)
 
 
-def test_quantiles_of_scores_that_share_four_digits_are_these(build):
+def test_quantiles_of_scores_with_equal_first_digits_are_the_rounded_value(build):
     scores = (np.random.default_rng(5).random(3_000) ** 3).tolist()
     expected = np.quantile(scores, [0.05, 0.25, 0.5, 0.75, 0.95]).tolist()
     found = build({"tone": {"category": "voice"}}, of_tone(*scores))

@@ -20,22 +20,22 @@ def test_the_share_is_of_scores_at_or_below(build):
     assert found == [(0.2, 1, 0.25), (0.5, 2, 0.75), (1.0, 1, 1.0)]
 
 
-def test_open_scores_are_not_in_it(build):
+def test_undetermined_scores_are_not_in_the_distribution(build):
     assert distribution(build(TONE, of_tone(0.5, None))) == [(0.5, 1, 1.0)]
 
 
-def test_nothing_scored_has_no_rows(build):
+def test_without_scores_there_are_no_rows(build):
     assert distribution(build(TONE, of_tone(None))) == []
 
 
-def test_equal_verdicts_are_one_score_in_whatever_order_they_are_summed(build):
+def test_equal_verdicts_give_one_score_in_any_order_of_summation(build):
     # 0.1 + 0.2 + 0.3 and 0.3 + 0.2 + 0.1 differ in the last bit
     criteria = {name: {"weight": weight} for name, weight in {"a": 0.1, "b": 0.2, "c": 0.3}.items()}
     scores = {"o": {"a": 1.0, "b": 1.0, "c": 1.0}, "p": {"c": 1.0, "b": 1.0, "a": 1.0}}
     assert distribution(build(criteria, scores)) == [(1.0, 2, 1.0)]
 
 
-def test_models_and_checkpoints_have_their_own(build):
+def test_models_and_checkpoints_have_separate_distributions(build):
     connection = build(TONE, of_tone(0.1, 0.3), outputs={"o0": {"checkpoint": "s1"}})
     found = connection.execute("select checkpoint, score, share from score_distribution order by score").fetchall()
     assert found == [("s1", 0.1, 1.0), (None, 0.3, 1.0)]

@@ -1,4 +1,4 @@
-"""stage_costs: what each stage took, and what it cost."""
+"""stage_costs: time and cost of each stage."""
 
 MART = "stage_costs"
 TONE = {"tone": {}}
@@ -38,19 +38,19 @@ def test_money_and_tokens_are_those_of_the_judgments_of_the_criterion(build):
     assert found == [("score", "tone", 2, 2, 200, 80, 14, 0.75)]
 
 
-def test_a_recorded_reply_is_no_request(build):
+def test_a_recorded_reply_is_not_a_request(build):
     connection = build(TONE, SCORES, judgments=(judgment(0.25), {**judgment(0.0), "attempts": 0}))
     assert costs(connection, "request_count, prompt_tokens") == [(1, 200)]
 
 
-def test_a_stage_that_asked_nothing_cost_nothing(build):
+def test_a_stage_without_requests_costs_nothing(build):
     found = costs(
         build(TONE, SCORES, timings=({"stage": "plan"},)), "request_count, prompt_tokens, cost_usd, saved_usd"
     )
     assert found == [(0, 0, 0.0, 0.0)]
 
 
-def test_one_unknown_price_makes_the_criterion_s_cost_unknown_and_no_other(build):
+def test_one_unknown_price_makes_only_its_criterions_cost_unknown(build):
     judgments = (judgment(0.25), judgment(None), judgment(0.5, "facts"))
     connection = build(TONE | {"facts": {}}, SCORES, judgments=judgments)
     assert costs(connection, "criterion_id, cost_usd") == [("facts", 0.5), ("tone", None)]
@@ -60,8 +60,8 @@ def test_judgments_without_a_timing_still_cost(build):
     assert costs(build(TONE, SCORES, judgments=(judgment(0.25),)), "stage, wall_s, cost_usd") == [("score", 0.0, 0.25)]
 
 
-def test_judgments_of_criteria_that_rows_brought_along_join_their_timing(build):
-    # 0.25 + 0.5; what was timed is not told by their ids
+def test_judgments_of_per_case_criteria_are_in_the_row_of_their_timing(build):
+    # 0.25 + 0.5; timings have one id for all per-case criteria
     judgments = (judgment(0.25, "first"), judgment(0.5, "second"))
     timings = ({"stage": "score", "criterion_id": "(own)", "wall_s": 2.0, "row_count": 2},)
     own = {"o": {"first": {}, "second": {}}}
@@ -75,7 +75,7 @@ def test_written_feedback_has_a_row_of_its_own(build):
     assert costs(connection, "criterion_id, cost_usd") == [("(feedback)", 0.25), ("(own)", 0.5), ("tone", 0.5)]
 
 
-def test_what_was_replayed_and_saved_is_summed(build):
+def test_replayed_counts_and_savings_are_summed(build):
     # 3 + 2 replayed; 0.3 + 0.2 saved
     timings = tuple(
         {"stage": "score", "criterion_id": "tone", "replayed_count": count, "saved_usd": count / 10} for count in (3, 2)
@@ -83,7 +83,7 @@ def test_what_was_replayed_and_saved_is_summed(build):
     assert costs(build(TONE, SCORES, timings=timings), "replayed_count, saved_usd") == [(5, 0.5)]
 
 
-def test_a_replay_of_unknown_price_saved_an_unknown_sum(build):
+def test_a_replay_at_an_unknown_price_has_unknown_savings(build):
     timings = ({"stage": "score", "replayed_count": 3, "saved_usd": None}, {"stage": "score", "replayed_count": 0})
     assert costs(build(TONE, SCORES, timings=timings), "replayed_count, saved_usd") == [(3, None)]
 
@@ -93,7 +93,7 @@ def test_a_stage_and_its_criteria_have_rows_of_their_own(build):
     assert costs(build(TONE, SCORES, timings=timings), "criterion_id, wall_s") == [(None, 1.0), ("tone", 2.0)]
 
 
-def test_tokens_that_the_endpoint_did_not_say_are_left_out_and_make_no_sum_null(build):
+def test_unreported_tokens_are_left_out_of_sums(build):
     uncounted = dict.fromkeys(("prompt_tokens", "cached_tokens", "completion_tokens", "cost_usd"))
     connection = build(TONE, SCORES, judgments=(judgment(0.25), {**judgment(None), **uncounted}))
     assert costs(connection, "request_count, prompt_tokens, cost_usd") == [(2, 100, None)]

@@ -1,4 +1,4 @@
-"""weak_spots: where a criterion does worse than elsewhere, by the outputs' metadata."""
+"""weak_spots: slices of metadata with lower scores than the other outputs."""
 
 import json
 
@@ -12,7 +12,7 @@ GOOD = (0.9, 0.8, 0.9, 0.8, 0.7, 0.7)
 
 
 def built(build, topics=(POOR, GOOD), criteria=TONE, metadata=None, **others):
-    """A run whose outputs have the topic `t0`, `t1`, ..., with the scores on tone that are given for it."""
+    """Run with the topics `t0`, `t1`, ... and the given scores on tone."""
     scores = {f"t{topic}-{index}": score for topic, given in enumerate(topics) for index, score in enumerate(given)}
     told = metadata or (lambda name: {"topic": name.partition("-")[0]})
     outputs = {name: {"metadata": json.dumps(told(name))} for name in scores}
@@ -24,14 +24,14 @@ def spots(connection, columns):
     return connection.execute(f"select {columns} from weak_spots order by gain desc, slice_value").fetchall()
 
 
-def test_a_slice_that_does_worse_is_held_against_the_rest(build):
-    # 1.5 / 5 = 0.3; 4.8 / 6 = 0.8; the rest is better by 0.5
+def test_a_slice_with_lower_scores_is_compared_with_the_rest(build):
+    # 1.5 / 5 = 0.3; 4.8 / 6 = 0.8; the rest is higher by 0.5
     assert spots(built(build), "criterion_id, slice_key, slice_value, n, rest_n, mean, rest_mean, lift") == [
         ("tone", "topic", "t0", 5, 6, pytest.approx(0.3), pytest.approx(0.8), pytest.approx(-0.5))
     ]
 
 
-def test_the_gain_is_what_the_overall_mean_would_rise_by(build):
+def test_the_gain_is_the_possible_rise_of_the_overall_mean(build):
     # weight 3 / 4, 5 of 11 outputs, 0.5 each: 0.1704545
     connection = built(build)
     assert spots(connection, "gain") == [(pytest.approx(0.1704545),)]
@@ -40,16 +40,16 @@ def test_the_gain_is_what_the_overall_mean_would_rise_by(build):
     assert mean + 0.1704545 == pytest.approx(0.725)
 
 
-def test_the_interval_is_that_of_the_slice_alone(build):
+def test_the_interval_is_that_of_the_slice(build):
     expected = student_t(POOR, bounds=SCORES)
     assert spots(built(build), "ci_low, ci_high") == [pytest.approx((expected.low, expected.high), abs=1e-8)]
 
 
-def test_the_examples_are_the_lowest(build):
+def test_the_examples_have_the_lowest_scores(build):
     assert spots(built(build), "example_ids") == [(["t0-0", "t0-1", "t0-2"],)]
 
 
-def test_a_penalty_is_weak_where_it_is_met_more_often(build):
+def test_a_penalty_is_weak_in_slices_that_meet_it_more_often(build):
     criteria = {"tone": {"weight": -1.0}, "form": {"weight": 1.0}}
     assert spots(built(build, criteria=criteria), "slice_value, gain > 0, example_ids[1]") == [("t1", True, "t1-0")]
 
@@ -70,11 +70,11 @@ def test_a_gate_has_a_loss_and_no_gain(build):
     ],
     ids=["one value", "a value an output", "an object", "a long text", "nothing"],
 )
-def test_what_tells_no_slice_makes_no_spot(build, metadata):
+def test_metadata_without_slices_gives_no_weak_spots(build, metadata):
     assert spots(built(build, metadata=metadata), "slice_key") == []
 
 
-def test_a_slice_of_under_five_outputs_is_none(build):
+def test_fewer_than_five_outputs_are_no_slice(build):
     assert spots(built(build, (POOR[:4], GOOD)), "slice_value") == []
 
 
@@ -91,12 +91,12 @@ def test_outputs_of_one_case_count_as_one_cluster(build):
     ]
 
 
-def test_numbers_and_truth_values_are_told_as_text(build):
+def test_numbers_and_booleans_are_shown_as_text(build):
     connection = built(build, metadata=lambda name: {"easy": name.startswith("t1"), "turn": int(name[1])})
     assert sorted(spots(connection, "slice_key, slice_value")) == [("easy", "false"), ("turn", "0")]
 
 
-def test_models_are_held_against_their_own_outputs(build):
+def test_a_slice_is_compared_with_other_outputs_of_the_same_model(build):
     rows = {f"{model}{index}": {"tone": 0.2 if model == "m" else 0.9} for model in "mk" for index in range(12)}
     outputs = {
         name: {"model": name[0], "metadata": json.dumps({"topic": "x" if int(name[1:]) < 6 else "y"})} for name in rows

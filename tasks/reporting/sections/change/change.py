@@ -1,4 +1,4 @@
-"""What changed: the run beside its baseline, another run, or its two best models beside each other."""
+"""Section "What changed": the run against its baseline or another run, or the run's two best models."""
 
 from dataclasses import dataclass
 
@@ -23,17 +23,17 @@ from gradebook.tasks.reporting.source.report_source import MOST_DRAWN, ReportSou
 from gradebook.tasks.system.number_format import counted, difference_interval_words, p_words, score_words, signed_words
 
 WORDS = ("Compared", "Beyond chance")
-NUMBERS = ("A", "B", "B - A", "95% interval", "p adjusted", "{0}", "{1}", "Tied", "Pairs", "Could find")
-MOST_CAUTIONS = 3  # beside the table; more are behind a click
-ALIKE = "Only cases that both answered are compared, on criteria whose text is the same on both sides."
+NUMBERS = ("A", "B", "B - A", "95% interval", "p adjusted", "{0}", "{1}", "Tied", "Pairs", "Detectable")
+MOST_CAUTIONS = 3  # shown with the table; a longer list is behind a click
+ALIKE = "Only cases with an answer on both sides are compared, on criteria with the same text on both sides."
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedPair:
-    """Two models beside each other. worse, better: what changed beyond chance, in words; unchanged: where nothing did.
+    """Comparison of two models. worse, better: sentences on changes beyond chance; unchanged: sentence without any.
 
-    sentences: what the table does not say; cautions: where its figures are rough, or at odds, where these are many.
-    figures: none where many pairs are drawn already, or nothing is compared.
+    sentences: facts that are not in the table. cautions: warnings about rough or conflicting figures, if too many to
+    show among the sentences. figures: empty if enough pairs are drawn already, or nothing is compared.
     """
 
     name: str
@@ -48,9 +48,9 @@ class ChangedPair:
 
 @dataclass(frozen=True, slots=True)
 class ChangeContents:
-    """What stands beside the run. sides: which one is A, and which B, in words; None where nothing does.
+    """Contents of the section. sides: sentence that names sides A and B; None if there is no comparison.
 
-    fault: why the run's own models can't be compared; undrawn: how many pairs have no pictures, in words.
+    fault: reason why the run's own models can't be compared. undrawn: sentence on the number of pairs without pictures.
     """
 
     sides: str | None
@@ -61,7 +61,7 @@ class ChangeContents:
 
 
 def read_change(source: ReportSource) -> ChangeContents:
-    """What the comparison found; or how to get one."""
+    """Read the comparison; without one, the contents have only the reason."""
     comparison = source.comparison
     if comparison is None:
         return ChangeContents(None, source.comparison_fault, None, (), None)
@@ -76,7 +76,7 @@ def read_change(source: ReportSource) -> ChangeContents:
 
 
 def _changed(name: str, rows: tuple[ComparedRow, ...], figures: tuple[Row, ...], place: int) -> ChangedPair:
-    """A pair of models; place: from 1, which tells its pictures from those of others."""
+    """Make the contents of a pair of models. place: number of the pair from 1, part of its pictures' ids."""
     ordered = worst_first(rows)
     worse, better = regression_sentence(rows), improvement_sentence(rows)
     unchanged = None if worse or better else unchanged_sentence(rows)
@@ -90,7 +90,7 @@ def _changed(name: str, rows: tuple[ComparedRow, ...], figures: tuple[Row, ...],
         worse,
         better,
         unchanged,
-        table_of(f"{name}: what got worse first", WORDS, _numbers(rows), map(_cells, ordered), flagged),
+        table_of(f"{name}: regressions first", WORDS, _numbers(rows), map(_cells, ordered), flagged),
         tuple(sentence for sentence in sentences if sentence not in (unchanged or "")),
         () if cautions == shown else cautions,
         tuple(figure for figure in drawn if figure is not None),
@@ -98,7 +98,6 @@ def _changed(name: str, rows: tuple[ComparedRow, ...], figures: tuple[Row, ...],
 
 
 def _numbers(rows: tuple[ComparedRow, ...]) -> tuple[str, ...]:
-    """The headings of the numbers."""
     return tuple(heading.format(*direction_words(rows)) for heading in NUMBERS)
 
 
@@ -118,7 +117,7 @@ def _cells(row: ComparedRow) -> tuple[str, ...]:
 
 
 def _sides_of(source: ReportSource, comparison: RunComparison) -> str:
-    """Which side is which, in words."""
+    """Sentence that names sides A and B."""
     other = comparison.baseline_run_id
     if other == comparison.run_id:
         a, b = _names_of(comparison.models[0].rows)
@@ -130,7 +129,7 @@ def _sides_of(source: ReportSource, comparison: RunComparison) -> str:
 
 
 def _figures_by_pair(comparison: RunComparison) -> dict[tuple[str, str], tuple[Row, ...]]:
-    """The rows of the mart by the names of A and B."""
+    """Rows of the mart by the names of models A and B."""
     found: dict[tuple[str, str], list[Row]] = {}
     for row in comparison.figures:
         a = model_name({"model": row["baseline_model"], "checkpoint": row["baseline_checkpoint"]})

@@ -1,4 +1,4 @@
-"""What an overall difference is made of: what each criterion adds to it, with the rubric's weights and uniform ones."""
+"""Decomposition of an overall difference into parts of the criteria, with the rubric's weights and uniform weights."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,16 +13,16 @@ from gradebook.tasks.reporting.drawing.figures import Figure, Table, table_of
 from gradebook.tasks.system.number_format import counted, signed_words
 
 MOST_BARS = 15
-NOTHING = 1e-9  # what sums of floats are apart without meaning it
-UNSEEN = 5e-4  # what three digits do not show
+NOTHING = 1e-9  # rounding error of a sum of floats
+UNSEEN = 5e-4  # rounds to 0 with three digits
 REST = "not explained by criteria"
-ALL = "in all"
+ALL = "total"
 BY_RUBRIC, BY_NONE = "with the rubric's weights", "with uniform weights"
 
 
 @dataclass(frozen=True, slots=True)
 class AddedPart:
-    """What one criterion adds to the difference, by the rubric's weights and by uniform ones, where these are known."""
+    """Part of the difference due to one criterion. uniform_part: with uniform weights; None if unknown."""
 
     name: str
     part: float
@@ -30,14 +30,14 @@ class AddedPart:
 
 
 def part_words(part: float | None) -> str:
-    """A part with its sign; one too small to be seen has none of its own."""
+    """Part with its sign; a part that rounds to 0 has no minus sign."""
     return signed_words(0.0 if part is not None and abs(part) < UNSEEN else part)
 
 
 def decomposition_of(rows: Sequence[ComparedRow], figures: Sequence[Row], place: int) -> Figure | None:
-    """The parts of the overall difference, the largest loss first; None where the rubrics differ, or nothing is known.
+    """Draw the parts of the overall difference, largest loss first; None if the rubrics differ or no part is known.
 
-    figures: the rows of the mart `run_comparisons` about the same two models.
+    figures: rows of the mart `run_comparisons` for the same two models.
     """
     overall = overall_row(rows)
     if overall is None or overall.figures.mean_diff is None:
@@ -53,14 +53,14 @@ def decomposition_of(rows: Sequence[ComparedRow], figures: Sequence[Row], place:
         names=list(labels.values()),
         height=26 * len(bars),
     )
-    title = "What the overall difference is made of"
+    title = "Parts of the overall difference"
     return Figure(
         f"parts-{place}", title, _reading(parts, bars[-1]), svg, _table(f"{title}: {overall.pair_name}", parts)
     )
 
 
 def added_parts(figures: Sequence[Row], difference: float) -> tuple[AddedPart, ...]:
-    """The parts of these rows of the mart, the largest loss first, and last what is left over; they add up to it."""
+    """Parts from these rows of the mart, largest loss first, the remainder last. They add up to the difference."""
     of_criteria = [row for row in figures if row["scope"] == CRITERION and row["part"] is not None]
     parts = [AddedPart(row["scope_id"], row["part"], row["uniform_part"]) for row in of_criteria]
     parts.sort(key=lambda part: part.part)
@@ -74,7 +74,7 @@ def added_parts(figures: Sequence[Row], difference: float) -> tuple[AddedPart, .
 
 
 def _bars(parts: Sequence[AddedPart]) -> list[AddedPart]:
-    """The widest parts, the others as one, and their sum."""
+    """The largest parts, one bar for all others, and the sum."""
     widest = sorted(parts, key=lambda part: -abs(part.part))[:MOST_BARS]
     bars = [part for part in parts if part in widest]
     others = [part for part in parts if part not in widest]
@@ -108,17 +108,19 @@ def _table(caption: str, parts: Sequence[AddedPart]) -> Table:
 
 
 def _reading(parts: Sequence[AddedPart], whole: AddedPart) -> str:
-    """The difference, what took and gave most of it, and what it would be with uniform weights."""
+    """Sentence with the difference, its largest loss and gain, and the difference with uniform weights."""
     named = [part for part in parts if part.name not in (UNSCORED, REST)] or parts
     lowest, highest = (choose(named, key=lambda part: part.part) for choose in (min, max))
     sentence = f"The overall difference of {part_words(whole.part)} is the sum of {counted(len(parts), 'part')}"
-    words = [f"{lowest.name} takes most ({signed_words(lowest.part)})"] if lowest.part < -UNSEEN else []
-    words += [f"{highest.name} adds most ({signed_words(highest.part)})"] if highest.part > UNSEEN else []
+    words = [f"the largest loss is from {lowest.name} ({signed_words(lowest.part)})"] if lowest.part < -UNSEEN else []
+    words += (
+        [f"the largest gain is from {highest.name} ({signed_words(highest.part)})"] if highest.part > UNSEEN else []
+    )
     sentence += f": {' and '.join(words)}." if words else "."
     if whole.uniform_part is None:
-        sentence += " With uniform weights it is not known: some output lacks its uniform score."
+        sentence += " The difference with uniform weights is unknown: some outputs have no uniform score."
     else:
-        sentence += f" With uniform weights it would be {part_words(whole.uniform_part)}."
+        sentence += f" With uniform weights the difference would be {part_words(whole.uniform_part)}."
     if any(part.name == UNSCORED for part in parts):
-        sentence += f" {UNSCORED} is what comes of verdicts that one side lacks."
+        sentence += f" {UNSCORED} is the part due to verdicts that are missing on one side."
     return sentence

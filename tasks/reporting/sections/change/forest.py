@@ -1,4 +1,4 @@
-"""The differences of two models with their intervals, one under the other: a forest plot."""
+"""Forest plot: differences between two models with their 95% intervals."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ WORSE, BETTER, CHANCE, UNKNOWN = "worse", "better", "no", "–"
 
 
 def chance_words(row: ComparedRow) -> str:
-    """Whether a row changed by more than chance, and how; a dash where too few pairs can tell."""
+    """Direction of a change beyond chance: worse, better or no; a dash if there are too few pairs for a test."""
     if row.chance is None:
         return UNKNOWN
     if row.is_regression:
@@ -24,7 +24,7 @@ def chance_words(row: ComparedRow) -> str:
 
 
 def forest_of(rows: Sequence[ComparedRow], place: int) -> Figure | None:
-    """The overall difference and those of the criteria; rows: what got worse first. None where nothing is compared."""
+    """Draw the overall difference and those of the criteria. rows: regressions first. None if nothing is compared."""
     known = [row for row in rows if row.scope != CATEGORY and row.figures.mean_diff is not None]
     if not known:
         return None
@@ -69,14 +69,14 @@ def _cells(row: ComparedRow) -> tuple[str, ...]:
 
 
 def _reading(known: Sequence[ComparedRow], drawn: Sequence[ComparedRow]) -> str:
-    """What fell and rose most, and how many differences are more than chance."""
+    """Sentence with the largest fall and rise, and the number of differences beyond chance."""
     criteria = [row for row in known if row.scope != OVERALL] or known
     low, high = (choose(criteria, key=lambda row: row.figures.mean_diff or 0.0) for choose in (min, max))
     words = [f"{low.name} fell most, by {_by(low)}"] if (low.figures.mean_diff or 0.0) < 0 else []
     words += [f"{high.name} rose most, by {_by(high)}"] if (high.figures.mean_diff or 0.0) > 0 else []
     beyond = sum(row.is_regression or row.is_improvement for row in known)
     more = len(known) - len(drawn)
-    hidden = f" {more:,} with smaller differences are in the table alone." if more else ""
+    hidden = f" {more:,} with smaller differences are only in the table." if more else ""
     found = " and ".join(words) or "No mean fell or rose"
     verb = "is" if beyond == 1 else "are"
     return f"{found}; {beyond:,} of {counted(len(known), 'difference')} {verb} beyond chance.{hidden}"

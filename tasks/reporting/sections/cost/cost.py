@@ -1,4 +1,4 @@
-"""What the run cost, where, and what the next one will."""
+"""Section "Cost": the run's cost by criterion and stage, and a forecast of the next run."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,17 +19,17 @@ from gradebook.tasks.system.number_format import (
 )
 
 STAGE_NUMBERS = (
-    *("Rows", "Wall, s", "CPU, s", "Asked", "Replayed", "Tokens in", "of them cached", "Tokens out"),
+    *("Rows", "Wall, s", "CPU, s", "Requests", "Replayed", "Tokens in", "Cached", "Tokens out"),
     *("Billed", "Saved"),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class CostContents:
-    """What stands at the head, each a name and its words; what that says; pictures; every stage's costs.
+    """Contents of the section. numbers: name and text of each headline figure; stages: costs of every stage.
 
-    reading: the costs in a sentence; notes: what the sums leave out; forecast: None where nobody was paid; command:
-    what tells the price of a judge then, None where there is a forecast, or no judge to replace.
+    reading: sentence about the costs. notes: what the sums leave out. forecast: None if no judgment was paid for.
+    command: the command that estimates a judge's price instead; None if there is a forecast, or the run had no judge.
     """
 
     numbers: tuple[tuple[str, str], ...]
@@ -42,7 +42,7 @@ class CostContents:
 
 
 def read_cost(source: ReportSource) -> CostContents | None:
-    """The run's costs as `gradebook cost` and `stage_costs` have them."""
+    """Read the run's costs, equal to those of `gradebook cost` and `stage_costs`; None if none were recorded."""
     rows = source.summary.costs
     if not rows:
         return None
@@ -68,12 +68,12 @@ def _numbers(run: Row, rows: tuple[Row, ...], total: CostSum) -> Iterator[tuple[
         whole_usd = without_ledger(total)
         yield "Saved by the ledger", known_words(total.saved_usd, total.unpriced_replayed_count)
         yield "Without the ledger", price_words(whole_usd)
-        yield "An output", price_words(None if unpriced_count else (total.billed_usd or 0.0) / output_count)
+        yield "Per output", price_words(None if unpriced_count else (total.billed_usd or 0.0) / output_count)
         yield "Judgments paid for", count_words(total.judgment_count)
         yield "Replayed", count_words(total.replayed_count)
         yield "Tokens in", count_words(total.prompt_tokens)
         if total.prompt_tokens:
-            yield "of them cached", rate_words(total.cached_tokens / total.prompt_tokens)
+            yield "Cached", rate_words(total.cached_tokens / total.prompt_tokens)
         yield "Tokens out", count_words(total.completion_tokens)
     yield "CPU time", seconds_words(sum(row["cpu_s"] for row in rows))
 
@@ -83,7 +83,7 @@ def _is_asked(total: CostSum) -> bool:
 
 
 def _reading(run: Row, rows: tuple[Row, ...], total: CostSum) -> str:
-    """What the run cost, in a sentence."""
+    """Sentence about the run's cost."""
     if _is_asked(total):
         return _paid_words(total)
     cpu = seconds_words(sum(row["cpu_s"] for row in rows))
@@ -96,7 +96,7 @@ def _reading(run: Row, rows: tuple[Row, ...], total: CostSum) -> str:
 def _paid_words(total: CostSum) -> str:
     words = _billed_words(total)
     if not total.replayed_count:
-        return f"{words}; the ledger held none of them before."
+        return f"{words}; the ledger had none of them before."
     saved = known_words(total.saved_usd, total.unpriced_replayed_count)
     more = "more " if total.judgment_count else ""
     replayed = counted(total.replayed_count, f"{more}judgment")
@@ -109,10 +109,10 @@ def _paid_words(total: CostSum) -> str:
 
 def _billed_words(total: CostSum) -> str:
     if not total.judgment_count:
-        return "Nothing was asked, so nothing was billed"
+        return "No request was sent, so nothing was billed"
     judgments = counted(total.judgment_count, "judgment")
     if total.billed_usd is None:
-        return f"{judgments} {'was' if total.judgment_count == 1 else 'were'} paid for, at a price that is unknown"
+        return f"{judgments} {'was' if total.judgment_count == 1 else 'were'} paid for, at an unknown price"
     return f"{judgments} cost {known_words(total.billed_usd, total.unpriced_count + total.uncounted_count)}"
 
 
@@ -131,5 +131,5 @@ def _stage_cells(row: Row) -> tuple[str, ...]:
 
 
 def _known_cell(value: float | None, digits: str = "") -> str:
-    """A number of a stage; an earlier gradebook's lake lacks some."""
+    """Number of a stage as text; lakes of earlier versions of gradebook lack some."""
     return "–" if value is None else format(value, f",{digits}")

@@ -1,4 +1,4 @@
-"""Pictures of what a run cost: by criterion, in dollars where judgments were paid for, and by stage in CPU time."""
+"""Cost charts: by criterion, in dollars if judgments were paid for, and by stage, in CPU time."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.ledger.spending import CostSum
-from gradebook.tasks.reporting.drawing.charts import draw, told_apart
+from gradebook.tasks.reporting.drawing.charts import distinct_labels, draw
 from gradebook.tasks.reporting.drawing.figures import Figure, table_of
 from gradebook.tasks.system.number_format import counted, known_words, price_words, rate_words, seconds_words
 
@@ -15,6 +15,7 @@ MOST_BARS = 12
 BILLED, SAVED, SPENT = "billed", "saved by the ledger", "CPU time"
 _NAMES = {"(own)": "criteria of rows", "(feedback)": "written feedback"}
 _STAGES = {
+    "start": "starting",
     "ingest": "reading outputs",
     "plan": "planning",
     "score": "scoring",
@@ -26,7 +27,7 @@ _STAGES = {
 
 @dataclass(frozen=True, slots=True)
 class _Bar:
-    """A line of a picture. parts: an amount a part, None where it is unknown; words: the whole, as people read it."""
+    """One bar. parts: the amount of each part, None if unknown; words: the total as text."""
 
     name: str
     parts: tuple[float | None, ...]
@@ -38,22 +39,23 @@ class _Bar:
 
 
 def criterion_figure(rows: Sequence[Row], sums: Sequence[CostSum]) -> Figure | None:
-    """Each criterion's dollars where there are any, or else its CPU time; None where the run scored none."""
+    """Dollars by criterion if there are any, else CPU time by criterion; None if the run scored no criterion."""
     if any(each.billed_usd or each.saved_usd for each in sums):
         return _dollars(sums)
     seconds = _seconds((_criterion_name(row), row["cpu_s"]) for row in rows if row["criterion_id"] is not None)
     why = "no price is known" if any(each.billed_usd is None for each in sums) else "nothing was billed"
-    return _times("cost-criteria", "CPU time by criterion", "Criterion", seconds, f", in place of dollars: {why}")
+    replaced = f"; shown in place of dollars because {why}"
+    return _times("cost-criteria", "CPU time by criterion", "Criterion", seconds, replaced)
 
 
 def stage_figure(rows: Sequence[Row]) -> Figure | None:
-    """Each stage's CPU time."""
+    """CPU time by stage; None if there was none."""
     seconds = _seconds((stage_name(row["stage"]), row["cpu_s"]) for row in rows)
     return _times("cost-stages", "CPU time by stage", "Stage", seconds)
 
 
 def stage_name(stage: str) -> str:
-    """What people call a stage."""
+    """Display name of a stage."""
     return _STAGES.get(stage, stage)
 
 
@@ -63,28 +65,28 @@ def _criterion_name(row: Row) -> str:
 
 
 def _dollars(sums: Sequence[CostSum]) -> Figure:
-    """What each criterion was billed and saved, the dearest first."""
+    """Billed and saved dollars by criterion, most expensive first."""
     bars = sorted(map(_paid_bar, sums), key=lambda bar: (-bar.amount, bar.name))
     table = table_of(
         "Cost by criterion",
         ("Criterion",),
-        ("Billed", "Saved", "Judgments", "Replayed", "Tokens in", "of them cached", "Tokens out"),
+        ("Billed", "Saved", "Judgments", "Replayed", "Tokens in", "Cached", "Tokens out"),
         map(_sum_cells, sums),
     )
-    reading = _dearest(bars, sum(map(_unknown_count, sums)))
+    reading = _most_expensive(bars, sum(map(_unknown_count, sums)))
     svg = _drawn(_fitting(bars, price_words), (BILLED, SAVED), "dollars")
     return Figure("cost-criteria", "Cost by criterion", reading, svg, table)
 
 
-def _dearest(bars: Sequence[_Bar], unknown_count: int) -> str:
-    """What the first one cost, and of how much; where a price is unknown there is no whole to have a share of."""
+def _most_expensive(bars: Sequence[_Bar], unknown_count: int) -> str:
+    """Sentence with the cost and share of the first bar; without a share if a price is unknown."""
     total, first = sum(bar.amount for bar in bars), bars[0]
     whole = f"{counted(len(bars), 'criterion', 'criteria')} cost, billed and saved"
     if unknown_count:
         known = f"at least {price_words(total)} that {whole}"
-        return f"The most that is known of went to {first.name}: {first.words}, of {known}."
+        return f"The highest known cost is that of {first.name}: {first.words}, of {known}."
     share = rate_words(first.amount / total)
-    return f"The most went to {first.name}: {first.words}, {share} of the {price_words(total)} that {whole}."
+    return f"The highest cost is that of {first.name}: {first.words}, {share} of the {price_words(total)} that {whole}."
 
 
 def _unknown_count(costs: CostSum) -> int:
@@ -110,7 +112,7 @@ def _sum_cells(costs: CostSum) -> tuple[str, ...]:
 
 
 def _seconds(found: Iterable[tuple[str, float]]) -> dict[str, float]:
-    """CPU seconds by name, the most first."""
+    """CPU seconds by name, largest first."""
     sums: dict[str, float] = {}
     for name, cpu_s in found:
         sums[name] = sums.get(name, 0.0) + cpu_s
@@ -118,14 +120,14 @@ def _seconds(found: Iterable[tuple[str, float]]) -> dict[str, float]:
 
 
 def _times(name: str, title: str, heading: str, seconds: dict[str, float], why: str = "") -> Figure | None:
-    """CPU time by name; None where there was none. why: what the sentence adds."""
+    """Draw CPU time by name; None if there was none. why: end of the sentence."""
     total_s = sum(seconds.values())
     if not total_s:
         return None
     bars = [_Bar(each, (cpu_s,), seconds_words(cpu_s)) for each, cpu_s in seconds.items()]
     first = bars[0]
     share = rate_words(first.amount / total_s)
-    reading = f"The most went to {first.name}: {first.words} of CPU time, {share} of {seconds_words(total_s)}{why}."
+    reading = f"Most CPU time went to {first.name}: {first.words}, {share} of {seconds_words(total_s)}{why}."
     shares = ((bar.name, f"{bar.amount:,.3f}", rate_words(bar.amount / total_s)) for bar in bars)
     table = table_of(title, (heading,), ("CPU, s", "Share"), shares)
     svg = _drawn(_fitting(bars, seconds_words), (SPENT,), "CPU seconds")
@@ -133,7 +135,7 @@ def _times(name: str, title: str, heading: str, seconds: dict[str, float], why: 
 
 
 def _fitting(bars: Sequence[_Bar], words: Callable[[float], str]) -> list[_Bar]:
-    """As many bars as a picture has room for; the others as one."""
+    """The first bars; those beyond `MOST_BARS` are combined into one."""
     if len(bars) <= MOST_BARS:
         return list(bars)
     shown, others = bars[: MOST_BARS - 1], bars[MOST_BARS - 1 :]
@@ -142,7 +144,7 @@ def _fitting(bars: Sequence[_Bar], words: Callable[[float], str]) -> list[_Bar]:
 
 
 def _drawn(bars: Sequence[_Bar], parts: tuple[str, ...], unit: str) -> Markup:
-    names = told_apart(bar.name for bar in bars)
+    names = distinct_labels(bar.name for bar in bars)
     rows = [row for name, bar in zip(names, bars, strict=True) for row in _rows(name, bar, parts)]
     totals = [{"name": name, "amount": bar.amount, "words": bar.words} for name, bar in zip(names, bars, strict=True)]
     return draw(

@@ -1,4 +1,4 @@
-"""What the next run will cost: over the same outputs, and over as many new ones."""
+"""Cost forecast of the next run: over the same outputs, and over as many new outputs."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from gradebook.tasks.planning.estimates import FEWEST_QUESTIONS, sum_spread
 from gradebook.tasks.reporting.source.report_source import ReportSource
 from gradebook.tasks.system.number_format import counted, price_words
 
-# The runs that may tell how much a question's price varies, the newest first: this one is among them.
+# Newest run with enough questions to estimate the variance of a question's price; may be this run.
 _PRICED = """
 select run_id from cost_history
 where rubric_id = ? and judge = ? and version <= ? and request_count >= ?
@@ -20,7 +20,7 @@ order by version desc limit 1
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A criterion's share of a forecast; None where it is not known."""
+    """One criterion's part of a forecast; None if unknown."""
 
     open_usd: float | None
     new_usd: float | None
@@ -30,14 +30,14 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What the next run will ask and cost. The dollars are None where a price is unknown.
+    """Requests and cost of the next run. Dollars are None if a price is unknown.
 
-    held_count: judgments that the same outputs take from the ledger; open_count: those that have no usable reply and
-    are asked for again; new_count: judgments that as many new outputs need; new_usd: what these will cost, 80% of such
-    sums lie from low_usd to high_usd, None where too few replies tell.
+    Same outputs: recorded_count judgments come from the ledger; open_count without a usable reply are requested again.
+    New outputs, output_count of them: new_count judgments at new_usd. 80% of such sums lie in low_usd..high_usd; None
+    if there are too few replies.
     """
 
-    held_count: int
+    recorded_count: int
     open_count: int
     open_usd: float | None
     new_count: int
@@ -48,35 +48,35 @@ class Forecast:
 
     @property
     def sentences(self) -> tuple[str, str]:
-        """What people read: of the same outputs, and of new ones."""
+        """Sentences about the same outputs and about new outputs."""
         return self._same, self._new
 
     @property
     def _same(self) -> str:
-        held = f"{counted(self.held_count, 'judgment')} from the ledger"
+        recorded = f"{counted(self.recorded_count, 'judgment')} from the ledger"
         if not self.open_count:
-            return f"The same outputs again: no new judgment, $0; {held}."
-        asked = f"{counted(self.open_count, 'judgment')} without a usable reply asked for again"
-        price = "at a price that is unknown" if self.open_usd is None else f"about {price_words(self.open_usd)}"
-        return f"The same outputs again: {asked}, {price}; {held}."
+            return f"The same outputs again: no new judgment, $0; {recorded}."
+        asked = f"{counted(self.open_count, 'judgment')} without a usable reply, requested again"
+        price = "at an unknown price" if self.open_usd is None else f"about {price_words(self.open_usd)}"
+        return f"The same outputs again: {asked}, {price}; {recorded}."
 
     @property
     def _new(self) -> str:
         words = f"{counted(self.output_count, 'new output')}: about {counted(self.new_count, 'judgment')}"
         if self.new_usd is None:
-            return f"{words}; what they cost is unknown, as a price is."
+            return f"{words}; the cost is unknown, because a price is unknown."
         words += f", about {price_words(self.new_usd)}"
         if self.low_usd is None or self.high_usd is None:
-            return f"{words}; too few replies tell how far off that may be."
+            return f"{words}; too few replies for a range."
         between = f"{price_words(self.low_usd)} and {price_words(self.high_usd)}"
-        return f"{words}; in 4 of 5 cases between {between}, if they are like these."
+        return f"{words}; in 4 of 5 cases between {between}, for outputs like these."
 
 
 def read_forecast(source: ReportSource, spending: Spending) -> Forecast | None:
-    """Foretell the next run from what this one was billed and saved; None where no judgment was paid for.
+    """Forecast the next run from the billed and saved cost of this run; None if no judgment was paid for.
 
-    New outputs cost what these would have cost without the ledger. The range is that of `estimate_questions`: of a
-    sum of questions, each as far from its criterion's mean as those that were paid for.
+    New outputs cost as much as this run without the ledger. The range is computed as in `estimate_questions`: for a sum
+    of questions whose prices vary like those of the paid questions.
     """
     if not (spending.total.judgment_count or spending.total.replayed_count):
         return None
@@ -97,7 +97,7 @@ def read_forecast(source: ReportSource, spending: Spending) -> Forecast | None:
 
 
 def without_ledger(costs: CostSum) -> float | None:
-    """What judgments would have cost if each had been asked for; None where that is not known."""
+    """Cost of the judgments if each had been requested; None if unknown."""
     unknown_count = costs.unpriced_count + costs.uncounted_count + costs.unpriced_replayed_count
     if unknown_count or costs.billed_usd is None or costs.saved_usd is None:
         return None
@@ -105,7 +105,7 @@ def without_ledger(costs: CostSum) -> float | None:
 
 
 def _spreads(source: ReportSource) -> Mapping[str, Row]:
-    """How much the price of a question varies, by criterion: in the newest run that asked enough of them."""
+    """Variation of a question's price by criterion, from the newest run with enough questions."""
     run = source.summary.run
     found = source.rows(_PRICED, run["rubric_id"], run["judge"], run["version"], FEWEST_QUESTIONS)
     rows = source.rows(query("reporting/question_costs"), run_id=found[0]["run_id"]) if found else ()
@@ -113,14 +113,14 @@ def _spreads(source: ReportSource) -> Mapping[str, Row]:
 
 
 def _part(costs: CostSum, asked: Row | None, spreads: Mapping[str, Row]) -> _Part:
-    """A criterion's share. asked: its row of wanted_questions, None of written feedback, which no verdict rests on."""
+    """Forecast of one criterion. asked: its row of wanted_questions; None for written feedback without verdicts."""
     usd = without_ledger(costs)
     if usd is None:
         return _Part(None, None, None, None)
     count = costs.judgment_count + costs.replayed_count
     open_usd = 0.0
     if asked is not None and asked["wanted_count"]:
-        # What outputs of one text share is paid for once, and each of them takes it from the ledger.
+        # Outputs with the same text share a judgment: paid for once, then taken from the ledger.
         count = asked["wanted_count"]
         usd *= min(1.0, count / max(asked["paid_count"] + costs.replayed_count, 1))
         open_usd = usd * asked["open_count"] / count
@@ -132,6 +132,6 @@ def _part(costs: CostSum, asked: Row | None, spreads: Mapping[str, Row]) -> _Par
 
 
 def _added(parts: Iterable[float | None]) -> float | None:
-    """The ends of the criteria added up, as a plan does; None where one of them is not known."""
+    """Sum over criteria, as in a plan; None if one is unknown."""
     known = list(parts)
     return None if None in known else sum(part for part in known if part is not None)

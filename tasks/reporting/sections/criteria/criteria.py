@@ -1,4 +1,4 @@
-"""Where a model is strong and weak: criteria, their weights and what they contribute."""
+"""Section "Criteria": mean scores by criterion and model, weights and contributions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ _OWN_COUNT = "select count(distinct criterion_id) as own_count from case_criteri
 
 @dataclass(frozen=True, slots=True)
 class CriteriaContents:
-    """The criteria of a run. contributions: None where no sum is made of them, and then no_sum says why.
+    """Contents of the section. contributions: None if they have no sum, with the reason in no_sum.
 
-    undrawn: which models and criteria the maps leave out, in words; no_radar: why there is none.
+    undrawn: sentences about models and criteria that the maps leave out. no_radar: reason why there is no radar.
     """
 
     means: HeatMap
@@ -35,7 +35,7 @@ class CriteriaContents:
 
 
 def read_criteria(source: ReportSource) -> CriteriaContents | None:
-    """The rows of criterion_scores, in the rubric's order within categories; None where there is none."""
+    """Read the rows of criterion_scores, in the rubric's order within categories; None if there are none."""
     criteria = measured_criteria(source)
     if not criteria:
         return None
@@ -58,7 +58,7 @@ def read_criteria(source: ReportSource) -> CriteriaContents | None:
 
 
 def criteria_reading(criteria: Sequence[MeasuredCriterion], groups: Sequence[Group]) -> str:
-    """Which criteria are strongest and weakest, and where models differ most."""
+    """Sentences with the strongest and the weakest criterion, and the criterion on which models differ most."""
     found = [(merits, each) for each in criteria if (merits := _merits(each, groups))]
     if not found:
         return "No criterion has a score."
@@ -68,9 +68,9 @@ def criteria_reading(criteria: Sequence[MeasuredCriterion], groups: Sequence[Gro
     if high - low < 5e-4 and len(found) == len(criteria) > 1 and not any(each.is_penalty for each in criteria):
         sentence = f"Each criterion has a mean of {score_words(high)}{over}."
     elif len(found) == 1:
-        sentence = f"The one with a score is {_with_mean(strongest, high)}{over}."
+        sentence = f"The only criterion with a score is {_with_mean(strongest, high)}{over}."
     else:
-        sentence = f"Strongest is {_with_mean(strongest, high)} and weakest {_with_mean(weakest, low)}{over}."
+        sentence = f"The strongest is {_with_mean(strongest, high)}, the weakest {_with_mean(weakest, low)}{over}."
     spans = [(max(merits.values()) - min(merits.values()), merits, each) for merits, each in found]
     span, merits, widest = max(spans, key=lambda entry: entry[0])
     if span < 5e-4:
@@ -87,31 +87,32 @@ def _merits(criterion: MeasuredCriterion, groups: Sequence[Group]) -> dict[str, 
 
 def _with_mean(criterion: MeasuredCriterion, merit: float) -> str:
     if criterion.is_penalty:
-        return f"{criterion.criterion_id} with {score_words(1 - merit)} (a penalty: less is better)"
+        return f"{criterion.criterion_id} with {score_words(1 - merit)} (a penalty: lower is better)"
     return f"{criterion.criterion_id} with {score_words(merit)}"
 
 
 def _no_sum(criteria: Sequence[MeasuredCriterion]) -> str:
     if any(criterion.is_own and not criterion.is_gate for criterion in criteria):
         return (
-            "Rows brought weighted criteria along, so what each criterion adds differs by output, and no sum is made."
+            "Input rows have weighted criteria of their own, so the contribution of a criterion differs by output and "
+            "there is no common sum."
         )
     if not any(criterion.weight for criterion in criteria):
-        return "No criterion of the rubric has a weight, so none adds to a mean."
-    return "No weighted criterion has a score, so none adds to a mean."
+        return "No criterion of the rubric has a weight, so none contributes to a mean."
+    return "No weighted criterion has a score, so none contributes to a mean."
 
 
 def _undrawn(source: ReportSource, criteria: Sequence[MeasuredCriterion]) -> list[str]:
-    """What the maps leave out, in words."""
+    """Sentences about models and criteria that the maps leave out."""
     words = []
     drawn_count, count = len(source.drawn_groups), len(source.groups)
     if drawn_count < count:
-        words.append(f"The {drawn_count} models with the highest means of {count:,}; all are in the table.")
+        words.append(f"The map shows the {drawn_count} of {count:,} models with the highest means; the table has all.")
     shown = sum(criterion.is_own for criterion in criteria)
     (found,) = source.rows(_OWN_COUNT, source.run_id)
     if shown < found["own_count"]:
-        brought = counted(found["own_count"], "criterion", "criteria")
-        words.append(f"Rows brought {brought} along; the {shown} that most outputs have are shown.")
+        own = counted(found["own_count"], "per-case criterion", "per-case criteria")
+        words.append(f"Input rows define {own}; the map shows the {shown} that most outputs have.")
     return words
 
 

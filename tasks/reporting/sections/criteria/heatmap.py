@@ -1,4 +1,4 @@
-"""A heat map of criteria and models: a table whose cells are the darker, the higher their numbers are."""
+"""Heat map of criteria by model: a table with darker cells for higher numbers."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,15 +9,15 @@ from gradebook.tasks.reporting.source.criteria_tree import MeasuredCriterion
 from gradebook.tasks.reporting.source.report_source import Group
 from gradebook.tasks.system.number_format import rate_words, score_words, signed_words
 
-OWN = "brought along by rows"
+OWN = "per-case criteria"
 NOWHERE = "without a category"
 
 
 @dataclass(frozen=True, slots=True)
 class HeatCell:
-    """A number on a colour. shade: 0..1, None where there is no number; is_loss: whether it takes from the score.
+    """Number on a coloured ground. shade: 0..1, None without a number; is_loss: whether it lowers the score.
 
-    note: what is to be known of it, in words; link: where its examples are, None where there are none.
+    note: remark under the number. link: address of its examples, None without examples.
     """
 
     words: str
@@ -29,7 +29,7 @@ class HeatCell:
 
 @dataclass(frozen=True, slots=True)
 class HeatRow:
-    """A criterion. mark: gate, penalty or None; weight: its share in words."""
+    """Row of a criterion. mark: gate, penalty or None; weight: its share as text."""
 
     criterion_id: str
     mark: str | None
@@ -39,7 +39,7 @@ class HeatRow:
 
 @dataclass(frozen=True, slots=True)
 class HeatGroup:
-    """The criteria of a category. heading: None where nothing in the map has one."""
+    """Criteria of a category. heading: None if no criterion of the map has a category."""
 
     heading: str | None
     rows: tuple[HeatRow, ...]
@@ -47,7 +47,7 @@ class HeatGroup:
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
-    """A heat map. models: its columns; has_weights: whether a column has the weights; sums: a row below all of it."""
+    """Heat map. models: columns; has_weights: whether the first column shows weights; sums: rows at the foot."""
 
     caption: str
     models: tuple[str, ...]
@@ -57,7 +57,7 @@ class HeatMap:
 
 
 def means_map(criteria: Sequence[MeasuredCriterion], groups: Sequence[Group]) -> HeatMap:
-    """The mean scores, in 0..1."""
+    """Map of mean scores, 0..1."""
     return HeatMap(
         "Mean score by criterion and model",
         tuple(group.label for group in groups),
@@ -69,9 +69,9 @@ def means_map(criteria: Sequence[MeasuredCriterion], groups: Sequence[Group]) ->
 def contributions_map(
     criteria: Sequence[MeasuredCriterion], groups: Sequence[Group], means: Sequence[float | None]
 ) -> HeatMap | None:
-    """What each weighted criterion adds to a model's mean; None where there is no such sum.
+    """Map of the contribution of each weighted criterion to a model's mean; None if contributions have no sum.
 
-    means: each model's, as in run_scores: with gaps they are not the sum of what criteria add.
+    means: mean of each model, as in run_scores; differs from the sum of contributions if scores are missing.
     """
     weighted = [criterion for criterion in criteria if criterion.weight is not None]
     found = {(each.criterion_id, group): _contribution(each, group) for each in weighted for group in groups}
@@ -82,11 +82,11 @@ def contributions_map(
     sums = [_sum([found[each.criterion_id, group] for each in weighted]) for group in groups]
     rows = [("sum", tuple(score_words(value) for value in sums))]
     if any(None not in pair and abs((pair[0] or 0) - (pair[1] or 0)) > 5e-4 for pair in zip(sums, means, strict=True)):
-        is_held = any(total is not None and not -5e-4 <= total <= 1 + 5e-4 for total in sums)
-        why = "held to 0..1" if is_held else "some with gaps"
+        is_clipped = any(total is not None and not -5e-4 <= total <= 1 + 5e-4 for total in sums)
+        why = "clipped to 0..1" if is_clipped else "some with missing scores"
         rows.append((f"mean of the outputs' scores, {why}", tuple(score_words(mean) for mean in means)))
     return HeatMap(
-        "What each criterion adds to the mean, with its weight",
+        "Contribution of each criterion to the mean, with its weight",
         tuple(group.label for group in groups),
         has_weights=True,
         groups=_grouped(
@@ -98,14 +98,14 @@ def contributions_map(
 
 
 def examples_link(criterion_id: str, group: Group) -> str:
-    """Where the page has the examples of a criterion and a model."""
+    """Address of the examples of a criterion and a model on the page."""
     return f"#examples?criterion={quote(criterion_id, safe='')}&model={quote(group.label, safe='')}"
 
 
 def _grouped(
     criteria: Sequence[MeasuredCriterion], cells_of: Callable[[MeasuredCriterion], tuple[HeatCell, ...]]
 ) -> tuple[HeatGroup, ...]:
-    """The criteria as they stand, a group a category."""
+    """Group adjacent criteria of one category."""
     has_headings = any(criterion.path or criterion.is_own for criterion in criteria)
     return tuple(
         HeatGroup(heading if has_headings else None, tuple(_heat_row(each, cells_of(each)) for each in found))

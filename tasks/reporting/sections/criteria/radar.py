@@ -1,4 +1,4 @@
-"""A radar of criteria: a polygon a model, the further out the better."""
+"""Radar chart of criteria: one polygon per model; better scores are farther from the centre."""
 
 from collections.abc import Iterator, Sequence
 from math import cos, pi, sin
@@ -12,7 +12,7 @@ from gradebook.tasks.system.number_format import counted, score_words
 
 FEWEST_AXES, MOST_AXES = 3, 12
 RINGS = (0.25, 0.5, 0.75, 1.0)
-LABELS_AT = 1.1  # beside the outermost ring
+LABELS_AT = 1.1  # radius of the labels, just outside the outermost ring
 LINE_HEIGHT = 12
 ONE_LINE = 14  # letters of a label; longer ones take two
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
@@ -20,16 +20,16 @@ DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 4], [10, 4], [1, 3], [12, 3,
 
 
 def radar_of(criteria: Sequence[MeasuredCriterion], groups: Sequence[Group], model_count: int) -> Figure | str:
-    """The radar of the rubric's criteria; or why there is none, in a sentence. groups: those with room in a picture."""
+    """Draw the radar of the rubric's criteria, or return the reason why there is none. groups: models to draw."""
     axes = [criterion for criterion in criteria if not criterion.is_own]
     if not FEWEST_AXES <= len(axes) <= MOST_AXES:
         found = counted(len(axes), "criterion", "criteria")
-        return f"No radar: the rubric has {found}, and one has {FEWEST_AXES} to {MOST_AXES}."
+        return f"No radar chart: the rubric has {found}; a radar needs {FEWEST_AXES} to {MOST_AXES}."
     if model_count > len(groups):
-        return f"No radar: the run has {model_count:,} models, and one has up to {len(groups)}."
+        return f"No radar chart: the run has {model_count:,} models; a radar shows at most {len(groups)}."
     whole = [group for group in groups if all(axis.mean_of(group) is not None for axis in axes)]
     if not whole:
-        return "No radar: no model has a score on every criterion."
+        return "No radar chart: no model has a score on every criterion."
     labels = labels_of(axis.criterion_id for axis in axes)
     names = [_label(axis, labels[axis.criterion_id]) for axis in axes]
     svg = draw(
@@ -44,7 +44,7 @@ def radar_of(criteria: Sequence[MeasuredCriterion], groups: Sequence[Group], mod
         shapes=list(SHAPES[: len(whole)]),
         dashes=list(DASHES[: len(whole)]),
     )
-    title = "The criteria at a look"
+    title = "Criteria at a glance"
     table = table_of(
         title,
         ("Criterion",),
@@ -62,7 +62,7 @@ def _label(axis: MeasuredCriterion, label: str) -> str:
 
 
 def _point(place: int, count: int, radius: float) -> tuple[float, float]:
-    """Where a value stands: clockwise from the top."""
+    """Coordinates of a value on axis `place` of `count`, clockwise from the top."""
     angle = 2 * pi * place / count
     return radius * sin(angle), radius * cos(angle)
 
@@ -86,7 +86,7 @@ def _axis(place: int, name: str, count: int) -> Row:
 
 
 def _in_two_lines(name: str) -> list[str]:
-    """A long label, broken where its words are, near its middle."""
+    """Split a long label between words, near its middle."""
     breaks = [place for place, letter in enumerate(name, start=1) if letter in " _-./:" and place < len(name)]
     if len(name) <= ONE_LINE or not breaks:
         return [name]
@@ -95,7 +95,7 @@ def _in_two_lines(name: str) -> list[str]:
 
 
 def _corners(group: Group, axes: Sequence[MeasuredCriterion], names: Sequence[str]) -> Iterator[Row]:
-    """The polygon of a model, which ends where it starts."""
+    """Corners of a model's polygon; the first is repeated at the end."""
     for order in range(len(axes) + 1):
         place = order % len(axes)
         merit = axes[place].merit_of(group)
@@ -105,10 +105,10 @@ def _corners(group: Group, axes: Sequence[MeasuredCriterion], names: Sequence[st
 
 
 def _reading(axes: Sequence[MeasuredCriterion], names: Sequence[str], whole: Sequence[Group], drawn_count: int) -> str:
-    """Where the polygons are nearest the middle, and on how many criteria the model with the highest mean leads."""
+    """Sentences with the criterion nearest to the centre, and the number of criteria led by the first model."""
     lows = [(min(axis.merit_of(group) or 0.0 for group in whole), name) for axis, name in zip(axes, names, strict=True)]
     low, weakest = min(lows)
-    sentence = f"The rim is a mean score of 1. Nearest the middle is {weakest} with {score_words(low)}."
+    sentence = f"The rim is a mean score of 1. Nearest to the centre is {weakest} with {score_words(low)}."
     if len(whole) > 1:
         first = whole[0]
         led = sum(
@@ -116,5 +116,5 @@ def _reading(axes: Sequence[MeasuredCriterion], names: Sequence[str], whole: Seq
         )
         sentence += f" {first.name} leads on {led} of {counted(len(axes), 'criterion', 'criteria')}."
     if len(whole) < drawn_count:
-        sentence += f" {counted(drawn_count - len(whole), 'model')} without a score on some criterion are not drawn."
+        sentence += f" Not drawn for lack of a score on some criterion: {counted(drawn_count - len(whole), 'model')}."
     return sentence

@@ -1,4 +1,4 @@
-"""Slices of the outputs that do worse than the others, where most is to be gained first."""
+"""Weak spots: slices of the outputs with lower scores than the rest, largest possible gain first."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _COUNT = "select count(*) as spot_count from weak_spots where run_id = ?"
 
 @dataclass(frozen=True, slots=True)
 class WeakSpot:
-    """A slice of a model's outputs on a criterion. cells: its numbers in words; examples: an anchor and a case each."""
+    """Slice of a model's outputs on a criterion. cells: numbers as text; examples: pairs of anchor and case."""
 
     name: str
     criterion_id: str
@@ -31,7 +31,7 @@ class WeakSpot:
 
 @dataclass(frozen=True, slots=True)
 class WeakSpots:
-    """The spots where most is to be gained, and what they say in a sentence."""
+    """Weak spots with the largest possible gains, and sentences about them."""
 
     reading: str
     headings: tuple[str, ...]
@@ -39,11 +39,11 @@ class WeakSpots:
 
 
 def read_weak_spots(source: ReportSource) -> WeakSpots | None:
-    """The run's weak spots; None where it has none."""
+    """Read the run's weak spots; None if it has none."""
     rows = source.rows(_SPOTS, source.run_id)
     if not rows:
         return None
-    headings = ("Outputs", "Mean", "95% interval", "Elsewhere", "Difference", "To be gained")
+    headings = ("Outputs", "Mean", "95% interval", "Elsewhere", "Difference", "Possible gain")
     ids = [output_id for row in rows for output_id in row["example_ids"] or ()]
     cases = {row["output_id"]: row["case_id"] for row in source.rows(_CASES, source.run_id, ids)}
     (found,) = source.rows(_COUNT, source.run_id)
@@ -68,17 +68,16 @@ def _spot(row: Row, cases: Mapping[str, str]) -> WeakSpot:
 
 
 def _reading(row: Row, count: int) -> str:
-    """What the first spot means, and how many there are."""
+    """Sentences with the meaning of the first spot and the number of spots."""
     sentence = (
         f"{model_name(row)} has a mean of {score_words(row['mean'])} on {row['criterion_id']} where {_slice_of(row)}, "
         f"and {score_words(row['rest_mean'])} elsewhere"
     )
     if row["gain"] is not None:
-        sentence += f"; as good as elsewhere, it would add {score_words(row['gain'])} to the model's mean"
-    spots = f" The first {MOST_SPOTS} of {count:,} are shown." if count > MOST_SPOTS else ""
-    return (
-        f"{sentence}. Of {counted(count, 'slice')} that did worse, some may have by chance: see the intervals.{spots}"
-    )
+        sentence += f"; at the level of the other outputs it would add {score_words(row['gain'])} to the model's mean"
+    spots = f" The table shows the first {MOST_SPOTS} of {count:,}." if count > MOST_SPOTS else ""
+    slices = counted(count, "slice")
+    return f"{sentence}. Some of {slices} with lower scores may be due to chance: see the intervals.{spots}"
 
 
 def _slice_of(row: Row) -> str:

@@ -1,4 +1,4 @@
-"""One model's answer on a page: its text with the evidence marked, and its verdicts beside those of another answer."""
+"""Answer of a model: its text with marked evidence, and its verdicts paired with those of another answer."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -10,16 +10,16 @@ from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.published.requirements import TOLERANCE
 from gradebook.tasks.reporting.drawing.marking import Segment, judge_quotes, quotes_of, segments_of, visible
 
-MOST_SAID = 600  # characters of a rationale, and of each quote beside it
+MOST_QUOTED = 600  # characters of a rationale, and of each quote
 MOST_QUOTES = 6
 MOST_VOICES = 12
-JUDGED_BYTES = 450  # what the markup of one verdict takes
+JUDGED_BYTES = 450  # size of the markup of one verdict
 _UNSEEN = MediaFiles(())
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOutput:
-    """An output as it was read. row: of example_outputs; prompt, text: with placeholders for pictures and sounds."""
+    """Output as read from the lake. row: of example_outputs; prompt, text: with placeholders for images and audio."""
 
     row: Row
     verdicts: tuple[Row, ...]
@@ -28,14 +28,14 @@ class ReadOutput:
 
     @classmethod
     def of(cls, row: Row, verdicts: tuple[Row, ...]) -> Self:
-        """The output of this row; lakes that keep no texts have none to show."""
+        """Output of this row; its text is empty in a lake without texts."""
         shown = _UNSEEN.show(Case(row["prompt"], row["output"] or ""))
         return cls(row, verdicts, shown.prompt, shown.output)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A model's answer. run_id: its run, where that is not the page's; left_out: characters that are not shown."""
+    """Answer of a model. run_id: its run if that is not the page's run, else None."""
 
     name: str
     run_id: str | None
@@ -45,16 +45,16 @@ class Answer:
 
     @property
     def is_cut(self) -> bool:
-        """Whether it is longer than what is shown."""
+        """Whether a part of the text is left out."""
         return any(segment.left_out for segment in self.segments)
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What was found of an output on one criterion. criterion: its name for people; question: what it asks.
+    """Verdict on an output and criterion. criterion: display name; question: the criterion's description.
 
-    level: its name, empty where a verdict is a bare score; level_id: what tells it from others. why, quotes: the words
-    it rests on; voices: of each who had a say. beside: the same of the other answer; is_different: the two differ.
+    level: display name, empty for a bare score. why, quotes: reason and quoted evidence. voices: the level given by
+    each judge and rater. paired: verdict of the other answer on the criterion; is_different: whether the two differ.
     """
 
     criterion_id: str
@@ -69,36 +69,36 @@ class Judged:
     why: str
     quotes: tuple[str, ...]
     voices: tuple[str, ...]
-    beside: "Judged | None" = None
+    paired: "Judged | None" = None
     is_different: bool = False
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """All its words that strangers chose the length of."""
+        """All texts from inputs and judges, whose lengths are not bounded here."""
         return (self.criterion, self.question, self.why, *self.quotes, *self.voices)
 
 
 def answer_of(output: ReadOutput) -> Answer:
-    """An output's text with the evidence of its verdicts marked."""
+    """Output's text with the evidence of its verdicts marked."""
     evidence = [
         (_criterion_name(row), quote) for row in output.verdicts for quote in quotes_of(row["evidence"], row["method"])
     ]
-    # More than was read, where the text is as it was stored: no picture or sound stood in it.
+    # The stored length, unless placeholders changed the text: the query may have cut a long text.
     length = (output.row["output_length"] or 0) if output.text == output.row["output"] else len(output.text)
     return Answer(cut(model_name(output.row)), None, output.row["score"], segments_of(output.text, evidence), length)
 
 
-def judged_rows(output: ReadOutput, beside: ReadOutput | None, alike: Collection[str] | None) -> tuple[Judged, ...]:
-    """An output's verdicts in the rubric's order, each with the other answer's on the same criterion.
+def judged_rows(output: ReadOutput, other: ReadOutput | None, alike: Collection[str] | None) -> tuple[Judged, ...]:
+    """Output's verdicts in the rubric's order, each paired with the other answer's verdict on the same criterion.
 
-    alike: the criteria that ask the same of both; None: all.
+    alike: criteria with the same text on both sides; None: all.
     """
-    others = {} if beside is None else {row["criterion_id"]: row for row in beside.verdicts}
+    others = {} if other is None else {row["criterion_id"]: row for row in other.verdicts}
     judged = []
     for row in output.verdicts:
-        found, other = _judged(row, output.row), others.get(row["criterion_id"])
-        if beside is not None and other is not None and (alike is None or row["criterion_id"] in alike):
-            found = replace(found, beside=_judged(other, beside.row), is_different=_differs(row, other))
+        found, partner = _judged(row, output.row), others.get(row["criterion_id"])
+        if other is not None and partner is not None and (alike is None or row["criterion_id"] in alike):
+            found = replace(found, paired=_judged(partner, other.row), is_different=_differs(row, partner))
         judged.append(found)
     return tuple(judged)
 
@@ -106,8 +106,8 @@ def judged_rows(output: ReadOutput, beside: ReadOutput | None, alike: Collection
 def _judged(row: Row, scores: Row) -> Judged:
     is_scored = row["score"] is not None
     quotes = judge_quotes(row["evidence"]) if row["evidence"] else ()
-    is_said = row["method"] == "ratings" and bool(row["voices"])  # the evidence of ratings is who said what
-    found = row["evidence"] if quotes is None and not is_said else None
+    is_rated = row["method"] == "ratings" and bool(row["voices"])  # the voices repeat the evidence of ratings
+    found = row["evidence"] if quotes is None and not is_rated else None
     return Judged(
         criterion_id=row["criterion_id"],
         criterion=_criterion_name(row),
@@ -125,7 +125,7 @@ def _judged(row: Row, scores: Row) -> Judged:
 
 
 def _differs(row: Row, other: Row) -> bool:
-    """Whether one is scored otherwise than the other, by more than a float's last digits."""
+    """Whether two verdicts have different levels or scores, beyond rounding errors of floats."""
     if row["score"] is None or other["score"] is None:
         return (row["score"] is None) != (other["score"] is None)
     return row["level_id"] != other["level_id"] or bool(abs(row["score"] - other["score"]) > TOLERANCE)
@@ -136,5 +136,5 @@ def _criterion_name(row: Row) -> str:
 
 
 def cut(text: str) -> str:
-    """A short text of an input, made visible."""
-    return visible(text if len(text) <= MOST_SAID else f"{text[: MOST_SAID - 1]}…")
+    """Text cut to `MOST_QUOTED` characters, with invisible characters written out."""
+    return visible(text if len(text) <= MOST_QUOTED else f"{text[: MOST_QUOTED - 1]}…")

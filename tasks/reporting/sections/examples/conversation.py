@@ -1,4 +1,4 @@
-"""What was asked, as people read it: a text, or the turns of a chat."""
+"""Prompt as readable turns: one text, or the messages of a chat."""
 
 import json
 from collections.abc import Sequence
@@ -7,30 +7,30 @@ from typing import Any
 
 from gradebook.tasks.reporting.drawing.marking import MOST_SHOWN, Segment, segments_of, visible, whole_text
 
-MOST_ROLE = 60  # characters of its name
-MOST_TURNS = 20  # of a conversation; of a longer one its first and its last ones are shown
+MOST_ROLE = 60  # characters of a role's name
+MOST_TURNS = 20  # turns shown; of a longer conversation the first and the last ones
 FIRST_TURNS = 2
-LEAST_SHOWN = 300  # characters of each turn, however many there are
+LEAST_SHOWN = 300  # characters shown of each turn, at least
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What one side said. role: system, user, ...; None where the prompt is a text."""
+    """Message of one side. role: system, user, ...; None if the prompt is a plain text."""
 
     role: str | None
     segments: tuple[Segment, ...]
-    left_out: int = 0  # turns, in the place of this one
+    left_out: int = 0  # number of turns that this entry replaces
 
 
 def turns_of(prompt: str | None) -> tuple[Turn, ...]:
-    """The turns of a prompt: one without a role where it is no chat; none where there is no prompt."""
+    """Turns of a prompt: one without a role if it is a plain text, none if there is no prompt."""
     if not prompt:
         return ()
-    said = _chat(prompt) or [(None, prompt)]
-    most = MOST_SHOWN if sum(len(text) for _, text in said) <= MOST_SHOWN else _share(len(said))
-    turns = [Turn(role, segments_of(text, most=most)) for role, text in _kept(said)]
-    if len(said) > MOST_TURNS:
-        turns.insert(FIRST_TURNS, Turn(None, (), left_out=len(said) - MOST_TURNS))
+    messages = _chat(prompt) or [(None, prompt)]
+    most = MOST_SHOWN if sum(len(text) for _, text in messages) <= MOST_SHOWN else _share(len(messages))
+    turns = [Turn(role, segments_of(text, most=most)) for role, text in _ends(messages)]
+    if len(messages) > MOST_TURNS:
+        turns.insert(FIRST_TURNS, Turn(None, (), left_out=len(messages) - MOST_TURNS))
     return tuple(turns)
 
 
@@ -38,12 +38,14 @@ def _share(turn_count: int) -> int:
     return max(MOST_SHOWN // min(turn_count, MOST_TURNS), LEAST_SHOWN)
 
 
-def _kept(said: Sequence[tuple[str | None, str]]) -> Sequence[tuple[str | None, str]]:
-    return said if len(said) <= MOST_TURNS else [*said[:FIRST_TURNS], *said[FIRST_TURNS - MOST_TURNS :]]
+def _ends(messages: Sequence[tuple[str | None, str]]) -> Sequence[tuple[str | None, str]]:
+    if len(messages) <= MOST_TURNS:
+        return messages
+    return [*messages[:FIRST_TURNS], *messages[FIRST_TURNS - MOST_TURNS :]]
 
 
 def _chat(prompt: str) -> list[tuple[str | None, str]] | None:
-    """The roles and texts of chat messages as JSON text; None where it is anything else."""
+    """Roles and texts of chat messages in JSON; None if the prompt is not a list of messages."""
     if not prompt.lstrip().startswith("["):
         return None
     try:
@@ -56,7 +58,7 @@ def _chat(prompt: str) -> list[tuple[str | None, str]] | None:
 
 
 def _text_of(message: dict[str, Any]) -> str:
-    """A message's text; what else it holds, such as calls of tools, as JSON behind it."""
+    """Message's text, followed by its other fields, such as tool calls, as JSON."""
     content = message.get("content")
     parts = content if isinstance(content, list) else [content]
     others = {name: value for name, value in message.items() if name not in {"role", "content"} and value is not None}
@@ -65,11 +67,11 @@ def _text_of(message: dict[str, Any]) -> str:
 
 
 def _part_text(part: Any) -> str:
-    """One part of a message: its text, the placeholder of a picture or sound, or its JSON."""
+    """Part of a message as text: its own text, the placeholder of an image or audio, or its JSON."""
     if isinstance(part, str):
         return part
     if isinstance(part, dict):
-        said = part.get("text", part.get(str(part.get("type"))))
-        if isinstance(said, str):
-            return said
+        text = part.get("text", part.get(str(part.get("type"))))
+        if isinstance(text, str):
+            return text
     return json.dumps(part, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Outputs to read: why each is worth a look, what stands beside it, and each verdict with what it rests on."""
+"""Section "Examples": outputs to read, with the reason for showing each, its paired output, verdicts and evidence."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ from gradebook.tasks.system.number_format import counted
 
 MOST_BYTES = 2_800_000  # of all examples on the page
 MOST_READ = 1_000_000  # characters of a text
-MOST_BESIDE = 3_000  # characters of a reference, and of all contexts
+MOST_SOURCES = 3_000  # characters of a reference, and of all contexts
 MOST_CONTEXTS = 8
 _LABELS = {
     "fell": "Got worse",
@@ -36,7 +36,7 @@ _LABELS = {
     "worst": "Worst",
     "disputed": "Disputed",
     "slice": "Weak spot",
-    "apart": "Models apart",
+    "apart": "Models differ",
     "unscored": "Unscored",
     "rose": "Got better",
     "best": "Best",
@@ -47,10 +47,10 @@ _WITHIN = {"fell": "Behind the other model", "rose": "Ahead of the other model"}
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One output in full. anchor: what a link points at; kinds: why it is shown, key and label.
+    """Output in full. anchor: target of links; kinds: reasons for showing it, pairs of key and label.
 
-    change: its score minus that of the output beside it. contexts: each in pieces; is_same: the output beside it is
-    this one, of another run.
+    paired: the answer that it is paired with. change: its score minus that of the paired output. contexts: segments of
+    each text. is_same: whether the paired output is the same output in another run.
     """
 
     anchor: str
@@ -63,19 +63,19 @@ class Example:
     reference: tuple[Segment, ...]
     contexts: tuple[tuple[Segment, ...], ...]
     answer: Answer
-    beside: Answer | None
+    paired: Answer | None
     is_same: bool
     verdicts: tuple[Judged, ...]
 
     @property
     def is_moved(self) -> bool:
-        """Whether its score is another than that of the output beside it."""
+        """Whether its score differs from that of the paired output."""
         return self.change is not None and abs(self.change) > TOLERANCE
 
     @property
     def byte_count(self) -> int:
-        """About what it takes on the page."""
-        pieces = [*self.reference, *self.answer.segments, *(() if self.beside is None else self.beside.segments)]
+        """Approximate size on the page, in bytes."""
+        pieces = [*self.reference, *self.answer.segments, *(() if self.paired is None else self.paired.segments)]
         pieces += [piece for turn in self.turns for piece in turn.segments]
         pieces += [piece for context in self.contexts for piece in context]
         texts = [*(piece.text for piece in pieces), self.row["feedback"] or ""]
@@ -86,7 +86,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class ExampleContents:
-    """The examples in the order of the page. kinds: key, label and count; reading: how many there are."""
+    """Examples in the order of the page. kinds: key, label and count; reading: sentence with the counts."""
 
     examples: tuple[Example, ...]
     kinds: tuple[tuple[str, str, int], ...]
@@ -94,7 +94,7 @@ class ExampleContents:
 
 
 def read_examples(source: ReportSource) -> ExampleContents | None:
-    """The outputs worth a look, as many as the page has room for; None where the run has none."""
+    """Read the outputs to show, as many as the page has room for; None if the run has none."""
     picks = pick_outputs(source)
     outputs = _read_outputs(source, picks)
     labels = _LABELS | (_WITHIN if is_within_run(source.comparison, source.run_id) else {})
@@ -123,16 +123,16 @@ def _count_of(examples: Sequence[Example], key: str) -> int:
 def _reading(
     source: ReportSource, examples: Sequence[Example], kinds: Sequence[tuple[str, str, int]], pick_count: int
 ) -> str:
-    """How many there are and of which kinds; an output of several kinds is there once."""
+    """Sentence with the count of each kind; an output of several kinds is shown once."""
     of_kinds = ", ".join(f"{count} {label.lower()}" for _, label, count in kinds)
     words = f"{len(examples)} of {counted(source.summary.run['output_count'] or 0, 'output')}: {of_kinds}."
     if len(examples) < pick_count:
-        words += f" {counted(pick_count - len(examples), 'more', 'more')} would make this page too large."
+        words += f" {pick_count - len(examples):,} more would make this page too large."
     return words
 
 
 def _read_outputs(source: ReportSource, picks: Sequence[Pick]) -> Mapping[tuple[str, str], ReadOutput]:
-    """By run and output: those picked and those beside them."""
+    """Picked outputs and their partners, by run and output."""
     wanted: dict[str, dict[str, None]] = {}
     for pick in picks:
         wanted.setdefault(source.run_id, {})[pick.output_id] = None
@@ -155,8 +155,8 @@ def _read_run_outputs(source: ReportSource, run_id: str, output_ids: list[str]) 
         verdicts = source.rows(query("reporting/example_verdicts"), run_id=run_id)
     by_output: dict[str, list[Row]] = {}
     for row in verdicts:
-        said = {"voices": voices.get((row["output_id"], row["criterion_id"]), ())}
-        by_output.setdefault(row["output_id"], []).append(row | said)
+        spoken = {"voices": voices.get((row["output_id"], row["criterion_id"]), ())}
+        by_output.setdefault(row["output_id"], []).append(row | spoken)
     for row in rows:
         yield ReadOutput.of(row, tuple(by_output.get(row["output_id"], ())))
 
@@ -166,7 +166,7 @@ def _example(
 ) -> Example:
     output = outputs[source.run_id, pick.output_id]
     partner = pick.partner
-    beside = None if partner is None else outputs.get((partner.run_id, partner.output_id))
+    paired = None if partner is None else outputs.get((partner.run_id, partner.output_id))
     is_same = partner is not None and partner.output_id == pick.output_id
     other_run = partner.run_id if partner is not None and partner.run_id != source.run_id else None
     alike = compared_criteria(source.comparison) if other_run and source.comparison else None
@@ -179,12 +179,12 @@ def _example(
         kinds=tuple((kind, labels[kind]) for kind in pick.kinds),
         change=None if partner is None else partner.change,
         turns=turns_of(output.prompt),
-        reference=segments_of(row["reference"], most=MOST_BESIDE) if row["reference"] else (),
+        reference=segments_of(row["reference"], most=MOST_SOURCES) if row["reference"] else (),
         contexts=tuple(
-            segments_of(text, most=MOST_BESIDE // min(len(context), MOST_CONTEXTS)) for text in context[:MOST_CONTEXTS]
+            segments_of(text, most=MOST_SOURCES // min(len(context), MOST_CONTEXTS)) for text in context[:MOST_CONTEXTS]
         ),
         answer=answer_of(output),
-        beside=None if beside is None else replace(answer_of(beside), run_id=other_run),
+        paired=None if paired is None else replace(answer_of(paired), run_id=other_run),
         is_same=is_same,
-        verdicts=judged_rows(output, beside, alike),
+        verdicts=judged_rows(output, paired, alike),
     )

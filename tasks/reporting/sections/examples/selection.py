@@ -1,4 +1,4 @@
-"""Which outputs a page shows in full, why each, and what stands beside it."""
+"""Selection of the outputs that the page shows in full, with reasons and partners."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from gradebook.tasks.reporting.source.report_source import ReportSource
 
 MOST_OF_A_KIND = 10
 MOST_EXAMPLES = 80
-# In the order of the page. An output that nothing else tells of is there only where no other is.
+# In the order of the page. `sample` is used only if no output has another kind.
 KINDS = ("fell", "gate", "worst", "disputed", "apart", "slice", "unscored", "rose", "best", "sample")
 _SAMPLES = """
 select 'sample' as kind, output_id, row_number() over (order by case_id, model, checkpoint, output_id) as place
@@ -23,7 +23,7 @@ _TABLES = ("example_pairs", "example_disputes")
 
 @dataclass(frozen=True, slots=True)
 class Partner:
-    """The output that stands beside another. change: the other's score minus its, None where they can't be compared."""
+    """Output paired with a picked one. change: score of the picked output minus this one's; None if not comparable."""
 
     output_id: str
     run_id: str
@@ -32,7 +32,7 @@ class Partner:
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """An output to show. kinds: why, in the order of `KINDS`."""
+    """Output to show. kinds: reasons, in the order of `KINDS`."""
 
     output_id: str
     kinds: tuple[str, ...]
@@ -40,7 +40,7 @@ class Pick:
 
 
 def pick_outputs(source: ReportSource) -> tuple[Pick, ...]:
-    """The outputs to show: of each kind the first, then of each kind the second, ..."""
+    """Pick the outputs to show: the first of each kind, then the second of each kind, ..."""
     with _pair_tables(source):
         rows = _read_picks(source)
         places = _first_places(rows)
@@ -53,13 +53,13 @@ def pick_outputs(source: ReportSource) -> tuple[Pick, ...]:
 
 
 def is_within_run(comparison: RunComparison | None, run_id: str) -> bool:
-    """Whether what stands beside each other are two models of the run."""
+    """Whether the comparison is between two models of the run."""
     return comparison is not None and comparison.baseline_run_id == run_id
 
 
 @contextmanager
 def _pair_tables(source: ReportSource) -> Iterator[None]:
-    """While this is open the connection has tables of who stands beside whom, and of opinions that differ."""
+    """Provide temporary tables of paired outputs and of disputed outputs during the block."""
     comparison = source.comparison
     baseline = source.run_id if comparison is None else comparison.baseline_run_id
     pairs = {"run_id": source.run_id, "baseline_run_id": baseline, "sides": _sides(comparison)}
@@ -73,7 +73,7 @@ def _pair_tables(source: ReportSource) -> Iterator[None]:
 
 
 def _sides(comparison: RunComparison | None) -> list[Row]:
-    """Both sides of each pair of models: A of the baseline, B of the run."""
+    """Both sides of each pair of models: A from the baseline, B from the run."""
     figures = () if comparison is None else comparison.figures
     names = ("model", "checkpoint", "baseline_model", "baseline_checkpoint")
     pairs = dict.fromkeys(tuple(row[name] for name in names) for row in figures)
@@ -85,7 +85,7 @@ def _sides(comparison: RunComparison | None) -> list[Row]:
 
 
 def _read_picks(source: ReportSource) -> list[Row]:
-    """A row an output and kind. Where rubrics differ their scores tell of no change."""
+    """One row per output and kind, without changes if the rubrics differ: their scores are not comparable."""
     rows = list(source.rows(query("reporting/example_picks"), run_id=source.run_id, most_count=MOST_OF_A_KIND))
     if source.comparison is not None and source.comparison.banner:
         rows = [row for row in rows if row["kind"] not in {"fell", "rose"}]
@@ -96,7 +96,7 @@ def _read_picks(source: ReportSource) -> list[Row]:
 
 
 def _first_places(rows: Sequence[Row]) -> dict[str, tuple[int, int]]:
-    """Of each output its best place among those of a kind, and that kind's own."""
+    """Best place of each output within a kind, with the position of that kind."""
     places: dict[str, tuple[int, int]] = {}
     for row in rows:
         place = (row["place"], KINDS.index(row["kind"]))
@@ -105,7 +105,7 @@ def _first_places(rows: Sequence[Row]) -> dict[str, tuple[int, int]]:
 
 
 def _read_partners(source: ReportSource, chosen: Sequence[str]) -> Mapping[str, Partner]:
-    """By output: that of the comparison's other side, else another model's answer to the same case."""
+    """Partner by output: from the other side of the comparison, else another model's answer to the same case."""
     comparison = source.comparison
     found = source.rows(query("reporting/example_partners"), run_id=source.run_id, output_ids=list(chosen))
     partners = {row["output_id"]: Partner(row["partner_id"], source.run_id, None) for row in found}
@@ -119,7 +119,7 @@ def _read_partners(source: ReportSource, chosen: Sequence[str]) -> Mapping[str, 
 
 
 def compared_criteria(comparison: RunComparison) -> frozenset[str] | None:
-    """The criteria that ask the same on both sides; None where all do."""
+    """Criteria with the same text on both sides; None if all have."""
     if comparison.banner is None:
         return None
     rows = (row for pair in comparison.models for row in pair.rows)

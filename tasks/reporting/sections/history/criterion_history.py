@@ -1,4 +1,4 @@
-"""Each criterion's means over time, those that moved most first."""
+"""Means of each criterion over time, largest change first."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,21 +7,21 @@ from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.reporting.drawing.charts import draw, labels_of, shortened
 from gradebook.tasks.reporting.drawing.figures import Figure, table_of
 from gradebook.tasks.reporting.sections.history.history_figures import Series, named, series_of
-from gradebook.tasks.reporting.source.dates import Key, Moment, Moments
+from gradebook.tasks.reporting.source.dates import Key, Point, Points
 from gradebook.tasks.reporting.source.report_source import ReportSource
 from gradebook.tasks.system.number_format import score_words, signed_words
 
 MOST_CRITERIA = 12
-LEAST_CHANGE = 0.0005  # of a mean with three digits
+LEAST_CHANGE = 0.0005  # smallest change of a mean that shows in three digits
 WITHOUT_JUDGE = ("check", "schema")
 DOT, SMALL_DOT, MANY_PLACES = 26, 12, 12
 
-Means = Mapping[tuple[Key, str], Row]  # a moment's, by criterion
+Means = Mapping[tuple[Key, str], Row]  # by point and criterion
 
 
 @dataclass(frozen=True, slots=True)
 class _Move:
-    """What a criterion's mean was in this run, and before it; earlier: None where the two can't be compared."""
+    """Mean of a criterion in this run and in the run before. earlier: None if the two are not comparable."""
 
     name: str  # of the model
     criterion_id: str
@@ -37,19 +37,19 @@ class _Move:
         return abs(self.change or 0.0)
 
 
-def criterion_figure(source: ReportSource, moments: Moments, rows: Sequence[Row]) -> Figure | None:
-    """A small picture a criterion; None where none has a mean in this run."""
+def criterion_figure(source: ReportSource, points: Points, rows: Sequence[Row]) -> Figure | None:
+    """Draw one small chart per criterion; None if no criterion has a mean in this run."""
     means = {((row["run_id"], row["model"], row["checkpoint"]), row["criterion_id"]): row for row in rows}
-    moves = sorted(_moves(source, moments, means), key=lambda move: -move.size)
+    moves = sorted(_moves(source, points, means), key=lambda move: -move.size)
     criteria = list(dict.fromkeys(move.criterion_id for move in moves))
     if not criteria:
         return None
     series, shown = series_of(source), criteria[:MOST_CRITERIA]
     labels = labels_of(shown)
-    last = max(moment.place for moment in moments.values())
+    last = max(point.place for point in points.values())
     svg = draw(
         "criterion_history",
-        {"rows": list(_rows(moments, means, series, labels))},
+        {"rows": list(_rows(points, means, series, labels))},
         criteria=list(labels.values()),
         last=last + 0.5,
         size=DOT if last <= MANY_PLACES else SMALL_DOT,
@@ -57,7 +57,7 @@ def criterion_figure(source: ReportSource, moments: Moments, rows: Sequence[Row]
     )
     title = "Criteria over time" if len(shown) == len(criteria) else f"The {len(shown)} criteria that moved most"
     table = table_of(
-        "Means of criteria in this run and before, what moved most first",
+        "Means of criteria in this run and before, largest change first",
         ("Criterion", "Model"),
         ("Mean", "Before", "Change"),
         ((m.criterion_id, m.name, score_words(m.mean), score_words(m.earlier), signed_words(m.change)) for m in moves),
@@ -65,46 +65,46 @@ def criterion_figure(source: ReportSource, moments: Moments, rows: Sequence[Row]
     return Figure("history-criteria", title, _reading(moves, len(criteria)), svg, table)
 
 
-def _moves(source: ReportSource, moments: Moments, means: Means) -> Iterator[_Move]:
-    """Each criterion of each model of this run, in the rubric's order."""
+def _moves(source: ReportSource, points: Points, means: Means) -> Iterator[_Move]:
+    """Moves of each criterion and model of this run, in the rubric's order."""
     for criterion in source.criteria:
         for group in source.groups:
-            moment = moments[source.run_id, group.model, group.checkpoint]
-            row = means.get((moment.key, criterion["criterion_id"]))
+            point = points[source.run_id, group.model, group.checkpoint]
+            row = means.get((point.key, criterion["criterion_id"]))
             if row is not None and row["mean"] is not None:
-                earlier = _before(moments, means, moment, row)
+                earlier = _before(points, means, point, row)
                 yield _Move(model_name(row), row["criterion_id"], row["mean"], earlier["mean"] if earlier else None)
 
 
-def _before(moments: Moments, means: Means, moment: Moment, row: Row) -> Row | None:
-    """The criterion's row of the moment before: of one text, over the same cases, by one judge if by any."""
+def _before(points: Points, means: Means, point: Point, row: Row) -> Row | None:
+    """Criterion's row of the previous point, if comparable: same text, same cases and, if judged, same judge."""
     others = {"cases"} if row["method"] in WITHOUT_JUDGE else {"cases", "judge"}
-    if moment.before is None or others & moment.changes.keys():
+    if point.before is None or others & point.changes.keys():
         return None
-    earlier = means.get((moment.before, row["criterion_id"]))
+    earlier = means.get((point.before, row["criterion_id"]))
     return earlier if earlier is not None and earlier["digest"] == row["digest"] is not None else None
 
 
-def _rows(moments: Moments, means: Means, series: Sequence[Series], labels: Mapping[str, str]) -> Iterator[Row]:
+def _rows(points: Points, means: Means, series: Sequence[Series], labels: Mapping[str, str]) -> Iterator[Row]:
     by_model = {each.model: each for each in series}
     for (key, criterion_id), row in means.items():
-        if key not in moments or key[1] not in by_model or criterion_id not in labels or row["mean"] is None:
+        if key not in points or key[1] not in by_model or criterion_id not in labels or row["mean"] is None:
             continue
-        moment, line = moments[key], by_model[key[1]]
-        earlier = _before(moments, means, moment, row)
+        point, line = points[key], by_model[key[1]]
+        earlier = _before(points, means, point, row)
         yield {
             "criterion": labels[criterion_id],
             "series": line.label,
-            "place": moment.place,
+            "place": point.place,
             "mean": row["mean"],
-            "place_before": moments[moment.before].place if earlier is not None and moment.before else None,
+            "place_before": points[point.before].place if earlier is not None and point.before else None,
             "mean_before": None if earlier is None else earlier["mean"],
             "tip": f"{labels[criterion_id]}, {line.label} in {shortened(key[0])}: {score_words(row['mean'])}",
         }
 
 
 def _reading(moves: Sequence[_Move], count: int) -> str:
-    """Which criterion moved the most since the run before."""
+    """Sentence with the criterion that changed most since the run before."""
     first = moves[0]
     if all(move.change is None for move in moves):
         return "No criterion can be compared with the run before."
@@ -113,6 +113,6 @@ def _reading(moves: Sequence[_Move], count: int) -> str:
     of = "" if count == 1 else f" of {count} criteria"
     way = "rose" if first.change > 0 else "fell"
     start, end = score_words(first.earlier), score_words(first.mean)
-    # Means 0.0007 apart may have the same three digits.
+    # Means that differ by 0.0007 may have the same three digits.
     path = f"by {score_words(first.size)} to {end}" if start == end else f"from {start} to {end}"
-    return f"Since the run before, {first.criterion_id} moved most{of}: with {first.name} it {way} {path}."
+    return f"Since the run before, {first.criterion_id} moved most{of}: for {first.name} it {way} {path}."

@@ -1,32 +1,32 @@
-"""Which levels the judge gave where people gave which: a heat table a criterion."""
+"""Confusion matrices: levels of the judge by levels of people, one per criterion."""
 
 from collections.abc import Iterator
 
 from gradebook.tasks.agreement.mart import JUDGE_RATERS
 from gradebook.tasks.agreement.published_run import AgreementPart
-from gradebook.tasks.reporting.drawing.charts import draw, told_apart
+from gradebook.tasks.reporting.drawing.charts import distinct_labels, draw
 from gradebook.tasks.reporting.drawing.figures import Figure, table_of
-from gradebook.tasks.reporting.sections.people.agreement import HeldAgreement
+from gradebook.tasks.reporting.sections.people.agreement import CurrentAgreement
 from gradebook.tasks.reporting.source.report_source import ReportSource
 from gradebook.tasks.system.number_format import counted, rate_words
 
-MOST_DRAWN = 6  # criteria; those with the least agreement
-MOST_UPRIGHT = 4  # levels whose names stand side by side
-WIDTH = 220.0  # of a picture's cells together
+MOST_DRAWN = 6  # criteria with the least agreement
+MOST_UPRIGHT = 4  # levels with horizontal names; more have slanted names
+WIDTH = 220.0  # of all cells of a picture
 
 
-def confusion_figures(source: ReportSource, held: HeldAgreement) -> tuple[Figure, ...]:
-    """A picture a criterion that people and the judge gave levels on, the least agreement first."""
-    drawn = [part for part in held.together(JUDGE_RATERS) if part.confusion][:MOST_DRAWN]
+def confusion_figures(source: ReportSource, agreement: CurrentAgreement) -> tuple[Figure, ...]:
+    """Draw a matrix for each criterion with levels from the judge and from people, least agreement first."""
+    drawn = [part for part in agreement.together(JUDGE_RATERS) if part.confusion][:MOST_DRAWN]
     return tuple(
-        _figure(source, part, place, is_penalty=part.criterion_id in held.penalties)
+        _figure(source, part, place, is_penalty=part.criterion_id in agreement.penalties)
         for place, part in enumerate(drawn, start=1)
     )
 
 
 def _figure(source: ReportSource, part: AgreementPart, place: int, *, is_penalty: bool) -> Figure:
     names = level_names(source, part)
-    labels = told_apart(names)
+    labels = distinct_labels(names)
     cells = list(_cells(part))
     rows = [
         {"judge": labels[own], "people": labels[other], "count": count, "same": own == other}
@@ -53,7 +53,7 @@ def _figure(source: ReportSource, part: AgreementPart, place: int, *, is_penalty
 
 
 def _cells(part: AgreementPart) -> Iterator[tuple[int, int, int]]:
-    """The place of the judge's level, of people's, and how often they met."""
+    """Index of the judge's level, index of people's level, and the count of such pairs."""
     for own, counts in enumerate(part.confusion):
         for other, count in enumerate(counts):
             yield own, other, count
@@ -63,20 +63,20 @@ def _reading(part: AgreementPart, names: list[str], *, is_penalty: bool) -> str:
     cells = list(_cells(part))
     total = sum(count for _, _, count in cells)
     same = sum(count for own, other, count in cells if own == other)
-    kinder = sum(count for own, other, count in cells if own != other and (own > other) != is_penalty)
+    better = sum(count for own, other, count in cells if own != other and (own > other) != is_penalty)
     words = f"The same level in {same:,} of {counted(total, 'pair')} ({rate_words(same / total)})"
     if same == total:
         return f"{words}."
     own, other, count = max((cell for cell in cells if cell[0] != cell[1]), key=lambda cell: cell[2])
-    stricter = total - same - kinder
+    worse = total - same - better
     return (
-        f"{words}; the judge gave the better one in {kinder:,}, the worse one in {stricter:,}. "
-        f"Most often, {counted(count, 'time')}, it said {names[own]} where people said {names[other]}."
+        f"{words}; the judge gave the better level in {better:,}, the worse level in {worse:,}. "
+        f"Most frequent difference: judge {names[own]}, people {names[other]} ({counted(count, 'time')})."
     )
 
 
 def level_names(source: ReportSource, part: AgreementPart) -> list[str]:
-    """The names of a part's levels, the lowest score first; the score of one that the rubric does not name."""
+    """Names of a part's levels, lowest score first; the score in place of a name that the rubric does not give."""
     named: dict[float, list[str]] = {}
     for row in source.levels:
         if row["criterion_id"] == part.criterion_id:

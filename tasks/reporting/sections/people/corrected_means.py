@@ -1,4 +1,4 @@
-"""The judge's means corrected by people's ratings, as a picture: the judge alone, corrected, people alone."""
+"""Chart of the judge's means corrected by people's ratings: judge alone, corrected, people alone."""
 
 from collections.abc import Sequence
 
@@ -7,31 +7,31 @@ from gradebook.tasks.agreement.calibration import Calibration
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.reporting.drawing.charts import draw, shortened
 from gradebook.tasks.reporting.drawing.figures import Column, Figure, Table
-from gradebook.tasks.reporting.sections.people.agreement import is_kind, penalties_of
+from gradebook.tasks.reporting.sections.people.agreement import is_lenient, penalties_of
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource
 from gradebook.tasks.system.number_format import counted, score_words
 
-MOST_LINES = 16  # of a picture: a criterion and model each
+MOST_LINES = 16  # of a picture, one per criterion and model
 KINDS = ("judge alone", "corrected", "people alone")
 _WORDS = ("Criterion", "Model")
 _NUMBERS = ("Rated", "Of", "Judge alone", "Corrected", "95% interval", "People alone", "Their interval")
 
 
 def is_off(row: Calibration) -> bool:
-    """Whether the judge's mean lies outside the interval of the corrected one."""
+    """Whether the judge's mean is outside the interval of the corrected mean."""
     low, high, naive = row.corrected.ci_low, row.corrected.ci_high, row.naive.value
     return low is not None and high is not None and naive is not None and not low <= naive <= high
 
 
 def shift_of(row: Calibration) -> float:
-    """By how much the judge's mean is above the corrected one; 0 where one of them is not known."""
+    """Judge's mean minus the corrected mean; 0 if one of them is unknown."""
     if row.corrected.value is None or row.naive.value is None:
         return 0.0
     return row.naive.value - row.corrected.value
 
 
 def means_figure(source: ReportSource, means: Sequence[Calibration]) -> Figure | None:
-    """The criteria with the largest corrections, each model's three means on one line."""
+    """Draw the criteria with the largest corrections, the three means of each model on one line; None if unknown."""
     known = [row for row in means if row.corrected.value is not None and _group(source, row) in source.drawn_groups]
     if not known:
         return None
@@ -50,24 +50,24 @@ def means_figure(source: ReportSource, means: Sequence[Calibration]) -> Figure |
     )
     title = "Means corrected by people's ratings"
     left_out = len({row.criterion_id for row in known}) - len(criteria)
-    more = f" {counted(left_out, 'criterion', 'criteria')} with smaller corrections: in the table." if left_out else ""
+    more = f" {counted(left_out, 'criterion', 'criteria')} with smaller corrections: see the table." if left_out else ""
     return Figure("people-corrected", title, corrected_reading(source, means) + more, svg, means_table(means))
 
 
 def _drawn_criteria(known: Sequence[Calibration]) -> list[str]:
-    """Those of the largest corrections, as many as there is room for."""
+    """Criteria with the largest corrections, as many as there is room for."""
     by_size = dict.fromkeys(row.criterion_id for row in sorted(known, key=lambda row: -abs(shift_of(row))))
     model_count = len({row.name for row in known})
     return list(by_size)[: max(1, MOST_LINES // model_count)]
 
 
 def corrected_reading(source: ReportSource, means: Sequence[Calibration]) -> str:
-    """Where the judge's mean is the furthest off, and how many are off beyond chance."""
+    """Sentences with the largest correction and the number of corrections beyond chance."""
     known = [row for row in means if row.corrected.value is not None]
     if not known:
         return "Too few outputs are rated to correct a mean."
     row = max(known, key=lambda row: (is_off(row), abs(shift_of(row))))
-    is_too_kind = is_kind(shift_of(row), is_penalty=row.criterion_id in penalties_of(source))
+    is_too_lenient = is_lenient(shift_of(row), is_penalty=row.criterion_id in penalties_of(source))
     words = (
         f"On {row.criterion_id} the judge alone gives {row.name} {score_words(row.naive.value)}; with people's ratings "
         f"of {row.n:,} of {counted(row.n + row.unrated_count, 'output')} it is {estimate_words(row.corrected)}"
@@ -75,25 +75,24 @@ def corrected_reading(source: ReportSource, means: Sequence[Calibration]) -> str
     if is_off(row):
         off_count = sum(map(is_off, known))
         return (
-            f"{words}: the judge is too {'kind' if is_too_kind else 'strict'} there. "
-            f"{off_count:,} of {counted(len(known), 'mean')} {'is' if off_count == 1 else 'are'} off "
-            "beyond what chance explains."
+            f"{words}: the judge is too {'lenient' if is_too_lenient else 'strict'} there. "
+            f"{off_count:,} of {counted(len(known), 'mean')} {'is' if off_count == 1 else 'are'} off beyond chance."
         )
-    return f"{words}. That is the largest correction; none is beyond what chance explains."
+    return f"{words}. This is the largest correction; none is beyond chance."
 
 
 def estimate_words(found: Estimate) -> str:
-    """A mean with its interval."""
+    """Mean with its interval."""
     if found.ci_low is None:
         return score_words(found.value)
     return f"{score_words(found.value)} ({score_words(found.ci_low)} to {score_words(found.ci_high)})"
 
 
 def means_table(means: Sequence[Calibration]) -> Table:
-    """All of them, with how many more ratings would halve the interval, and why one is missing or may not hold."""
+    """Table of all means, with the further ratings that would halve the interval, and notes on doubtful means."""
     columns = (
         *map(Column, _WORDS),
-        *(Column(heading, is_number=True) for heading in (*_NUMBERS, "Ratings to halve it")),
+        *(Column(heading, is_number=True) for heading in (*_NUMBERS, "Ratings to halve the interval")),
         Column("Note"),
     )
     return Table("Means corrected by people's ratings", columns, tuple(_cells(row) for row in means))

@@ -1,4 +1,4 @@
-"""How far the judge agrees with itself: asked again, with the levels in the other order, or as several judges."""
+"""Charts of judge noise: replicates of a judge, levels in reverse order (position-bias control), several judges."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,18 +11,18 @@ from gradebook.tasks.system.number_format import counted, rate_words, sqrt_words
 
 MOST_CRITERIA = 12  # in one picture
 SHAPES = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down", "triangle-right", "triangle-left")
-_NUMBERS = ("Outputs", "Opinions", "Output sd", "Judge sd", "Judge's part", "Flips", "Swap flips", "Agreement", "Votes")
+_NUMBERS = ("Outputs", "Opinions", "Output sd", "Judge sd", "Noise share", "Flips", "Swap flips", "Agreement", "Votes")
 
 
 @dataclass(frozen=True, slots=True)
 class _Rate:
-    """A rate of judge_noise as a picture. is_high_bad: whether its high values are the ones to look at."""
+    """Chart of a rate in judge_noise. is_high_bad: whether high values are the ones to look at."""
 
     column: str
     id: str
     title: str
     axis: str
-    reading: str  # of the worst row: with rate, criterion and model
+    reading: str  # sentence on the worst row, with {rate}, {criterion} and {model}
     is_high_bad: bool = True
 
 
@@ -32,43 +32,43 @@ _RATES = (
         "people-flips",
         "How often the judge contradicts itself",
         "pairs of replies with different levels",
-        "Asked the same again, the judge gave another level in {rate} of the pairs on {criterion} of {model}, the most",
+        "Highest flip rate: two replies to the same question differ in {rate} of the pairs on {criterion} of {model}",
     ),
     _Rate(
         "swap_flip_rate",
         "people-swaps",
         "How often the order of the levels decides",
-        "replies with another level in the other order",
-        "With the levels in the other order the judge gave another one in {rate} on {criterion} of {model}, the most",
+        "replies with another level in reverse order",
+        "Highest rate: with the levels in reverse order, the level differs in {rate} on {criterion} of {model}",
     ),
     _Rate(
         "agreement_rate",
         "people-judges",
         "How often two judges gave the same level",
         "pairs of judges with the same level",
-        "Two judges gave the same level in {rate} of the pairs on {criterion} of {model}, the least",
+        "Lowest rate: two judges gave the same level in {rate} of the pairs on {criterion} of {model}",
         is_high_bad=False,
     ),
     _Rate(
         "judge_part",
         "people-noise",
-        "How much of the scores' variance comes from the judging",
-        "judging's part of the variance",
-        "On {criterion} of {model} {rate} of the variance of single scores comes from the judging, not from the "
-        "outputs, the most",
+        "How much of the scores' variance is judge noise",
+        "judge noise as a part of the variance",
+        "Highest share: {rate} of the variance of single scores on {criterion} of {model} is judge noise, not a "
+        "difference between outputs",
     ),
 )
 
 
 def noise_figures(source: ReportSource) -> tuple[Figure, ...]:
-    """A picture a rate that is known; none where the judge was asked once."""
+    """Draw each known rate; no figures if the judge gave one opinion of each output."""
     rows = [row | {"judge_part": judge_part(row)} for row in source.summary.noise]
     figures = (_figure(source, rate, [row for row in rows if row[rate.column] is not None]) for rate in _RATES)
     return tuple(figure for figure in figures if figure is not None)
 
 
 def judge_part(row: Row) -> float | None:
-    """The judging's share (0..1) of the variance of single scores; None where it is not known, or all are equal."""
+    """Share (0..1) of judge noise in the variance of single scores; None if unknown, or if all scores are equal."""
     if row["output_variance"] is None or row["judge_variance"] is None:
         return None
     total = row["output_variance"] + row["judge_variance"]
@@ -76,7 +76,7 @@ def judge_part(row: Row) -> float | None:
 
 
 def noise_table(rows: Sequence[Row]) -> Table:
-    """The rows of judge_noise."""
+    """Table of the rows of judge_noise."""
     return table_of("Agreement of opinions", ("Criterion", "Model"), _NUMBERS, map(_cells, rows))
 
 
@@ -97,7 +97,7 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def votes_words(votes: float | None) -> str:
-    """What several judges are worth, in judges."""
+    """Effective number of independent judges, as text."""
     return "–" if votes is None else f"{votes:.2f}"
 
 
@@ -130,8 +130,8 @@ def _numbers(rate: _Rate, rows: Sequence[Row]) -> list[tuple[str, ...]]:
 
 def _mark(source: ReportSource, rate: _Rate, row: Row) -> Row:
     name, model = shortened(row["criterion_id"]), source.group_of(row).label
-    told = f"{name}, {model}: {rate_words(row[rate.column])} of {counted(row['n'], 'output')}"
-    return {"criterion": name, "model": model, "rate": row[rate.column], "tip": told}
+    tip = f"{name}, {model}: {rate_words(row[rate.column])} of {counted(row['n'], 'output')}"
+    return {"criterion": name, "model": model, "rate": row[rate.column], "tip": tip}
 
 
 def _reading(rate: _Rate, ranked: Sequence[Row], criterion_count: int) -> str:
@@ -140,9 +140,9 @@ def _reading(rate: _Rate, ranked: Sequence[Row], criterion_count: int) -> str:
         rate=rate_words(worst[rate.column]), criterion=worst["criterion_id"], model=model_name(worst)
     )
     votes = worst["effective_votes"] if rate.column == "agreement_rate" else None
-    worth = f"; together the judges are worth {votes_words(votes)} independent ones there" if votes is not None else ""
+    worth = f"; the judges count as {votes_words(votes)} independent ones there" if votes is not None else ""
     more = (
-        f" {criterion_count - MOST_CRITERIA:,} further criteria: in the table."
+        f" {criterion_count - MOST_CRITERIA:,} further criteria: see the table."
         if criterion_count > MOST_CRITERIA
         else ""
     )

@@ -1,11 +1,11 @@
-"""The judge beside people and beside itself."""
+"""Section "Judge and people": agreement of the judge with people, with itself and with other judges."""
 
 from dataclasses import dataclass
 
 from gradebook.tasks.agreement.mart import JUDGE_RATERS, RATERS
 from gradebook.tasks.reporting.drawing.figures import Figure, Table
 from gradebook.tasks.reporting.sections.people.agreement import (
-    HeldAgreement,
+    CurrentAgreement,
     agreement_table,
     bias_figure,
     rates_figure,
@@ -26,12 +26,12 @@ from latest_ratings
 
 @dataclass(frozen=True, slots=True)
 class PeopleContents:
-    """What people said beside the judge, and judges beside one another. told: sentences on what it all rests on.
+    """Contents of the section. sentences: the ratings behind it, and their limits.
 
-    tables: those that no picture has behind it; calibration_fault: why no means are corrected, if so.
+    tables: tables without a picture. calibration_fault: reason if no mean could be corrected, else None.
     """
 
-    told: tuple[str, ...]
+    sentences: tuple[str, ...]
     agreement_figures: tuple[Figure, ...]
     means_figure: Figure | None
     noise_figures: tuple[Figure, ...]
@@ -40,43 +40,44 @@ class PeopleContents:
 
 
 def read_people(source: ReportSource) -> PeopleContents | None:
-    """All that the lake holds now; None where nobody rated and the judge was asked once."""
-    held, means = read_agreement(source), source.summary.means
+    """Read the current agreement; None without ratings and with one opinion of each output."""
+    agreement, means = read_agreement(source), source.summary.means
     noise, fault = source.summary.noise, source.summary.calibration_fault
-    if not (held.parts or means or noise or fault):
+    if not (agreement.parts or means or noise or fault):
         return None
-    agreement, means_drawn = agreement_table(held), means_figure(source, means)
-    figures = _agreement_figures(source, held, agreement)
+    table, means_drawn = agreement_table(agreement), means_figure(source, means)
+    figures = _agreement_figures(source, agreement, table)
     tables = (
-        *([agreement] if held.parts and not figures else []),
+        *([table] if agreement.parts and not figures else []),
         *([means_table(means)] if means and means_drawn is None else []),
         *([noise_table(noise)] if noise else []),
     )
-    return PeopleContents(tuple(_told(source, held)), figures, means_drawn, noise_figures(source), tables, fault)
+    sentences = tuple(_rating_sentences(source, agreement))
+    return PeopleContents(sentences, figures, means_drawn, noise_figures(source), tables, fault)
 
 
-def _agreement_figures(source: ReportSource, held: HeldAgreement, table: Table) -> tuple[Figure, ...]:
-    figures = (rates_figure(held, table), bias_figure(held, table), *confusion_figures(source, held))
+def _agreement_figures(source: ReportSource, agreement: CurrentAgreement, table: Table) -> tuple[Figure, ...]:
+    figures = (rates_figure(agreement, table), bias_figure(agreement, table), *confusion_figures(source, agreement))
     return tuple(figure for figure in figures if figure is not None)
 
 
-def _told(source: ReportSource, held: HeldAgreement) -> list[str]:
-    """Whose ratings these are, and what they do not tell."""
-    if not (held.together(JUDGE_RATERS) or held.together(RATERS)):
+def _rating_sentences(source: ReportSource, agreement: CurrentAgreement) -> list[str]:
+    """Sentences with the counts of ratings, and what the section can't show."""
+    if not (agreement.together(JUDGE_RATERS) or agreement.together(RATERS)):
         return []
     (rated,) = source.rows(_RATED)
     raters = counted(rated["rater_count"], "person", "people")
     outputs = f"{rated['output_count']:,} of the {counted(source.summary.run['output_count'], 'output')}"
     criteria = counted(rated["criterion_count"], "criterion", "criteria")
     sentences = [f"{raters} gave {counted(rated['rating_count'], 'rating')} of {outputs}, on {criteria}."]
-    if not held.together(JUDGE_RATERS):
-        sentences.append("None of them is of what the run scored by other means: nothing is held against people here.")
-    drawable = sum(bool(part.confusion) for part in held.together(JUDGE_RATERS))
+    if not agreement.together(JUDGE_RATERS):
+        sentences.append("No rated output has a verdict from another source, so nothing is compared with people.")
+    drawable = sum(bool(part.confusion) for part in agreement.together(JUDGE_RATERS))
     if drawable > MOST_DRAWN:
-        sentences.append(f"Levels are drawn of the {MOST_DRAWN} criteria with the least agreement, of {drawable:,}.")
-    if not held.is_as_published:
+        sentences.append(f"Levels are drawn for the {MOST_DRAWN} of {drawable:,} criteria with the least agreement.")
+    if not agreement.is_as_published:
         sentences.append(
-            "Ratings changed since the run was published: this is by those that the lake holds now, while its table "
-            "agreement keeps what was known then."
+            "Ratings changed since the run was published: this section uses the ratings now in the lake, while the "
+            "published table agreement has the figures of that time."
         )
     return sentences

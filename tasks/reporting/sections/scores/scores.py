@@ -1,4 +1,4 @@
-"""The scores of the run's models, each with its interval: never one without the criteria a look away."""
+"""Section "Scores": scores of the run's models with their intervals; the criteria follow in the next section."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ NUMBERS = (
 
 @dataclass(frozen=True, slots=True)
 class ScoreContents:
-    """The table of all models, a picture of their means, None where there is none, and feedback: model and text."""
+    """Contents of the section. means: chart, None if no model has a mean; feedback: pairs of model and text."""
 
     table: Table
     means: Figure | None
@@ -25,14 +25,14 @@ class ScoreContents:
 
 
 def read_scores(source: ReportSource) -> ScoreContents:
-    """The rows of run_scores, the highest mean first, and the feedback in words."""
+    """Read the rows of run_scores, highest mean first, and the written feedback."""
     table = score_table(source.summary.scores)
     feedback = tuple((source.group_of(row).name, row["feedback"]) for row in source.summary.feedback)
     return ScoreContents(table, _means(source, table), feedback)
 
 
 def score_table(rows: Iterable[Row]) -> Table:
-    """The table of these rows of run_scores."""
+    """Table of these rows of run_scores."""
     return table_of("Scores by model", ("Model",), NUMBERS, map(_cells, rows))
 
 
@@ -52,12 +52,12 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def interval_words(row: Row) -> str:
-    """The 95% interval of a row of a mart."""
+    """95% interval of a row of a mart, as text."""
     return "–" if row["ci_low"] is None else f"{score_words(row['ci_low'])} to {score_words(row['ci_high'])}"
 
 
 def _means(source: ReportSource, table: Table) -> Figure | None:
-    """Each model's mean with its interval, on one axis."""
+    """Draw each model's mean with its interval; None if no model has a mean."""
     groups = source.drawn_groups
     found = [(group, row) for row in source.summary.scores if (group := source.group_of(row)) in groups]
     drawn = [_dot(group, row) for group, row in found if row["mean"] is not None]
@@ -79,14 +79,14 @@ def _dot(group: Group, row: Row) -> Row:
 
 
 def _reading(source: ReportSource, drawn_count: int) -> str:
-    """Which mean is the highest, and how sure that is."""
+    """Sentences with the highest mean, its interval and the lowest mean."""
     found = [(source.group_of(row), row) for row in source.summary.scores if row["mean"] is not None]
     group, row = found[0]
     words = f"{group.name} has a mean of {score_words(row['mean'])} over {counted(row['n'], 'output')}"
     if row["ci_low"] is not None:
-        words += f"; between {interval_words(row).replace(' to ', ' and ')} if outputs like these were drawn again"
+        words += f"; 95% interval {interval_words(row)}"
     if len(found) == 1:
         return f"{words}."
     low, other = found[-1]
-    hidden = f" The picture has {drawn_count} of them." if drawn_count < len(found) else ""
+    hidden = f" The picture shows {drawn_count} of them." if drawn_count < len(found) else ""
     return f"{words}. The lowest of {len(found)} is {low.name} with {score_words(other['mean'])}.{hidden}"

@@ -1,4 +1,4 @@
-"""The rubric's weights as a picture: what each criterion counts in the overall score."""
+"""Chart of the rubric's weights: the share of each criterion in the overall score."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ NOWHERE = "without a category"
 
 
 def weights_of(criteria: Sequence[MeasuredCriterion]) -> Figure | None:
-    """A bar a criterion of the rubric, as long as its share of the whole; None where nothing is weighted."""
+    """Draw one bar per criterion of the rubric, its share of the total weight; None if no criterion has a weight."""
     of_rubric = [criterion for criterion in criteria if not criterion.is_own]
     weighted = [criterion for criterion in of_rubric if criterion.weight]
     if not weighted:
@@ -31,18 +31,18 @@ def weights_of(criteria: Sequence[MeasuredCriterion]) -> Figure | None:
         names=list(labels.values()),
         categories=list(dict.fromkeys(headings[criterion.heading] for criterion in drawn)),
     )
-    title = "What each criterion counts"
+    title = "Weight of each criterion"
     table = table_of(
         title,
         ("Criterion", "Category"),
-        ("Share of the whole",),
+        ("Share of the total",),
         ((each.criterion_id, each.heading or "–", _weight_words(each)) for each in of_rubric),
     )
     return Figure("weights", title, _reading(weighted, of_rubric, len(drawn)), svg, table)
 
 
 def _headings(criteria: Sequence[MeasuredCriterion]) -> dict[str, str]:
-    """What stands above the bars of a category: its name and what it counts in all."""
+    """Heading above the bars of each category: its name and the sum of its weights."""
     labels = labels_of(criterion.heading for criterion in criteria)
     if len(labels) == 1:
         return dict.fromkeys(labels, "")
@@ -74,23 +74,23 @@ def _weight_words(criterion: MeasuredCriterion) -> str:
 
 
 def _reading(weighted: Sequence[MeasuredCriterion], criteria: Sequence[MeasuredCriterion], drawn_count: int) -> str:
-    """What counts most, and what gates and penalties there are."""
+    """Sentences with the largest weights, the gates and the penalties."""
     most = max(abs(criterion.weight or 0.0) for criterion in weighted)
     heaviest = [criterion.criterion_id for criterion in weighted if abs(criterion.weight or 0.0) >= most - 1e-9]
     whole = " of the rubric's own weights" if any(criterion.is_own for criterion in criteria) else ""
-    verb = "counts" if len(heaviest) == 1 else "count"
-    sentence = f"{_listed(heaviest, 'and')} {verb} most with {rate_words(most)}{whole}"
+    verb = "has" if len(heaviest) == 1 else "have"
+    sentence = f"{_listed(heaviest, 'and')} {verb} the largest weight: {rate_words(most)}{whole}"
     sentence = f"{sentence}{' each' if len(heaviest) > 1 else ''}."
     if len(heaviest) == len(weighted) > 1:
-        sentence = f"All {len(weighted)} weighted criteria count the same: {rate_words(most)} each."
+        sentence = f"All {len(weighted)} weighted criteria have the same weight: {rate_words(most)} each."
     gates = [criterion.criterion_id for criterion in criteria if criterion.is_gate]
     if gates:
-        sentence += f" {counted(len(gates), 'gate')} without a weight: an output that fails {_listed(gates)} fails."
+        sentence += f" {counted(len(gates), 'gate')} without a weight: an output fails if it fails {_listed(gates)}."
     penalties = [criterion.criterion_id for criterion in criteria if criterion.is_penalty]
     if penalties:
-        sentence += f" What meets {_listed(penalties)} loses points."
+        sentence += f" An output that meets {_listed(penalties)} loses points."
     if drawn_count < len(criteria):
-        sentence += f" The lightest {len(criteria) - drawn_count:,} are in the table alone."
+        sentence += f" The {len(criteria) - drawn_count:,} criteria with the smallest weights are only in the table."
     return sentence
 
 

@@ -1,4 +1,4 @@
-"""Box plots: how the outputs' scores spread, overall and in each category."""
+"""Box plots: spread of the outputs' scores, overall and by category."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from gradebook.rubrics.model.rubric import NO_CATEGORY
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.reporting.drawing.figures import Figure, table_of
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource
-from gradebook.tasks.reporting.source.rows_layout import Lanes, by_group, lane_names, told_names
+from gradebook.tasks.reporting.source.rows_layout import Lanes, by_group, lane_names, short_names
 from gradebook.tasks.system.number_format import score_words
 
 OVERALL = "Overall"
@@ -20,29 +20,29 @@ select {category} as category, model, checkpoint, n, mean, [p05, p25, p50, p75, 
 from {mart} where run_id = ? and p50 is not null
 """
 _HOW_TO_READ = (
-    "A box holds the middle half of the outputs, its upright line is the median; the thin line reaches from the score "
-    "that 5% stay below to the one that 95% do, and the diamond is the mean."
+    "A box covers the middle half of the outputs, with the median as a vertical line; the thin line runs from the 5% "
+    "to the 95% quantile, and the diamond is the mean."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The boxes of one category, or of the overall scores. boxes: by group its row of `_SPREADS`."""
+    """Boxes of one category, or of the overall scores. boxes: rows of `_SPREADS` by group."""
 
     name: str
     boxes: Mapping[Group, Row]
 
     @property
     def mean(self) -> float:
-        """The mean over all models' outputs."""
+        """Mean over all models' outputs."""
         rows = self.boxes.values()
         return float(sum(row["mean"] * row["n"] for row in rows) / sum(row["n"] for row in rows))
 
 
 def read_boxes(source: ReportSource) -> Figure | None:
-    """The box plots, the overall scores first and then the categories, the weakest first; None without any score.
+    """Draw the box plots: overall scores, then categories, weakest first; None without scores.
 
-    None as well for a run of an earlier gradebook, whose marts don't have them.
+    Also None for a run of an earlier version of gradebook, whose marts lack the quantiles.
     """
     rows = source.rows(_SPREADS.format(category="?", mart="run_scores"), OVERALL, source.run_id)
     overall = _blocks(source, rows, {})
@@ -54,31 +54,31 @@ def read_boxes(source: ReportSource) -> Figure | None:
         return None
     drawn = blocks[: max(MOST_BOXES // len(source.drawn_groups), 1)]
     table = table_of(
-        "How scores spread by category and model",
+        "Spread of scores by category and model",
         ("Category", "Model"),
         NUMBERS,
         ((block.name, *_cells(group, row)) for block in blocks for group, row in block.boxes.items()),
     )
-    title = "How scores spread, by category" if categories else "How scores spread"
+    title = "Spread of scores by category" if categories else "Spread of scores"
     return Figure("boxes", title, _reading(source, blocks, drawn, len(overall)), _drawn(source, drawn), table)
 
 
 def category_names(source: ReportSource) -> dict[str, str]:
-    """What people read for each category of the run: one within another has the outer one's name before it."""
-    return {category: " / ".join(_way_down(category, source.category_parents)) for category in source.category_parents}
+    """Display name of each category of the run, with the names of its enclosing categories before it."""
+    return {category: " / ".join(_path_of(category, source.category_parents)) for category in source.category_parents}
 
 
-def _way_down(category: str, parents: Mapping[str, str | None]) -> Sequence[str]:
+def _path_of(category: str, parents: Mapping[str, str | None]) -> Sequence[str]:
     outer = parents.get(category)
     name = "without a category" if category == NO_CATEGORY else category
-    return [name] if outer is None else [*_way_down(outer, parents), name]
+    return [name] if outer is None else [*_path_of(outer, parents), name]
 
 
 def _blocks(source: ReportSource, rows: Iterable[Row], names: Mapping[str, str]) -> list[Block]:
     by_category: dict[str, list[Row]] = {}
     for row in rows:
         by_category.setdefault(row["category"], []).append(row)
-    return [Block(names.get(name, name), by_group(source, held)) for name, held in by_category.items()]
+    return [Block(names.get(name, name), by_group(source, found)) for name, found in by_category.items()]
 
 
 def _cells(group: Group, row: Row) -> tuple[str, ...]:
@@ -108,25 +108,25 @@ def _mark(block: Block, group: Group, row: Row) -> Row:
 
 
 def _reading(source: ReportSource, blocks: Sequence[Block], drawn: Sequence[Block], overall_count: int) -> str:
-    """Where scores differ the most from output to output. overall_count: how many of the blocks are no category."""
+    """Sentences on the widest spread. overall_count: number of blocks that are not a category."""
     widest, group = max(
         ((block, group) for block in blocks for group in block.boxes),
         key=lambda found: _middle(found[0].boxes[found[1]]),
     )
-    spread, name = widest.boxes[group]["spread"], told_names(source.groups)[group]
+    spread, name = widest.boxes[group]["spread"], short_names(source.groups)[group]
     where = "overall" if widest.name == OVERALL else f"in {widest.name}"
     if _middle(widest.boxes[group]) == 0:
-        words = f"Outputs hardly differ: half or more of each model's have one score; {name}'s"
-        words += f" median {where} is {score_words(spread[2])}."
+        words = f"Scores hardly differ: at least half of each model's outputs have the same score; the median {where}"
+        words += f" of {name} is {score_words(spread[2])}."
     else:
-        words = f"Outputs differ the most {where} with {name}: the middle half of them scores "
+        words = f"The spread is largest {where} for {name}: the middle half of its outputs scores "
         words += f"{score_words(spread[1])} to {score_words(spread[3])}."
     if len(drawn) < len(blocks):
         first = "the overall scores and " if overall_count else ""
         shown, every = len(drawn) - overall_count, len(blocks) - overall_count
-        words += f" Drawn are {first}the {shown} weakest of {every} categories."
+        words += f" The picture shows {first}the {shown} weakest of {every} categories."
     if len(source.groups) > len(source.drawn_groups):
-        words += f" Drawn are {len(source.drawn_groups)} of {len(source.groups)} models; the table has all."
+        words += f" The picture shows {len(source.drawn_groups)} of {len(source.groups)} models, the table all."
     return f"{words} {_HOW_TO_READ}"
 
 

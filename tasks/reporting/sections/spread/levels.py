@@ -1,4 +1,4 @@
-"""One category in depth: the shares of outputs at each level of each of its criteria."""
+"""Detailed view of a category: shares of outputs at each level of its criteria."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,15 +9,15 @@ from gradebook.tasks.reporting.drawing.figures import Figure, table_of
 from gradebook.tasks.reporting.sections.spread.box_plots import category_names
 from gradebook.tasks.reporting.sections.spread.slices import Scale, Segment, read_scale
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource
-from gradebook.tasks.reporting.source.rows_layout import Lanes, by_group, lane_names, told_names
+from gradebook.tasks.reporting.source.rows_layout import Lanes, by_group, lane_names, short_names
 from gradebook.tasks.system.number_format import counted, rate_words, share_words
 
 UNSCORED = "unscored"
 MOST_LANES = 40  # in one picture
-MOST_OWN = 12  # criteria that rows brought along
+MOST_OWN = 12  # per-case criteria
 PLOT_UNITS = 210
 LETTER_UNITS = 5.6
-FAINTEST, STRONGEST = 0.06, 0.5  # how much of the colour the lowest and the highest level have
+FAINTEST, STRONGEST = 0.06, 0.5  # strength of the colour at the lowest and at the highest level
 _CATEGORIES = """
 select category, sum(mean * n) / sum(n) as mean from category_scores where run_id = ? and n > 0 group by category
 """
@@ -25,7 +25,7 @@ select category, sum(mean * n) / sum(n) as mean from category_scores where run_i
 
 @dataclass(frozen=True, slots=True)
 class CategoryLevels:
-    """One category. name: as people read it; figure: the levels of its criteria."""
+    """Detailed view of one category. name: display name; figure: levels of its criteria."""
 
     name: str
     figure: Figure
@@ -33,7 +33,7 @@ class CategoryLevels:
 
 @dataclass(frozen=True, slots=True)
 class _Shares:
-    """What one model's outputs have on one criterion. row: of criterion_scores; counts: by segment, scored ones."""
+    """Levels of a model's outputs on a criterion. row: of criterion_scores; counts: scored outputs by segment."""
 
     row: Row
     counts: Mapping[Segment, int]
@@ -44,7 +44,7 @@ class _Shares:
 
     @property
     def parts(self) -> Iterator[tuple[str, int]]:
-        """Name and count of each part that has some, the unscored last."""
+        """Name and count of each non-empty part, unscored outputs last."""
         yield from ((segment.name, count) for segment, count in self.counts.items() if count)
         if self.unscored:
             yield UNSCORED, self.unscored
@@ -55,7 +55,7 @@ class _Shares:
 
 @dataclass(frozen=True, slots=True)
 class _Criterion:
-    """One criterion. scale: None where no output has a score; is_penalty: whether a high score is bad news."""
+    """Criterion with its levels by model. is_penalty: whether a high score is bad."""
 
     id: str
     category: str
@@ -65,7 +65,7 @@ class _Criterion:
 
     @property
     def badness(self) -> float:
-        """How far the scores of all models' outputs are from the best; -1 where there are none."""
+        """Distance of the mean over all models' outputs from the best score; -1 without scores."""
         scored = [shares.row for shares in self.shares.values() if shares.row["n"]]
         if not scored:
             return -1.0
@@ -74,26 +74,27 @@ class _Criterion:
 
 
 def read_levels(source: ReportSource) -> tuple[CategoryLevels, ...]:
-    """The categories in depth, the weakest first; those without a score last."""
+    """Read the categories, weakest first, those without a score last."""
     criteria = list(_read_criteria(source))
     means = {row["category"]: row["mean"] for row in source.rows(_CATEGORIES, source.run_id)}
     names = category_names(source)
     categories = sorted({each.category for each in criteria}, key=lambda name: (means.get(name, float("inf")), name))
     return tuple(
-        CategoryLevels(names.get(name, name), _figure(source, number, names.get(name, name), held))
+        CategoryLevels(names.get(name, name), _figure(source, number, names.get(name, name), found))
         for number, name in enumerate(categories, start=1)
-        if (held := sorted((c for c in criteria if c.category == name), key=lambda c: (-c.badness, c.id)))
+        if (found := sorted((c for c in criteria if c.category == name), key=lambda c: (-c.badness, c.id)))
     )
 
 
 def left_out_words(source: ReportSource) -> str | None:
-    """How many criteria that rows brought along are not shown; None where all are."""
+    """Sentence with the number of per-case criteria that are not shown; None if all are shown."""
     count = len(_own_ids(source)) - MOST_OWN
-    return f"{counted(count, 'criterion', 'criteria')} more that rows brought along: not shown." if count > 0 else None
+    more = counted(count, "more per-case criterion is", "more per-case criteria are")
+    return f"{more} not shown." if count > 0 else None
 
 
 def _own_ids(source: ReportSource) -> list[str]:
-    """The criteria that rows brought along, those that the most outputs are held to first."""
+    """Ids of the per-case criteria, those of the most outputs first."""
     known = {row["criterion_id"] for row in source.criteria}
     counts: dict[str, int] = {}
     for row in source.summary.criteria:
@@ -153,7 +154,7 @@ def _figure(source: ReportSource, number: int, name: str, criteria: Sequence[_Cr
 
 
 def _marks(criterion: _Criterion, group: Group) -> Iterator[Row]:
-    """One lane: its segments from the lowest score to the highest, the unscored last."""
+    """Segments of one lane, lowest score first, unscored outputs last."""
     shares, start = criterion.shares[group], 0.0
     places = {segment.name: segment.place for segment in shares.counts}
     for name, count in shares.parts:
@@ -172,17 +173,17 @@ def _marks(criterion: _Criterion, group: Group) -> Iterator[Row]:
 
 
 def _label(name: str, count: int, total: int) -> str:
-    """What there is room for in a segment: its name and share, its share alone, or nothing."""
+    """Label that fits into a segment: name and share, only the share, or nothing."""
     share = count / total
     percent = f"{100 * share:.0f}%"
-    if percent in ("0%", "100%"):  # which only none and all are
+    if percent in ("0%", "100%"):  # exact only for none and all
         percent = share_words(count, total)
     fitting = (words for words in (f"{name} {percent}", percent) if len(words) * LETTER_UNITS < share * PLOT_UNITS - 4)
     return next(fitting, "")
 
 
 def _reading(source: ReportSource, criteria: Sequence[_Criterion], drawn: Sequence[_Criterion]) -> str:
-    """What the weakest criterion's outputs come to, with the model that it is the weakest with."""
+    """Sentences on the weakest criterion, with the levels of the model that is weakest on it."""
     weakest = criteria[0]
     scored = {group: shares for group, shares in weakest.shares.items() if shares.row["n"]}
     if not scored:
@@ -192,11 +193,11 @@ def _reading(source: ReportSource, criteria: Sequence[_Criterion], drawn: Sequen
         group, shares = max(scored.items(), key=lambda found: sign * found[1].row["mean"])
         parts = ", ".join(f"{name} {rate_words(shares.share(count))}" for name, count in shares.parts)
         is_one = len(criteria) == 1
-        of = weakest.id if is_one else f"The weakest criterion is {weakest.id},"
-        words = f"{of}{' is' * is_one} worst with" if len(scored) > 1 else f"{of} with"
-        words += f" {told_names(source.groups)[group]}: {parts}."
+        name = short_names(source.groups)[group]
+        words = f"{weakest.id}{' is' * (len(scored) > 1)}" if is_one else f"The weakest criterion is {weakest.id},"
+        words += f" worst for {name}: {parts}." if len(scored) > 1 else f" for {name}: {parts}."
     if len(drawn) < len(criteria):
-        words += f" Drawn are the {len(drawn)} weakest of {len(criteria)} criteria; the table has all."
+        words += f" The picture shows the {len(drawn)} weakest of {len(criteria)} criteria, the table all."
     if len(source.groups) > len(source.drawn_groups):
-        words += f" Drawn are {len(source.drawn_groups)} of {len(source.groups)} models; the table has all."
+        words += f" The picture shows {len(source.drawn_groups)} of {len(source.groups)} models, the table all."
     return words

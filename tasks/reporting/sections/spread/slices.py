@@ -1,4 +1,4 @@
-"""The parts that a model's outputs fall into on one criterion: its levels, what lies between them, bands of scores."""
+"""Segments of a criterion's scale: its levels and the gaps between them, or bands of scores."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ BAND_COUNT = 5
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A part of a criterion's scale. place: 0 at the lowest level or band, 1 at the next one, 0.5 between them."""
+    """Part of a criterion's scale. place: 0 for the lowest level or band, 1 for the next one, 0.5 between the two."""
 
     name: str
     place: float
@@ -19,9 +19,9 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How one criterion's verdicts are told apart: by its levels, or else (levels: none) by bands of their scores.
+    """Scale of a criterion's verdicts: its levels or, if `levels` is empty, bands of scores.
 
-    levels: their ids, the lowest score first. segments: in that order too, those that no output is in among them.
+    levels: ids, lowest score first. segments: in the same order, including empty ones.
     """
 
     levels: tuple[str, ...]
@@ -29,16 +29,16 @@ class Scale:
 
     @property
     def level_names(self) -> tuple[str, ...]:
-        """What people read, the lowest score first, without what lies between."""
+        """Display names of the levels or bands, lowest score first, without the gaps between levels."""
         return tuple(segment.name for segment in self.segments if segment.place in range(self.step_count + 1))
 
     @property
     def step_count(self) -> int:
-        """The place of the highest level, or band."""
+        """Place of the highest level or band."""
         return (len(self.levels) or BAND_COUNT) - 1
 
     def counts(self, rows: Iterable[Row]) -> dict[Segment, int]:
-        """How many outputs are in each segment. rows: of sql/queries/reporting/level_counts.sql, one model's."""
+        """Count of outputs in each segment. rows: of one model, from sql/queries/reporting/level_counts.sql."""
         found: Counter[float] = Counter()
         for row in rows:
             found[_place(row, self.levels)] += row["n"]
@@ -46,9 +46,9 @@ class Scale:
 
 
 def read_scale(levels: Sequence[Row], rows: Sequence[Row]) -> Scale:
-    """The scale of a criterion. levels: its rows of `levels`, the worst first; without any, those of its verdicts.
+    """Scale of a criterion. levels: its rows of `levels`, worst first; if empty, the levels of its verdicts are used.
 
-    rows: of sql/queries/reporting/level_counts.sql, all models'. Where most verdicts have no level, scores count.
+    rows: of all models, from sql/queries/reporting/level_counts.sql. If most verdicts have no level, bands are used.
     """
     names = {level["level_id"]: level["label"] or level["level_id"] for level in levels} or _named(rows)
     with_level = sum(row["n"] for row in rows if row["level_id"] in names)
@@ -60,7 +60,7 @@ def read_scale(levels: Sequence[Row], rows: Sequence[Row]) -> Scale:
 
 
 def _named(rows: Sequence[Row]) -> dict[str, str]:
-    """The levels that verdicts name, by their scores: what a row brought along is not among the rubric's levels."""
+    """Levels named by verdicts, ordered by score: the levels of per-case criteria are not in the table `levels`."""
     scores: dict[str, float] = {}
     for row in rows:
         if row["level_id"] is not None:
@@ -74,7 +74,7 @@ def _place(row: Row, ids: tuple[str, ...]) -> float:
     if row["level_id"] in ids:
         return float(ids.index(row["level_id"]))
     is_known = row["level_id"] is None and row["place"] is not None
-    return float(row["place"]) if is_known else float(len(ids))  # beyond all others
+    return float(row["place"]) if is_known else float(len(ids))  # above all other levels
 
 
 def _name(place: float, names: tuple[str, ...]) -> str:

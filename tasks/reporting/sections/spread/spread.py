@@ -1,4 +1,4 @@
-"""How the scores spread: by category, by level, and how many outputs meet a threshold."""
+"""Section "Spread": outputs that meet a threshold, box plots by category, and shares of levels."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from gradebook.tasks.reporting.source.report_source import ReportSource
 
 @dataclass(frozen=True, slots=True)
 class SpreadContents:
-    """Each None or empty where there is nothing to show. thresholds: the one to be moved; boxes: by category.
+    """Contents of the section; a part is None or empty if there is nothing to show. boxes: box plots by category.
 
-    levels: the categories in depth, the weakest first; left_out: what they do not show, in words.
+    levels: detailed views of the categories, weakest first. left_out: sentence about criteria that are not shown.
     """
 
     thresholds: Thresholds | None
@@ -27,7 +27,7 @@ class SpreadContents:
 
 
 def read_spread(source: ReportSource) -> SpreadContents | None:
-    """How the scores spread: by category, by level, and how many outputs meet a threshold."""
+    """Read the spread of scores; None without scores."""
     rubric = _read_rubric(source)
     thresholds, boxes, levels = read_thresholds(source, rubric), read_boxes(source), read_levels(source)
     if not thresholds and not boxes and not levels:
@@ -36,7 +36,7 @@ def read_spread(source: ReportSource) -> SpreadContents | None:
 
 
 def _read_rubric(source: ReportSource) -> Rubric | None:
-    """The run's rubric; None where the lake has none of it that this gradebook can read."""
+    """Read the run's rubric; None if the lake lacks it or this version of gradebook can't read it."""
     with suppress(RubricError):
         return None if source.rubric_body is None else rubric_from_body(source.rubric_body)
     return None

@@ -1,4 +1,4 @@
-"""How many outputs meet a threshold: a curve a model, the threshold to be moved, and what it comes to in words."""
+"""Share of outputs that meet a threshold: one curve per model, a movable threshold and its sentence."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,10 +18,10 @@ from gradebook.tasks.reporting.drawing.figures import Figure, table_of
 from gradebook.tasks.reporting.drawing.templates import page_text
 from gradebook.tasks.reporting.sections.spread.grids import STEP, Grid, Meeting, counts_met, grid_of, meeting_words
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource
-from gradebook.tasks.reporting.source.rows_layout import lane_names, told_names
+from gradebook.tasks.reporting.source.rows_layout import lane_names, short_names
 from gradebook.tasks.system.number_format import counted, score_words
 
-MOST_POINTS = 400  # of a drawn curve; the counts are of all scores
+MOST_POINTS = 400  # of a drawn curve; counts use all scores
 TABLE_STEPS = 20
 LETTER_UNITS = 5.8
 _SCORES = "select model, checkpoint, score, n, share from score_distribution where run_id = ? order by score"
@@ -29,7 +29,7 @@ _SCORES = "select model, checkpoint, score, n, share from score_distribution whe
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """Where the curves are within the whole picture, in its units."""
+    """Position of the curves within the whole picture, in its units."""
 
     left: float
     top: float
@@ -40,17 +40,17 @@ class Plot:
 
     @property
     def bottom(self) -> float:
-        """Where the axis is."""
+        """Vertical position of the axis."""
         return self.top + self.height
 
     def x(self, grid: Grid, place: int) -> float:
-        """Where a threshold stands."""
+        """Horizontal position of a threshold."""
         return round(self.left + self.width * place / (grid.count - 1), 2)
 
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """The movable threshold. figure: the curves; pass_threshold: the rubric's, None where it has none."""
+    """Movable threshold. figure: the curves; pass_threshold: that of the rubric, None if it has none."""
 
     figure: Figure
     plot: Plot
@@ -60,12 +60,12 @@ class Thresholds:
 
     @property
     def sentence(self) -> str:
-        """What the threshold that the page begins with comes to."""
+        """Sentence about the initial threshold."""
         return meeting_words(self.grid, self.meetings, self.grid.start)
 
     @property
     def counts(self) -> Row:
-        """What the page's script counts with."""
+        """Counts for the page's script."""
         return {
             "thresholds": self.grid.words,
             "meetings": [
@@ -77,7 +77,7 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class _Curve:
-    """One model's distribution. scores: its rows of score_distribution; run_id: whose."""
+    """Distribution of a model's scores in a run. scores: rows of score_distribution."""
 
     name: str
     group: Group
@@ -92,7 +92,7 @@ class _Curve:
         return int(sum(row["n"] for row in self.scores))
 
     def reached_by(self, share: float) -> float:
-        """The highest score that at least this share (above 0) of the outputs has."""
+        """Highest score that at least this share (above 0) of the outputs reaches."""
         below = [0.0, *(row["share"] for row in self.scores[:-1])]
         return float(
             max(row["score"] for row, less in zip(self.scores, below, strict=True) if 1 - less >= share - 1e-9)
@@ -100,7 +100,7 @@ class _Curve:
 
 
 def read_thresholds(source: ReportSource, rubric: Rubric | None) -> Thresholds | None:
-    """The curves and counts of all models, and of a baseline with comparable overall scores; None without any score."""
+    """Read curves and counts of all models and of a comparable baseline; None without scores."""
     curves = [*_own_curves(source), *_baseline_curves(source)]
     scored = [curve for curve in curves if curve.scores]
     if not any(not curve.is_baseline for curve in scored):
@@ -115,7 +115,7 @@ def read_thresholds(source: ReportSource, rubric: Rubric | None) -> Thresholds |
 
 @cache
 def plot_of_curves() -> Plot:
-    """The place that the chart's specification gives to the curves: it has no size of its own making."""
+    """Position of the curves, as fixed in the chart's specification."""
     chart = yaml.safe_load(page_text("charts/cdf.yaml"))
     width, height, room = chart["width"], chart["height"], chart["padding"]
     whole = room["left"] + width + room["right"], room["top"] + height + room["bottom"]
@@ -124,13 +124,13 @@ def plot_of_curves() -> Plot:
 
 def _own_curves(source: ReportSource) -> Iterator[_Curve]:
     rows = source.rows(_SCORES, source.run_id)
-    for group, name in told_names(source.groups).items():
+    for group, name in short_names(source.groups).items():
         scores = _of(rows, group.model, group.checkpoint)
         yield _Curve(name, group, source.run_id, group.model, group.checkpoint, is_baseline=False, scores=scores)
 
 
 def _baseline_curves(source: ReportSource) -> Iterator[_Curve]:
-    """What the run's models are compared with, each beside the model that it has the colour of."""
+    """Curves of the baseline's models, each in the colour of the model that it is compared with."""
     found = source.comparison
     if found is None or found.banner is not None or found.baseline_run_id == source.run_id:
         return
@@ -152,7 +152,7 @@ def _of(rows: Iterable[Row], model: str, checkpoint: str | None) -> tuple[Row, .
 
 
 def _median(curves: Sequence[_Curve]) -> float:
-    """The middle score of the run's outputs, held to whole steps."""
+    """Median score of the run's outputs, rounded down to a step of the grid."""
     scores = sorted((row["score"], row["n"]) for curve in curves if not curve.is_baseline for row in curve.scores)
     up_to = accumulate(n for _, n in scores)
     half = sum(n for _, n in scores) / 2
@@ -201,7 +201,7 @@ def _drawn(source: ReportSource, grid: Grid, curves: Sequence[_Curve]) -> Markup
 
 
 def _points(grid: Grid, curve: _Curve) -> Iterator[Row]:
-    """The corners of a curve, from the left edge to the right one; close ones are one."""
+    """Corners of a curve from left to right; close corners are merged."""
     named = {"kind": "baseline" if curve.is_baseline else "run"}
     ends = grid.at(0), grid.at(grid.count - 1)
     bin_size = (ends[1] - ends[0]) / MOST_POINTS
@@ -217,9 +217,9 @@ def _bin(score: float, size: float) -> float:
 
 
 def _label(grid: Grid, curve: _Curve, name: str, place: int, count: int) -> Row:
-    """A curve's name beside it, each at a height of its own: the best ones above their curves, the others below.
+    """Label of a curve, at a height of its own: above the curve for the best models, below it for the others.
 
-    place: of the curve among the count of them. Right of a curve is above it, for it falls.
+    place: index of the curve among `count` curves. Curves fall, so the right side of a curve is above it.
     """
     share = 0.9 - 0.8 * place / (count - 1) if count > 1 else 0.6
     score = curve.reached_by(share)
@@ -230,7 +230,7 @@ def _label(grid: Grid, curve: _Curve, name: str, place: int, count: int) -> Row:
 
 
 def _reading(source: ReportSource, curves: Sequence[_Curve]) -> str:
-    """What half of the outputs reach, with the best model and with the last."""
+    """Sentence with the score that half of the outputs reach, for the first and the last model."""
     own = [curve for curve in curves if not curve.is_baseline]
     words = f"Half of the outputs of {own[0].name} score at least {score_words(own[0].reached_by(0.5))}"
     if len(own) > 1:
@@ -238,7 +238,7 @@ def _reading(source: ReportSource, curves: Sequence[_Curve]) -> str:
     baselines = [curve for curve in curves if curve.is_baseline]
     words += f". Dashed: the baseline {baselines[0].run_id}." if baselines else "."
     if unscored := sum(row["output_count"] - row["n"] for row in source.summary.scores):
-        words += f" {counted(unscored, 'output')} without a score {'is' if unscored == 1 else 'are'} not counted."
+        words += f" Not counted: {counted(unscored, 'output')} without a score."
     if len(source.groups) > len(source.drawn_groups):
-        words += f" Drawn are {len(source.drawn_groups)} of {len(source.groups)} models; the tables have all."
+        words += f" The picture shows {len(source.drawn_groups)} of {len(source.groups)} models, the tables all."
     return words

@@ -1,4 +1,4 @@
-"""Whether all that came in was scored: rows refused, expectations not met, verdicts without a score."""
+"""Findings on completeness: rows refused, expectations not met, verdicts without a score."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,9 +10,9 @@ from gradebook.tasks.reporting.source.findings import Finding, Sign
 from gradebook.tasks.reporting.source.report_source import ReportSource
 from gradebook.tasks.system.number_format import counted, rate_words
 
-MOST_ROWS = 10  # refused, in the table
+MOST_ROWS = 10  # refused rows in the table
 MOST_REASONS = 5  # named in a sentence
-MOST_GAPS = 100  # in the table
+MOST_GAPS = 100  # rows in the table of missing scores
 
 _REFUSED_REASONS = """
 select reason, count(*) as row_count from quarantine where run_id = ? group by reason order by row_count desc, reason
@@ -25,7 +25,7 @@ where run_id = ? and not is_met order by severity, stage, subject, expectation
 
 
 def completeness_findings(source: ReportSource) -> Iterator[Finding]:
-    """The rows that came in, what was held against them, and what has no score."""
+    """Findings on input rows, data-quality expectations and missing scores."""
     reasons = source.rows(_REFUSED_REASONS, source.run_id)
     yield _rows_in(source, sum(row["row_count"] for row in reasons))
     if reasons:
@@ -35,20 +35,20 @@ def completeness_findings(source: ReportSource) -> Iterator[Finding]:
 
 
 def _rows_in(source: ReportSource, refused_count: int) -> Finding:
-    """Where each row of the input is now: the parts add up to the rows, or that is said."""
+    """Finding that accounts for each input row; bad if the parts do not add up."""
     output_count = sum(row["output_count"] for row in source.summary.scores)
     scored_count = sum(row["n"] for row in source.summary.scores)
     parts = f"{counted(scored_count, 'output')} with a score, {output_count - scored_count:,} without one"
     if source.criteria and all(row["is_gate"] for row in source.criteria) and not scored_count:
-        parts += " (the rubric has gates alone)"
+        parts += " (the rubric has only gates)"
     of_ingest = (row for row in source.summary.costs if row["stage"] == "ingest" and row["criterion_id"] is None)
     row_count = next((row["row_count"] for row in of_ingest), None)
     if not row_count:
-        return Finding(Sign.FINE, "Rows", f"{parts}; how many rows were read is not recorded.")
+        return Finding(Sign.FINE, "Rows", f"{parts}; the number of rows read was not recorded.")
     repeated_count = row_count - output_count - refused_count
-    words = f"{counted(row_count, 'row')} came in: {parts}, {refused_count:,} refused"
+    words = f"{counted(row_count, 'row')} read: {parts}, {refused_count:,} refused"
     if repeated_count < 0:
-        return Finding(Sign.BAD, "Rows", f"{words}; that is {-repeated_count:,} more than came in.")
+        return Finding(Sign.BAD, "Rows", f"{words}; these are {-repeated_count:,} more than were read.")
     adds_up = f"{scored_count:,} + {output_count - scored_count:,} + {refused_count:,} + {repeated_count:,}"
     return Finding(
         Sign.FINE, "Rows", f"{words}, {repeated_count:,} repeated and stored once ({adds_up} = {row_count:,})."
@@ -61,12 +61,12 @@ def _refused(source: ReportSource, reasons: Sequence[Row]) -> Finding:
     shown = source.rows(_REFUSED, source.run_id, MOST_ROWS)
     caption = f"Rows refused{f', the first {MOST_ROWS} of {refused_count:,}' if refused_count > MOST_ROWS else ''}"
     lines = ((row["source"], row["reason"], "–" if row["line"] is None else f"{row['line']:,}") for row in shown)
-    words = f"{counted(refused_count, 'row')} refused: {named}. No score counts them."
+    words = f"{counted(refused_count, 'row')} refused: {named}. Scores do not include them."
     return Finding(Sign.LOOK, "Quarantine", words, table_of(caption, ("File", "Reason"), ("Line",), lines))
 
 
 def _named(counts: Mapping[str, int]) -> str:
-    """The commonest of some reasons with their counts, and how many more there are."""
+    """Most frequent reasons with their counts, and the count of all others."""
     ranked = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     words = [f"{name} ({count:,})" for name, count in ranked[:MOST_REASONS]]
     rest = sum(count for _, count in ranked[MOST_REASONS:])
@@ -77,17 +77,17 @@ def _quality(source: ReportSource) -> Finding:
     stages = source.summary.quality
     expected_count = sum(row["expectation_count"] for row in stages)
     if not expected_count:
-        return Finding(Sign.LOOK, "Data quality", "No expectation was held against the rows of this run.")
+        return Finding(Sign.LOOK, "Data quality", "No data-quality expectation was checked in this run.")
     unmet = source.rows(_UNMET, source.run_id)
-    held = f"{counted(expected_count, 'expectation')} held against {counted(len(stages), 'stage')}"
+    checked = f"{counted(expected_count, 'expectation')} checked at {counted(len(stages), 'stage')}"
     if not unmet:
         counts = ((row["stage"], f"{row['expectation_count']:,}", f"{row['unmet_count']:,}") for row in stages)
         table = table_of("Expectations by stage", ("Stage",), ("Expectations", "Not met"), counts)
-        return Finding(Sign.FINE, "Data quality", f"{held}; all are met.", table)
+        return Finding(Sign.FINE, "Data quality", f"{checked}; all are met.", table)
     is_bad = any(row["severity"] == "error" for row in unmet)
     named = ", ".join(f"{row['subject']}: {row['expectation'].rstrip('.')}" for row in unmet[:MOST_REASONS])
     more = f" and {len(unmet) - MOST_REASONS:,} more" if len(unmet) > MOST_REASONS else ""
-    words = f"{held}; {len(unmet):,} not met: {named}{more}."
+    words = f"{checked}; {len(unmet):,} not met: {named}{more}."
     return Finding(Sign.BAD if is_bad else Sign.LOOK, "Data quality", words, _unmet_table(unmet))
 
 
@@ -99,17 +99,17 @@ def _unmet_table(unmet: Sequence[Row]) -> Table:
         )
         for row in unmet
     )
-    words = ("Stage", "Of", "Expectation", "Severity", "Found")
+    words = ("Stage", "Subject", "Expectation", "Severity", "Found")
     return table_of("Expectations that are not met", words, ("Rows",), lines)
 
 
 def _coverage(source: ReportSource) -> Finding:
-    """What share of the verdicts has a score, where it is less than all, and why."""
+    """Finding on the share of verdicts with a score, with the reasons of the others."""
     verdict_count, scored_count = source.verdict_counts["verdict_count"], source.verdict_counts["scored_count"]
     if not verdict_count:
         return Finding(Sign.BAD, "Coverage", "The run has no verdicts.")
     if scored_count == verdict_count:
-        every = "The one verdict has" if verdict_count == 1 else f"All {verdict_count:,} verdicts have"
+        every = "The only verdict has" if verdict_count == 1 else f"All {verdict_count:,} verdicts have"
         return Finding(Sign.FINE, "Coverage", f"{every} a score.")
     gaps = source.rows(query("reporting/gaps"), run_id=source.run_id)
     reasons: Counter[str] = Counter()
@@ -128,7 +128,7 @@ def _coverage(source: ReportSource) -> Finding:
     empty = list(dict.fromkeys(row["criterion_id"] for row in short if not row["n"]))
     if empty:
         named = ", ".join(empty[:MOST_REASONS]) + (" and more" if len(empty) > MOST_REASONS else "")
-        words += f" A model has no score at all on {named}."
+        words += f" A model has no score on {named}."
     return Finding(Sign.BAD if empty else Sign.LOOK, "Coverage", words, _gap_table(short, by_place))
 
 
@@ -146,7 +146,7 @@ def _gap_table(short: Sequence[Row], by_place: Mapping[tuple[str, str, str | Non
         for row in short[:MOST_GAPS]
     )
     return table_of(
-        f"Criteria and models with outputs without a score{more}",
+        f"Criteria and models with missing scores{more}",
         ("Criterion", "Model", "Why"),
         ("Scored", "Outputs", "Coverage"),
         lines,

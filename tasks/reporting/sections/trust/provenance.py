@@ -1,4 +1,4 @@
-"""What a run was made with, and whether earlier runs of its rubric version were made with the same."""
+"""Findings on provenance: versions behind a run, and differences from earlier runs of its rubric version."""
 
 from collections.abc import Iterator
 
@@ -9,25 +9,25 @@ from gradebook.tasks.reporting.source.findings import Finding, Sign
 from gradebook.tasks.reporting.source.report_source import ReportSource
 from gradebook.tasks.system.number_format import counted
 
-DIGITS = 12  # of a digest, as people compare them
+DIGITS = 12  # shown of a digest
 MOST_EARLIER = 20  # runs in the table
 
 _OWN_IDENTITY = "select settings::json -> 'judge' as identity from runs where run_id = ?"
 
 
 def provenance_findings(source: ReportSource) -> Iterator[Finding]:
-    """Notes of the run, its versions, and how it stands to the runs before it."""
+    """Findings on the run's notes, its versions, and its differences from earlier runs."""
     run = source.summary.run
     notes = run["notes"] or []
     if notes:
-        words = f"{counted(len(notes), 'note')} of the run: {'; '.join(notes)}."
+        words = f"{counted(len(notes), 'note')} on the run: {'; '.join(notes)}."
         yield Finding(Sign.LOOK, "Notes", words)
     yield _versions(run)
     yield _earlier(source, run)
 
 
 def _versions(run: Row) -> Finding:
-    told = (
+    versions = (
         ("Code", f"gradebook {run['code_version'] or 'of an unknown version'}"),
         ("Rubric", f"{run['rubric_id']} {run['rubric_version']}, digest {run['rubric_digest'] or 'not recorded'}"),
         ("Judge", run["judge"] or "none"),
@@ -35,10 +35,10 @@ def _versions(run: Row) -> Finding:
         ("Table version", f"{run['version']}"),
     )
     words = (
-        f"{told[0][1]}; {run['rubric_id']} {run['rubric_version']}, digest {_short(run['rubric_digest'])}; judge "
-        f"{told[2][1]}; dataset digest {_short(run['dataset_digest'])}."
+        f"{versions[0][1]}; {run['rubric_id']} {run['rubric_version']}, digest {_short(run['rubric_digest'])}; judge "
+        f"{versions[2][1]}; dataset digest {_short(run['dataset_digest'])}."
     )
-    return Finding(Sign.FINE, "Made with", words, table_of("Versions", ("What", "Which"), (), told))
+    return Finding(Sign.FINE, "Versions", words, table_of("Versions", ("Part", "Version"), (), versions))
 
 
 def _short(digest: str | None) -> str:
@@ -46,7 +46,7 @@ def _short(digest: str | None) -> str:
 
 
 def _earlier(source: ReportSource, run: Row) -> Finding:
-    """Whether the judge and the outputs are those of the run before: means of different ones can't be set off."""
+    """Finding on differences from earlier runs in judge, outputs and code, which make means incomparable."""
     names = ("rubric_id", "rubric_version", "version")
     earlier = source.rows(query("reporting/earlier_runs"), **{name: run[name] for name in names})
     if not earlier:
@@ -56,10 +56,11 @@ def _earlier(source: ReportSource, run: Row) -> Finding:
     last, found = earlier[0], marked[0]
     words = f"{counted(len(earlier), 'earlier run')} of this rubric version. The last one, {last['run_id']}, had "
     words += f"{_listed(found)}." if found else "the same judge, outputs and code."
-    other_judges = sum("another judge" in each or "a judge set otherwise" in each for each in marked)
+    other_judges = sum("another judge" in each or "other judge settings" in each for each in marked)
     if other_judges:
         words += (
-            f" {other_judges:,} of them had another judge or one set otherwise: their means are not this one's kind."
+            f" {other_judges:,} of them had another judge or other judge settings: their means are not comparable with "
+            "those of this run."
         )
     lines = (
         (row["run_id"], row["judge"] or "none", row["dataset"] or "–", _listed(differences) or "nothing")
@@ -76,11 +77,11 @@ def _differences(run: Row, before: Row) -> list[str]:
     if before["judge"] != run["judge"]:
         found.append("another judge")
     elif before["identity"] != run["identity"]:
-        found.append("a judge set otherwise")
+        found.append("other judge settings")
     if before["dataset_digest"] != run["dataset_digest"]:
         found.append("other outputs")
     if before["code_version"] != run["code_version"]:
-        found.append("another gradebook")
+        found.append("another version of gradebook")
     return found
 
 

@@ -1,4 +1,4 @@
-"""The replies behind a run's verdicts: read or not, old or new, and by which model."""
+"""Findings on the judges' replies: unusable replies, models that answered, replayed replies."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -10,20 +10,20 @@ from gradebook.tasks.reporting.source.findings import Finding, Sign
 from gradebook.tasks.reporting.source.report_source import ReportSource
 from gradebook.tasks.system.number_format import counted, rate_words
 
-MOST_USELESS_RATE = 0.05  # as the quality suite of judgments has it
+MOST_USELESS_RATE = 0.05  # as in the quality suite of judgments
 STATUS_WORDS = {
-    "parse_error": "not to be read",
+    "parse_error": "unreadable",
     "refused": "refused",
     "truncated": "cut off",
     "filtered": "filtered by the endpoint",
     "evidence_unverified": "with a quote that is not in the output",
-    "abstained": "without a choice",
+    "abstained": "without a level",
     "no_logprobs": "without probabilities",
 }
 
 
 def reply_findings(source: ReportSource) -> Iterator[Finding]:
-    """Nothing where no judge was asked."""
+    """Findings on replies; none if no judge was asked."""
     replies = source.rows(query("reporting/reply_kinds"), run_id=source.run_id)
     if replies:
         yield _usefulness(replies)
@@ -41,8 +41,7 @@ def _usefulness(replies: Sequence[Row]) -> Finding:
     reply_count = statuses.total()
     useless_count = reply_count - statuses["scored"]
     judges = counted(len({row["judge"] for row in replies}), "judge")
-    stand = "stands" if reply_count == 1 else "stand"
-    words = f"{counted(reply_count, 'reply', 'replies')} of {judges} {stand} behind the verdicts"
+    words = f"The verdicts are based on {counted(reply_count, 'reply', 'replies')} of {judges}"
     if not useless_count:
         return Finding(Sign.FINE, "Replies", f"{words}; each gave a level.", _statuses_table(replies))
     useless = [(status, count) for status, count in statuses.most_common() if status != "scored"]
@@ -55,14 +54,14 @@ def _usefulness(replies: Sequence[Row]) -> Finding:
 
 def _statuses_table(replies: Sequence[Row]) -> Table:
     lines = (
-        (row["judge"], row["status"], row["model_returned"] or "not said", f"{row['reply_count']:,}")
+        (row["judge"], row["status"], row["model_returned"] or "not reported", f"{row['reply_count']:,}")
         for row in sorted(replies, key=lambda row: (row["judge"], -row["reply_count"], row["status"]))
     )
     return table_of("Replies by judge", ("Judge", "Status", "Model that answered"), ("Replies",), lines)
 
 
 def _models(named: Sequence[Row]) -> Finding:
-    """Whether those that answered are those that were asked: a judge that changed is another judge."""
+    """Finding on the models that answered, as reported by the endpoint: another model is another judge."""
     answered: dict[str, Counter[str]] = {}
     for row in named:
         answered.setdefault(row["judge"], Counter())[row["model_returned"]] += row["reply_count"]
@@ -70,21 +69,21 @@ def _models(named: Sequence[Row]) -> Finding:
     other = {judge: models for judge, models in answered.items() if set(models) != {judge}}
     if not other:
         return Finding(
-            Sign.FINE, "Models asked", f"Those that answered are those asked: {', '.join(sorted(answered))}."
+            Sign.FINE, "Models asked", f"The models that answered are the models asked: {', '.join(sorted(answered))}."
         )
     named_words = "; ".join(
         f"asked for {judge}, answered as {', '.join(f'{model} ({count:,})' for model, count in models.most_common())}"
         for judge, models in sorted(other.items())
     )
-    # A name with a date behind it is that model; another name, or two of them, may judge otherwise.
+    # A name with a date appended is the same model; another name, or several names, may be another model.
     is_dated = not several and all(model.startswith(judge) for judge, models in other.items() for model in models)
-    return Finding(Sign.FINE if is_dated else Sign.LOOK, "Models asked", f"The endpoint says so: {named_words}.")
+    return Finding(Sign.FINE if is_dated else Sign.LOOK, "Models asked", f"As reported by the endpoint: {named_words}.")
 
 
 def _replayed(counts: Row) -> Finding:
     rate = counts["replayed_count"] / counts["judged_count"] if counts["judged_count"] else None
     words = (
         f"{counts['replayed_count']:,} of {counted(counts['judged_count'], 'judged verdict')} ({rate_words(rate)}) "
-        "rest on replies that were there before the run, in the ledger or recorded: asking again might give others."
+        "use earlier replies, from the ledger or recorded; new requests might give other levels."
     )
     return Finding(Sign.FINE, "Replayed", words)

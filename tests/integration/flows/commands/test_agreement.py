@@ -1,4 +1,4 @@
-"""`gradebook agreement` and `gradebook calibrate` over one run of a panel of two judges that people rated."""
+"""`gradebook agreement` and `gradebook calibrate` on one rated run of a panel of two judges."""
 
 import json
 import shutil
@@ -20,13 +20,13 @@ FIRST = ("agreement", "r", "--criterion", "clarity", "--json")
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `rated` made the first time: later tests get a copy of it."""
+    """Lake of the first `rated`; later tests copy it."""
     return tmp_path_factory.mktemp("rated") / "kept"
 
 
 @pytest.fixture
 def rated(gradebook, evaluate, tmp_path: Path, kept: Path) -> Iterator[Any]:
-    """The command, in a folder whose lake holds run `r`: two models, judges a and b, raters ann and bob."""
+    """Command in a folder with a lake with run `r`: two models, judges a and b, raters ann and bob."""
     if kept.exists():
         shutil.copytree(kept, tmp_path, dirs_exist_ok=True)
     else:
@@ -37,7 +37,7 @@ def rated(gradebook, evaluate, tmp_path: Path, kept: Path) -> Iterator[Any]:
 
 @pytest.fixture
 def measured(rated, kept: Path) -> Any:
-    """What `gradebook agreement` measured of the run, asked for once."""
+    """Output of `gradebook agreement --json` for the run, computed once."""
     known = kept.with_name("measured.json")
     if not known.exists():
         known.write_text(rated(*FIRST).out, encoding="utf-8")
@@ -74,7 +74,7 @@ def part(found: Any, kind: str, **who: str) -> Any:
 
 
 @pytest.mark.server
-def test_raters_of_a_run_are_held_against_each_other(measured):
+def test_raters_of_a_run_are_compared_with_each_other(measured):
     # ann: clear in odd cases, bob in those not divisible by 4: of 0..7 they differ in 2 and 6
     found = part(measured, "raters")
     assert (found["n"], found["pair_count"]) == (8, 8)
@@ -82,7 +82,7 @@ def test_raters_of_a_run_are_held_against_each_other(measured):
 
 
 @pytest.mark.server
-def test_every_kind_of_pair_is_there_once(measured):
+def test_every_kind_of_pair_appears_once(measured):
     kinds = [(row["kind"], row["judge"], row["rater"]) for row in measured]
     assert len(kinds) == len(set(kinds)) == 3 + 3 + 2 + 3
 
@@ -105,7 +105,7 @@ def test_a_confusion_matrix_counts_the_pairs(measured):
 
 
 @pytest.mark.server
-def test_what_is_published_is_what_the_command_measures(rated, measured):
+def test_the_published_rows_equal_the_command_s_output(rated, measured):
     published = query(rated, "select * from agreement where run_id = 'r'")
     for row in published:
         found = part(measured, row["kind"], judge=row["judge"], rater=row["rater"])
@@ -115,7 +115,7 @@ def test_what_is_published_is_what_the_command_measures(rated, measured):
 
 
 @pytest.mark.server
-def test_ratings_that_came_later_count_in_the_command_and_not_in_the_table(rated, tmp_path):
+def test_later_ratings_count_in_the_command_but_not_in_the_table(rated, tmp_path):
     def add(connection, _version):
         connection.execute(
             "insert into ratings by name select output_id, 'clarity' as criterion_id, 'cyd' as rater, "
@@ -130,7 +130,7 @@ def test_ratings_that_came_later_count_in_the_command_and_not_in_the_table(rated
 
 @pytest.mark.server
 @pytest.mark.parametrize(("by", "shown"), [("rater", ("ann", "bob")), ("judge", (" a ", " b "))])
-def test_people_see_each_one_by_one(rated, by, shown):
+def test_the_terminal_shows_each_rater_or_judge(rated, by, shown):
     finished = rated("agreement", "--by", by)
     assert finished.code == 0
     assert all(name in finished.out for name in shown)
@@ -138,12 +138,12 @@ def test_people_see_each_one_by_one(rated, by, shown):
 
 
 @pytest.mark.server
-def test_people_see_a_table_a_kind_and_a_criterion_in_full(rated):
+def test_the_terminal_shows_a_table_for_each_kind_and_a_criterion_in_full(rated):
     shown = rated("agreement", "--rubric", "short_answer", "--criterion", "clarity").out
     titles = ("raters among themselves", "judge against raters", "judges among themselves")
     assert [shown.count(f"\n{title}, with 95% intervals") for title in titles] == [1, 1, 1]
     assert "it is of one rater against the others" in shown
-    assert "how often this side (down)" in shown
+    assert "this side in rows" in shown
 
 
 @pytest.mark.server
@@ -158,7 +158,7 @@ def test_people_see_a_table_a_kind_and_a_criterion_in_full(rated):
         (("calibrate", "r", "--rate-next", "-1"), "--rate-next: found -1, expected 0 to 10,000"),
     ],
 )
-def test_what_is_not_there_is_refused(rated, words, message):
+def test_missing_runs_and_criteria_are_refused(rated, words, message):
     finished = rated(*words)
     assert (finished.code, message in finished.err) == (2, True)
 
@@ -187,7 +187,7 @@ def test_the_report_of_a_rated_run_has_the_corrected_mean(rated, tmp_path):
 
 
 @pytest.mark.server
-def test_outputs_to_rate_next_are_those_that_nobody_rated(rated):
+def test_outputs_to_rate_next_are_unrated(rated):
     found = rated("calibrate", "r", "--criterion", "clarity", "--rate-next", "100", "--json").json["rate_next"]
     rated_ids = {row["output_id"] for row in query(rated, "select output_id from ratings")}
     named = [row["output_id"] for row in found]
@@ -196,9 +196,9 @@ def test_outputs_to_rate_next_are_those_that_nobody_rated(rated):
 
 
 @pytest.mark.server
-def test_people_see_the_means_and_whom_to_rate(rated):
+def test_the_terminal_shows_the_means_and_the_outputs_to_rate(rated):
     shown = rated("calibrate", "r", "--rate-next", "3").out
-    assert "corrected is PPI++" in shown
+    assert "corrected: PPI++" in shown
     assert "3 outputs to rate next, in this order:" in shown
 
 
@@ -213,7 +213,7 @@ def test_the_flow_gives_what_the_command_does(rated, tmp_path, prefect_server):
     assert found == calibrate_run(find_lake(lake), "r", next_count=2)
 
 
-def test_where_nobody_rated_there_is_nothing_to_compare(gradebook, tmp_path):
+def test_without_ratings_there_is_nothing_to_compare(gradebook, tmp_path):
     (tmp_path / "reply.txt").write_text("one two three", encoding="utf-8")
     gradebook("review", "reply.txt", "--rubrics", write_rubric(tmp_path / "rubric.yaml"), "--allow-unscored")
     assert gradebook("agreement", "--json").json["agreement"] == []

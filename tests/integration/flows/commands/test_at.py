@@ -1,4 +1,4 @@
-"""`--at`: the commands that read a lake show it as it was."""
+"""`--at`: commands that read a lake of an earlier time."""
 
 import json
 from pathlib import Path
@@ -36,7 +36,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize("at", ["a", "2"])
-def test_sql_is_answered_as_it_was(gradebook, lake, at):
+def test_sql_reads_the_lake_of_that_time(gradebook, lake, at):
     finished = gradebook("sql", "select run_id from run_scores", "--at", at, "--format", "json", lake)
     assert json.loads(finished.out) == [{"run_id": "a"}]
 
@@ -46,7 +46,7 @@ def test_the_runs_up_to_one_are_listed(gradebook, lake):
     assert sorted(row["run_id"] for row in listed) == ["a", "b"]
 
 
-def test_two_runs_compare_then_as_they_do_now(gradebook, lake):
+def test_a_comparison_at_an_earlier_version_is_the_same(gradebook, lake):
     then, now = (gradebook("compare", "a", "b", *at, "--json", lake) for at in (("--at", "b"), ()))
     assert (then.code, then.json) == (0, now.json)
 
@@ -64,19 +64,19 @@ def test_ratings_are_those_of_that_time(gradebook, lake, at, count):
 
 
 @pytest.mark.parametrize("words", [("compare", "a", "c"), ("report", "c"), ("calibrate", "c"), ("agreement", "c")])
-def test_a_run_of_later_is_not_there_yet(gradebook, lake, words):
+def test_a_later_run_is_unknown(gradebook, lake, words):
     finished = gradebook(*words, "--at", "b", lake)
     assert (finished.code, finished.out) == (2, "")
     assert "run c: found no such run" in finished.err or "found no 'c'" in finished.err
 
 
-def test_a_text_that_means_no_version_is_refused(gradebook, lake):
+def test_a_text_that_names_no_version_is_refused(gradebook, lake):
     finished = gradebook("sql", "from runs", "--at", "yesterday", lake)
     assert (finished.code, finished.out) == (2, "")
     assert "--at: found 'yesterday', expected a version, the id of a published run or a time" in finished.err
 
 
-def test_a_version_before_the_tables_is_told_as_such(gradebook, lake):
+def test_a_version_before_the_tables_is_reported(gradebook, lake):
     finished = gradebook("compare", "a", "b", "--at", "0", lake)
     assert finished.code == 2
     assert "--at: found version 0, made before the lake had agreement" in finished.err

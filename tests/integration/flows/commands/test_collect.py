@@ -1,4 +1,4 @@
-"""`gradebook collect` as a person types it."""
+"""The command `gradebook collect`."""
 
 import json
 import time
@@ -43,7 +43,7 @@ def journaled_count(folder: Path) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("answered_before", [1, 20, 39])
-def test_killed_and_started_again_nothing_that_was_answered_is_asked_again(folder, server, answered_before):
+def test_after_a_kill_no_answered_prompt_is_sent_again(folder, server, answered_before):
     server.latency_s = 0.05
     first = Forked(COMMAND, folder)
     kill_after(first, server, answered_before)
@@ -69,20 +69,20 @@ def test_two_commands_at_once_do_not_pay_twice(folder, server):
     assert (first.wait()[0], server.request_count) == (0, CASES)
 
 
-def test_the_json_tells_what_was_collected(gradebook, folder, server):
+def test_the_json_describes_the_collected_outputs(gradebook, folder, server):
     finished = gradebook(*COMMAND, "--model", "mine", "--checkpoint", "7", "--max-in-flight", "2")
-    assert (finished.code, finished.err) == (0, "")
+    assert (finished.code, finished.err) == (0, "starting\ncollecting outputs: 40\n")
     told = finished.json
     assert (told["model"], told["checkpoint"], told["output_count"]) == ("mine", "7", CASES)
     assert (told["endings"], told["request_count"], told["cost_usd"]) == ({"stop": CASES}, CASES, None)
     assert server.most_in_flight <= 2
 
 
-def test_people_are_told_on_stderr(gradebook, folder):
+def test_the_summary_goes_to_stdout_and_the_stages_to_stderr(gradebook, folder):
     finished = gradebook(*COMMAND[:-1])
-    assert (finished.code, finished.out) == (0, "")
-    assert "40 outputs of 40 cases in outputs.jsonl" in finished.err
-    assert "40 requests, billed unknown" in finished.err
+    assert (finished.code, finished.err) == (0, "starting\ncollecting outputs: 40\n")
+    assert "40 outputs of 40 cases in outputs.jsonl" in finished.out
+    assert "40 requests, billed unknown" in finished.out
 
 
 def test_a_column_may_have_another_name(gradebook, folder):
@@ -105,19 +105,19 @@ def test_a_column_may_have_another_name(gradebook, folder):
         ),
     ],
 )
-def test_bad_input_ends_with_2_and_asks_nothing(gradebook, folder, server, words, sentence):
+def test_bad_input_exits_with_2_and_sends_no_request(gradebook, folder, server, words, sentence):
     finished = gradebook("collect", *words)
     assert (finished.code, server.request_count) == (2, 0)
     assert sentence in finished.err
 
 
-def test_a_prompts_file_without_prompts_is_told_how_to_name_them(gradebook, folder):
+def test_a_prompts_file_without_prompts_gets_a_hint_about_column_names(gradebook, folder):
     (folder / "prompts.csv").write_text("case_id,question\n1,What?\n", encoding="utf-8")
     finished = gradebook("collect", "prompts.csv", "--endpoint", "endpoint.yaml", "--out", "o.jsonl")
     assert (finished.code, "--map prompt=question" in finished.err) == (2, True)
 
 
-def test_an_endpoint_that_is_gone_ends_with_3(gradebook, folder):
+def test_a_missing_endpoint_exits_with_3(gradebook, folder):
     (folder / "endpoint.yaml").write_text("model: m\nbase_url: http://127.0.0.1:9/v1\n", encoding="utf-8")
     assert gradebook(*COMMAND).code == 3
 

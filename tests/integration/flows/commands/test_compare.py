@@ -1,4 +1,4 @@
-"""`gradebook compare`: what people see, what a rule does to the exit code, and which words are refused."""
+"""`gradebook compare`: terminal output, exit codes of rules, and refused options."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ RUBRIC = Rubric.model_validate(
 
 
 def rows(*models: str, is_worse: bool) -> list[dict[str, Any]]:
-    """30 cases: all facts right; the tone of 10 is bad, or of 25."""
+    """30 cases: all facts right; bad tone in 10 or 25 of them."""
     return [
         {"case_id": f"c{case}", "model": model, "scores": {"facts": 1.0, "tone": float(case >= 10 + 15 * is_worse)}}
         for case in range(30)
@@ -27,7 +27,7 @@ def rows(*models: str, is_worse: bool) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Runs a and b, worse; run both of two models, the second worse; the option that names it."""
+    """Lake option of a lake with run a, run b (worse), and run both of two models, the second worse."""
     found = make_lake(Path(tmp_path_factory.mktemp("lake")))
     write_scores(found, "a", RUBRIC, rows("m", is_worse=False))
     write_scores(found, "b", RUBRIC, rows("m", is_worse=True))
@@ -40,41 +40,41 @@ def compare(gradebook, lake):
     return lambda *words: gradebook("compare", *words, "--resamples", "200", lake)
 
 
-def test_what_got_worse_stands_first_with_its_p(compare):
-    shown = compare("a", "b").err
+def test_regressions_come_first_with_their_p(compare):
+    shown = compare("a", "b").out
     assert shown.index("overall") < shown.index("tone") < shown.index("facts")
     assert "-0.500" in shown and "<0.001" in shown
 
 
-def test_people_see_parts_cases_and_the_smallest_difference(compare):
-    shown = compare("a", "b").err
-    assert "what the overall difference is made of" in shown
+def test_the_terminal_shows_parts_cases_and_the_smallest_difference(compare):
+    shown = compare("a", "b").out
+    assert "overall difference by criterion" in shown
     assert "cases that lost most" in shown
     assert "30 pairs would find a true overall difference of" in shown
     assert "A dominates B" in shown
 
 
 def test_a_share_at_a_score_is_shown(compare):
-    assert "At or below 0.5: 33.3% of A, 83.3% of B." in compare("a", "b", "--share-at", "0.5").err
+    assert "At or below 0.5: 33.3% of A, 83.3% of B." in compare("a", "b", "--share-at", "0.5").out
 
 
 @pytest.mark.parametrize(
     ("rule", "code", "words"),
     [
-        ("mean_diff < -0.01 and p < 0.05", 1, "it holds: mean_diff = -0.25"),
+        ("mean_diff < -0.01 and p < 0.05", 1, "the rule holds: mean_diff = -0.25"),
         ("mean_diff < -0.5", 0, "does not hold"),
-        ("p_mcnemar < 0.05", 1, "not known whether it holds: no p_mcnemar"),
+        ("p_mcnemar < 0.05", 1, "the rule can't be evaluated without p_mcnemar"),
     ],
 )
 def test_a_rule_sets_the_exit_code(compare, rule, code, words):
     finished = compare("a", "b", "--fail-if", rule)
-    assert (finished.code, words in finished.err) == (code, True), finished.err
+    assert (finished.code, words in finished.out) == (code, True), finished.err
 
 
 def test_a_rule_is_in_the_json_with_its_reasons(compare):
     found = compare("a", "b", "--fail-if", "worse_rate > 0.4", "--json")
     assert (found.code, found.json["gate"]["is_failed"]) == (1, True)
-    assert found.json["gate"]["reasons"] == ["m: it holds: worse_rate = 0.5"]
+    assert found.json["gate"]["reasons"] == ["m: the rule holds: worse_rate = 0.5"]
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_rule_is_in_the_json_with_its_reasons(compare):
         (("a", "a"), "compare: found run a on both sides"),
     ],
 )
-def test_what_makes_no_sense_is_refused(compare, gradebook, lake, words, told):
+def test_invalid_options_are_refused(compare, gradebook, lake, words, told):
     finished = gradebook("compare", *words, lake)
     assert (finished.code, finished.out) == (2, "")
     assert told in finished.err
@@ -103,7 +103,7 @@ def test_two_models_of_one_run_are_compared_as_named(compare):
     assert (row["model_a"], row["model_b"], row["mean_diff"]) == ("old", "new", -0.25)
 
 
-def test_the_json_says_what_the_decomposition_adds_up_to(compare):
+def test_the_json_has_the_sum_of_the_decomposition(compare):
     found = compare("a", "b", "--json").json
     parts = {part["criterion_id"]: part["part"] for part in found["decomposition"]}
     assert parts == {"facts": 0.0, "tone": pytest.approx(-0.25)}
@@ -116,10 +116,10 @@ def test_the_page_about_comparing_names_every_figure_of_a_rule():
     assert [name for name in sorted(names) if f"`{name}`" not in page] == []
 
 
-def test_few_pairs_that_differ_are_said(gradebook, tmp_path):
+def test_few_differing_pairs_are_reported(gradebook, tmp_path):
     lake = make_lake(tmp_path)
     few = rows("m", is_worse=False)
     write_scores(lake, "a", RUBRIC, few)
     write_scores(lake, "b", RUBRIC, [row | {"scores": {"facts": 0.0, "tone": 1.0}} for row in few[10:12]] + few[12:])
-    shown = gradebook("compare", "a", "b", "--lake", f"sqlite:{lake.address}").err
+    shown = gradebook("compare", "a", "b", "--lake", f"sqlite:{lake.address}").out
     assert "facts: only 2 of 20 pairs differ, too few for t: trust the exact Wilcoxon p." in shown

@@ -1,4 +1,4 @@
-"""`gradebook compare`: what stands beside what, and what is left out by name."""
+"""`gradebook compare`: pairing of models and outputs, and parts that are left out."""
 
 import re
 import shutil
@@ -40,7 +40,7 @@ def output(case: str, model: str = "m", **columns: Any) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `compared` made the first time: later tests get a copy of it."""
+    """Lake of the first `compared`; later tests copy it."""
     return tmp_path_factory.mktemp("compared") / "kept"
 
 
@@ -63,7 +63,7 @@ def compared(gradebook, evaluate, tmp_path: Path, kept: Path) -> Compare:
 
 
 def write_runs(folder: Path, evaluate: Callable[..., Any]) -> None:
-    """Evaluate outputs of the models m and n, which both runs have, and of one model that each has alone."""
+    """Evaluate outputs of the models m and n, in both runs, and of one model in each run only."""
     rubric = folder / "rubric.yaml"
     rubric.write_text(RUBRIC.format(id="pair") + WORDS.format(most=2) + LIKED, encoding="utf-8")
     both = [output(case, "n") for case in ("same", "rated")] + [output("same", criteria=[own(3)]), output("rated")]
@@ -99,20 +99,20 @@ def test_pairs_of_models_come_first_then_the_order_of_the_rubric(compared):
 
 
 @pytest.mark.server
-def test_a_model_that_one_run_has_alone_is_named(compared):
+def test_a_model_of_one_run_only_is_named(compared):
     named = compared("a", "b")["not_compared"]
     assert [words for words in named if "only in" in words] == ["old: only in run A", "new: only in run B"]
 
 
 @pytest.mark.server
-def test_what_is_left_of_a_shared_case_and_sample_is_a_pair_where_each_run_has_one(compared):
+def test_the_remaining_outputs_of_a_case_and_sample_are_paired_if_each_run_has_one(compared):
     # the pairs of m: same, rated, other (2 words both), twice: "two" with itself, and "one" with "a b c"
     row = row_of(compared("a", "b"), "words")
     assert (row["n"], row["tied_count"], row["worse_count"], row["mean_diff"]) == (5, 4, 1, pytest.approx(-1 / 5))
 
 
 @pytest.mark.server
-def test_of_several_outputs_of_a_case_and_sample_none_is_guessed_to_be_the_other_ones(compared):
+def test_several_outputs_of_a_case_and_sample_are_not_paired_by_guessing(compared):
     # thrice: "two" in run a, "one" and "a b c" in run b
     found = compared("a", "b")
     assert row_of(found, "words")["ambiguous_count"] == 3
@@ -120,7 +120,7 @@ def test_of_several_outputs_of_a_case_and_sample_none_is_guessed_to_be_the_other
 
 
 @pytest.mark.server
-def test_a_case_that_one_run_has_alone_is_counted(compared):
+def test_a_case_of_one_run_only_is_counted(compared):
     found = compared("a", "b")
     assert row_of(found, "words")["unpaired_count"] == 1  # "alone"
     assert row_of(found, "words", "n")["unpaired_count"] == 0
@@ -128,7 +128,7 @@ def test_a_case_that_one_run_has_alone_is_counted(compared):
 
 @pytest.mark.server
 def test_a_criterion_that_one_run_left_unscored_is_counted(compared):
-    # nobody rated in run a; in run b one output of the 5 pairs was rated
+    # no ratings in run a; in run b one output of the 5 pairs was rated
     row = row_of(compared("a", "b"), "liked")
     assert (row["n"], row["mean_b"], row["unscored_count"]) == (0, None, 5)
 
@@ -142,7 +142,7 @@ def test_the_counts_of_a_row_add_up_to_the_outputs_of_both_runs(compared):
 
 
 @pytest.mark.server
-def test_a_case_held_to_other_criteria_is_out_of_the_overall_score_and_named(compared):
+def test_a_case_with_other_criteria_is_left_out_of_the_overall_score_and_named(compared):
     # unpaired: "alone", and "other" of both runs
     found = compared("a", "b")
     (row,) = [row for row in found["overall"] if row["model_a"] == "m"]
@@ -151,7 +151,7 @@ def test_a_case_held_to_other_criteria_is_out_of_the_overall_score_and_named(com
 
 
 @pytest.mark.server
-def test_a_criterion_of_rows_is_compared_where_its_text_is_the_same(compared):
+def test_a_per_case_criterion_is_compared_if_its_text_is_the_same(compared):
     # "same" brings the text of both runs; "other" brings another in each
     row = row_of(compared("a", "b"), "brief")
     assert (row["n"], row["unpaired_count"], row["held_otherwise_count"]) == (1, 2, 2)
@@ -159,7 +159,7 @@ def test_a_criterion_of_rows_is_compared_where_its_text_is_the_same(compared):
 
 @pytest.fixture
 def reviewed(gradebook, tmp_path: Path) -> Callable[..., Any]:
-    """Review a row once by each rubric, and compare the two runs."""
+    """Review a row with each of two rubrics, and compare the two runs."""
 
     def call(*runs: tuple[str, dict[str, Any]]) -> Any:
         run_ids = []
@@ -173,19 +173,19 @@ def reviewed(gradebook, tmp_path: Path) -> Callable[..., Any]:
     return call
 
 
-def test_without_a_rubric_no_overall_score_is_of_cases_held_to_other_criteria(reviewed):
+def test_without_a_rubric_cases_with_other_criteria_have_no_overall_score(reviewed):
     found = reviewed(("none", output("c", criteria=[own(1)])), ("none", output("c", criteria=[own(3)])))
     assert (found["banner"], found["overall"][0]["n"], found["criteria"][0]["n"]) == (None, 0, 0)
     assert found["not_compared"] == ["m: the overall score of 1 case, scored on other criteria in run A than in run B"]
 
 
-def test_one_more_criterion_of_a_row_is_another_overall_score(reviewed):
+def test_an_additional_per_case_criterion_is_another_overall_score(reviewed):
     more = own(1) | {"id": "briefer"}
     found = reviewed(("none", output("c", criteria=[own(1)])), ("none", output("c", criteria=[more, own(1)])))
     assert (found["overall"][0]["n"], [row["n"] for row in found["criteria"]]) == (0, [1, 0])
 
 
-def test_the_order_of_the_criteria_of_a_row_is_nothing(reviewed):
+def test_the_order_of_per_case_criteria_does_not_matter(reviewed):
     pair = [own(1), own(1) | {"id": "briefer"}]
     found = reviewed(("none", output("c", criteria=pair)), ("none", output("c", criteria=pair[::-1])))
     assert (found["overall"][0]["n"], found["not_compared"]) == (1, [])
@@ -209,7 +209,7 @@ def test_the_banner_counts_the_criteria_that_are_compared(reviewed, tmp_path, mo
 
 
 @pytest.mark.server
-def test_people_see_a_table_a_pair_of_models_and_what_is_left_out(compared, gradebook):
-    shown = gradebook("compare", "a", "b").err
+def test_the_terminal_shows_a_table_for_each_pair_of_models_and_the_omissions(compared, gradebook):
+    shown = gradebook("compare", "a", "b").out
     tables = re.findall(r"^ *(m|n) *$", shown, flags=re.MULTILINE)
     assert (tables, shown.count("not compared: ")) == (["m", "n"], 4)

@@ -1,4 +1,4 @@
-"""`gradebook cost`: what was spent, and what a change would cost, as people type it."""
+"""`gradebook cost`: past costs, and the estimated cost of a change."""
 
 import json
 import re
@@ -21,12 +21,12 @@ JUDGED = """
 
 @pytest.fixture
 def run_id(judged_run) -> str:
-    """A published run of 12 outputs by one judged criterion, `clarity`."""
+    """Published run of 12 outputs with one judged criterion, `clarity`."""
     return str(judged_run["run_id"])
 
 
 def write_wider_rubric(tmp_path: Path) -> Path:
-    """The rubric of the run with `tone` and `depth` for `clarity`."""
+    """Rubric of the run with `tone` and `depth` instead of `clarity`."""
     path = write_rubric(tmp_path / "wider.yaml", version="2.0.0")
     head, _, rest = path.read_text(encoding="utf-8").partition("  - id: clarity")
     _, _, last = rest.partition("  - id: length")
@@ -44,7 +44,7 @@ def test_the_costs_of_a_run_are_those_of_the_ledger(gradebook, run_id: str):
     assert (total["judgment_count"], total["billed_usd"]) == (12, pytest.approx((paid or [{}])[0]["usd"]))
 
 
-def test_what_was_judged_before_is_saved(evaluate, gradebook, run_id: str):
+def test_stored_judgments_are_counted_as_savings(evaluate, gradebook, run_id: str):
     again = evaluate("outputs.jsonl", "--rubric", "rubric.yaml", "--judge", "gpt-4o-mini", "--run-id", "again")
     assert again.code == 0
     first, second = (gradebook("cost", run, "--json").json["total"] for run in (run_id, "again"))
@@ -59,7 +59,7 @@ def test_the_costs_of_a_lake_are_shown_by_criterion_judge_and_day(gradebook, run
     assert [word in shown.out for word in ("clarity", "gpt-4o-mini", "criterion", "judge", "day")] == [True] * 5
 
 
-def test_a_change_of_the_rubric_is_priced_and_nothing_is_asked(gradebook, judge, run_id: str, tmp_path: Path):
+def test_a_change_of_the_rubric_is_priced_without_requests(gradebook, judge, run_id: str, tmp_path: Path):
     asked = judge.request_count
     found = gradebook("cost", run_id, "--rubric", write_wider_rubric(tmp_path), "--json").json
     assert found["sentence"].endswith(" a run: 2 more judged criteria (tone, depth); 1 less (clarity)")
@@ -69,7 +69,7 @@ def test_a_change_of_the_rubric_is_priced_and_nothing_is_asked(gradebook, judge,
     assert judge.request_count == asked
 
 
-def test_the_same_rubric_costs_the_same_and_has_nothing_left_to_ask(gradebook, run_id: str):
+def test_the_same_rubric_costs_the_same_and_needs_no_request(gradebook, run_id: str):
     found = gradebook("cost", run_id, "--rubric", "rubric.yaml", "--json").json
     assert (found["difference_usd"], found["rest"]["request_count"]) == (0, 0)
     assert found["sentence"] == "+$0.0000 a run: the same judged criteria"
@@ -81,13 +81,13 @@ def test_another_judge_is_priced(gradebook, run_id: str):
     assert found["difference_usd"] > found["earlier"]["cost_usd"]
 
 
-def test_an_unknown_price_of_the_change_is_said(gradebook, run_id: str):
+def test_an_unknown_price_of_the_change_is_reported(gradebook, run_id: str):
     shown = gradebook("cost", run_id, "--judge", "no-such-model")
     assert "price unknown, +0 requests a run" in shown.out
 
 
-def test_what_the_dry_run_expects_is_what_the_same_run_cost(gradebook, run_id: str, tmp_path: Path):
-    # The same texts in another order of words: new outputs, and as long as those that the ledger knows.
+def test_a_dry_run_estimates_the_cost_of_the_same_run(gradebook, run_id: str, tmp_path: Path):
+    # The same texts with words in another order: new outputs, as long as those in the ledger.
     rows = [json.loads(line) for line in (tmp_path / "outputs.jsonl").read_text(encoding="utf-8").splitlines()]
     turned = [row | {"output": " ".join(reversed(row["output"].split()))} for row in rows]
     (tmp_path / "turned.jsonl").write_text("\n".join(map(json.dumps, turned)), encoding="utf-8")
@@ -98,11 +98,11 @@ def test_what_the_dry_run_expects_is_what_the_same_run_cost(gradebook, run_id: s
     assert planned["cost_low_usd"] <= planned["cost_usd"] <= planned["cost_high_usd"]
 
 
-def test_a_dry_run_shows_between_what_the_cost_lies(gradebook, tmp_path: Path):
+def test_a_dry_run_shows_the_range_of_the_cost(gradebook, tmp_path: Path):
     write_outputs(tmp_path / "outputs.jsonl")
     write_rubric(tmp_path / "rubric.yaml")
     shown = gradebook("evaluate", "outputs.jsonl", "--rubric", "rubric.yaml", "--judge", "gpt-4o-mini", "--dry-run")
-    assert re.search(r"12 requests, about \$0\.\d{4} \(\$0\.\d{4} to \$0\.\d{4}\)\n", shown.err)
+    assert re.search(r"12 requests, about \$0\.\d{4} \(\$0\.\d{4} to \$0\.\d{4}\)\n", shown.out)
 
 
 @pytest.mark.parametrize(
@@ -112,10 +112,10 @@ def test_a_dry_run_shows_between_what_the_cost_lies(gradebook, tmp_path: Path):
         (("no-such-run", "--rubric", "general_answer"), "run: found no 'no-such-run'"),
         (("--rubric", "general_answer"), "--rubric, --judge: found no run"),
         (("--days", "0"), "--days: found 0, expected 1 to 36,500"),
-        (("any", "--days", "3"), "--days: found it with a run"),
+        (("any", "--days", "3"), "--days: found a run as well"),
     ],
 )
-def test_what_can_not_be_told_is_refused(gradebook, tmp_path: Path, words: tuple[str, ...], told: str):
+def test_costs_that_can_not_be_computed_are_refused(gradebook, tmp_path: Path, words: tuple[str, ...], told: str):
     from gradebook.tasks.lake.address import find_lake
     from gradebook.tasks.lake.connections import prepare_lake
 
@@ -124,7 +124,7 @@ def test_what_can_not_be_told_is_refused(gradebook, tmp_path: Path, words: tuple
     assert (refused.code, told in refused.err) == (2, True)
 
 
-def test_a_lake_that_is_not_there_is_named(gradebook):
+def test_a_missing_lake_is_named(gradebook):
     refused = gradebook("cost")
     assert refused.code == 2
     assert "found no lake there" in refused.err

@@ -1,4 +1,4 @@
-"""What `gradebook doctor` finds in a lake that was harmed, and what it mends."""
+"""`gradebook doctor`: findings in a damaged lake, and fixes."""
 
 import json
 from datetime import UTC, datetime
@@ -38,8 +38,8 @@ def lake(judged_run, tmp_path: Path) -> Lake:
 
 @pytest.fixture
 def doctor(gradebook, monkeypatch):
-    """The findings that are not ok, as check and what was found, and the exit code."""
-    monkeypatch.delenv("PREFECT_API_URL")  # a test's server is no part of the lake
+    """Exit code, and findings that are not ok, by check."""
+    monkeypatch.delenv("PREFECT_API_URL")  # the test's server is not part of the lake
 
     def call(*words):
         finished = gradebook("doctor", "--json", *words)
@@ -62,7 +62,7 @@ def execute(lake: Lake, *statements: str) -> None:
 
 
 def add_running(lake: Lake, run_id: str) -> RunFolder:
-    """A run as a killed process leaves it."""
+    """Run as left by a killed process."""
     with claim_run(lake.root / "runs", "print", run_id, NOW) as claim:
         execute(lake, f"insert into runs (run_id, status) values ('{run_id}', 'running')")
     return claim.folder
@@ -74,46 +74,46 @@ def table_file(lake: Lake, table: str) -> Path:
 
 
 @pytest.mark.parametrize("words", [(), ("--deep",)])
-def test_nothing_is_wrong_with_a_lake_that_nobody_harmed(lake, doctor, words):
+def test_an_intact_lake_has_no_problems(lake, doctor, words):
     before = Path(lake.address).read_bytes()
     assert doctor(*words) == (0, {})
     assert Path(lake.address).read_bytes() == before
 
 
-def test_where_there_is_no_lake_it_says_so(gradebook):
+def test_a_missing_lake_is_reported(gradebook):
     for words in ((), ("--mend",)):
         finished = gradebook("doctor", *words)
         assert (finished.code, "found no lake there" in finished.err) == (2, True)
 
 
-def test_people_read_a_line_a_finding(lake, gradebook, doctor):
+def test_the_terminal_shows_one_line_for_each_finding(lake, gradebook, doctor):
     table_file(lake, "outputs").unlink()
     finished = gradebook("doctor")
     assert finished.code == 1
     assert f"problem  files: outputs: {lake.data_path}/main/outputs/" in finished.out
-    assert "         mend: restore the file from a backup" in finished.out
+    assert "         fix: restore the file from a backup" in finished.out
     assert finished.out.endswith("problems\n") or finished.out.endswith("1 problem\n")
 
 
 # -------- files
-def test_many_small_files_are_told_and_compacted(lake, gradebook, doctor, monkeypatch):
+def test_many_small_files_are_reported_and_compacted(lake, gradebook, doctor, monkeypatch):
     monkeypatch.setattr(files, "MANY_SMALL", 2)
     code, found = doctor()
     assert (code, found) == (
         0,
-        {"files": "found 2 small files, expected fewer than 2: runs and questions slow down with them"},
+        {"files": "found 2 small files, expected fewer than 2: they slow down runs and queries"},
     )
-    assert "mend: gradebook compact" in gradebook("doctor").out
+    assert "fix: gradebook compact" in gradebook("doctor").out
 
 
-def test_a_file_that_is_gone_is_named(lake, doctor):
+def test_a_missing_file_is_named(lake, doctor):
     path = table_file(lake, "verdicts")
     path.unlink()
     code, found = doctor()
     assert (code, found["files"]) == (1, f"verdicts: {path}: found no such file")
 
 
-def test_a_file_of_another_size_is_named(lake, doctor):
+def test_a_file_with_another_size_is_named(lake, doctor):
     path = table_file(lake, "verdicts")
     size = path.stat().st_size
     path.unlink()  # the run's folder may hold the same file by another link
@@ -121,7 +121,7 @@ def test_a_file_of_another_size_is_named(lake, doctor):
     assert doctor()[1]["files"] == f"verdicts: {path}: found 4 bytes, expected {size:,}"
 
 
-def test_bytes_that_changed_are_found_by_reading_every_file(lake, doctor):
+def test_changed_bytes_are_found_by_a_deep_examination(lake, doctor):
     path = table_file(lake, "verdicts")
     content = bytearray(path.read_bytes())
     path.unlink()
@@ -130,25 +130,25 @@ def test_bytes_that_changed_are_found_by_reading_every_file(lake, doctor):
     assert f"verdicts: {path}: can't be read: " in doctor("--deep")[1]["files"]
 
 
-def test_a_file_that_no_version_reads_is_found_and_removed(lake, doctor, monkeypatch):
-    monkeypatch.setattr(files, "ORPHAN_AGE_S", 0.0)  # an hour is long
+def test_an_orphaned_file_is_found_and_removed(lake, doctor, monkeypatch):
+    monkeypatch.setattr(files, "ORPHAN_AGE_S", 0.0)  # instead of an hour
     orphan = Path(lake.data_path) / "main" / "verdicts" / "gone-shard-00000.parquet"
     orphan.write_bytes(table_file(lake, "verdicts").read_bytes())
     assert doctor() == (0, {"orphans": f"{orphan}: no version of the lake reads it"})
-    with claim_run(lake.root / "runs", "print", "gone", NOW):  # its publication may be under way
+    with claim_run(lake.root / "runs", "print", "gone", NOW):  # it may be publishing
         assert doctor("--mend") == (0, {})
         assert orphan.exists()
     assert doctor("--mend") == (0, {})
     assert not orphan.exists()
 
 
-def test_a_file_of_this_hour_may_be_of_a_publication_under_way(lake, doctor):
+def test_a_file_of_this_hour_may_belong_to_a_running_publication(lake, doctor):
     (Path(lake.data_path) / "main" / "verdicts" / "new-shard-00000.parquet").write_bytes(b"")
     assert doctor("--mend") == (0, {})
     assert (Path(lake.data_path) / "main" / "verdicts" / "new-shard-00000.parquet").exists()
 
 
-def test_a_catalog_that_does_not_open_is_a_finding(lake, doctor):
+def test_an_unreadable_catalog_is_a_finding(lake, doctor):
     Path(lake.address).write_bytes(b"no database" * 1000)
     code, found = doctor()
     assert code == 1
@@ -156,24 +156,27 @@ def test_a_catalog_that_does_not_open_is_a_finding(lake, doctor):
 
 
 # -------- runs
-def test_a_run_whose_process_is_gone_is_found_and_given_up(lake, doctor, gradebook):
+def test_a_run_whose_process_is_gone_is_found_and_marked_as_failed(lake, doctor, gradebook):
     add_running(lake, "dead")
     code, found = doctor()
     assert code == 1
     assert found["running"].startswith("dead: its process is gone")
     assert doctor("--mend") == (0, {})
     (run,) = [each for each in gradebook("runs", "--json").json["runs"] if each["run_id"] == "dead"]
-    assert (run["status"], run["reason"].partition(",")[0]) == ("failed", "its process ended before the run did")
+    assert (run["status"], run["reason"].partition(",")[0]) == (
+        "failed",
+        "the process died before the run finished (killed",
+    )
 
 
-def test_a_run_at_work_is_left_alone(lake, doctor, gradebook):
+def test_a_run_in_progress_is_not_changed(lake, doctor, gradebook):
     add_running(lake, "alive")
     with claim_run(lake.root / "runs", "print", "alive", NOW):
         assert doctor("--mend") == (0, {})
     assert "running" in gradebook("runs").out
 
 
-def test_a_run_that_can_not_be_given_up_is_told(lake, doctor, gradebook, monkeypatch):
+def test_a_run_that_can_not_be_marked_as_failed_is_reported(lake, doctor, gradebook, monkeypatch):
     add_running(lake, "dead")
 
     def refuse(*_words: object) -> None:
@@ -184,13 +187,13 @@ def test_a_run_that_can_not_be_given_up_is_told(lake, doctor, gradebook, monkeyp
     assert (ended.code, "can't be written, only read" in ended.err) == (2, True)
 
 
-def test_a_run_that_works_elsewhere_is_noted(lake, doctor):
+def test_a_run_on_another_machine_is_noted(lake, doctor):
     execute(lake, "insert into runs (run_id, status) values ('far', 'running')")
     code, found = doctor("--mend")
-    assert (code, "far: " in found["running"], "it works elsewhere" in found["running"]) == (0, True, True)
+    assert (code, "far: " in found["running"], "in progress on another machine" in found["running"]) == (0, True, True)
 
 
-def test_what_a_published_run_worked_with_is_found_and_removed(lake, doctor, judged_run):
+def test_working_files_of_a_published_run_are_found_and_removed(lake, doctor, judged_run):
     folder = RunFolder(lake.root / "runs" / judged_run["run_id"])
     folder.plan_folder.mkdir()
     assert doctor()[1].keys() == {"folders"}
@@ -201,30 +204,47 @@ def test_what_a_published_run_worked_with_is_found_and_removed(lake, doctor, jud
 def test_replies_that_are_not_in_the_ledger_are_counted_and_moved_there(lake, doctor, gradebook):
     with Journal(lake.journal_folder, "dead") as journal:
         journal.append(JUDGMENT)
-        assert doctor() == (0, {})  # its writer lives
-    assert "1 replies ($0.2500) that are not in the ledger yet" in doctor()[1]["journals"]
+        assert doctor() == (0, {})  # its writer is alive
+    assert "1 replies ($0.2500) are not in the ledger yet" in doctor()[1]["journals"]
     assert doctor("--mend") == (0, {})
     finished = gradebook("sql", "select count(*) from judgments where run_id = 'x'", "--format", "csv")
     assert finished.out.splitlines()[1] == "1"
 
 
-def test_a_journal_that_does_not_read_is_a_problem(lake, doctor):
+def test_an_unreadable_journal_is_a_problem(lake, doctor):
     lake.journal_folder.mkdir(exist_ok=True)
     (lake.journal_folder / "dead.1.a.jsonl").write_text("no judgment\n")
     code, found = doctor()
     assert (code, "dead.1.a.jsonl:1: found no JSON" in found["journals"]) == (1, True)
 
 
-def test_what_else_there_is_to_mend_does_not_wait_for_a_journal_that_does_not_read(lake, gradebook):
+def test_other_fixes_are_applied_despite_an_unreadable_journal(lake, gradebook):
     add_running(lake, "dead")
     lake.journal_folder.mkdir(exist_ok=True)
     (lake.journal_folder / "dead.1.a.jsonl").write_text("no judgment\n")
-    assert gradebook("doctor", "--mend").code == 2
+    finished = gradebook("doctor", "--mend")
+    aside = lake.journal_folder / "dead.1.a.jsonl.broken"
+    assert f"1 line of a journal is no judgment and set aside in {aside}" in finished.out
+    assert f"{aside}: 1 line of a journal that can't be read" in finished.out
+    assert finished.code == 1
     (run,) = [each for each in gradebook("runs", "--json").json["runs"] if each["run_id"] == "dead"]
     assert run["status"] == "failed"
 
 
-# -------- books
+def test_a_run_that_can_not_go_on_is_named(lake, doctor):
+    folder = add_running(lake, "dead")
+    folder.budget_file.write_text('{"ticket":1,"worst_usd":0.5}\n{"ticket":1,"cost_usd":-100}\n')
+    code, found = doctor()
+    assert (code, f"{folder.budget_file}:2: found no line of a budget" in found["folders"]) == (1, True)
+
+
+def test_files_that_a_run_writes_anew_are_named(lake, doctor):
+    folder = add_running(lake, "dead")
+    folder.quarantine_file.write_bytes(b"")
+    assert f"{folder.quarantine_file}: can't be read" in doctor()[1]["folders"]
+
+
+# -------- consistency of the tables
 @pytest.mark.parametrize(
     ("harm", "check", "found"),
     [
@@ -237,41 +257,41 @@ def test_what_else_there_is_to_mend_does_not_wait_for_a_journal_that_does_not_re
         ),
         ("insert into runs from runs", "doubles", "2 rows, expected one"),
         ("insert into judgments from judgments", "doubles", "2 rows, expected one"),
-        ("update outputs set output = 'another'", "outputs", "its content is that of "),
+        ("update outputs set output = 'another'", "outputs", "its content has the id "),
         ("drop view worst_outputs", "tables", "lacks worst_outputs"),
     ],
 )
-def test_books_that_do_not_add_up_are_found(lake, doctor, harm, check, found):
+def test_inconsistent_tables_are_found(lake, doctor, harm, check, found):
     execute(lake, harm)
     code, findings = doctor()
     assert (code, found in findings[check]) == (1, True), findings
 
 
-def test_a_view_that_is_missing_is_made_again(lake, doctor):
+def test_a_missing_view_is_created_again(lake, doctor):
     execute(lake, "drop view worst_outputs")
     assert doctor("--mend") == (0, {})
 
 
-def test_a_judgment_of_another_key_is_found_by_a_deep_look(lake, doctor):
+def test_a_judgment_with_another_key_is_found_by_a_deep_examination(lake, doctor):
     execute(lake, f"update judgments set request_key = 'another' where {FIRST}")
     assert doctor() == (0, {})
     code, found = doctor("--deep")
-    assert (code, "do not agree with the ledger" in found["ledger"]) == (1, True)
+    assert (code, "differences between judgments or verdicts and the ledger" in found["ledger"]) == (1, True)
 
 
 # -------- the machine
-def test_a_server_that_does_not_answer_is_named_without_its_password(lake, doctor, monkeypatch):
+def test_an_unresponsive_server_is_named_without_its_password(lake, doctor, monkeypatch):
     monkeypatch.setenv("PREFECT_API_URL", "http://user:canary@127.0.0.1:1/api")
     code, found = doctor()
     assert code == 1
     assert found["prefect server"].startswith("PREFECT_API_URL: http://127.0.0.1:1/api does not answer")
 
 
-def test_a_folder_of_files_that_is_not_there_is_named(lake, doctor, tmp_path):
+def test_a_missing_folder_of_files_is_named(lake, doctor, tmp_path):
     code, found = doctor("--data", str(tmp_path / "nowhere"))
     assert (code, found["disk"].startswith(f"{tmp_path}/nowhere: found no such folder")) == (1, True)
 
 
-def test_a_disk_that_is_nearly_full_is_noted(lake, doctor, monkeypatch):
+def test_a_nearly_full_disk_is_noted(lake, doctor, monkeypatch):
     monkeypatch.setattr(machine, "LEAST_FREE_BYTES", 2**60)
     assert "GiB free" in doctor()[1]["disk"]

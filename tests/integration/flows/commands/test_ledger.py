@@ -1,4 +1,4 @@
-"""`gradebook ledger`: what agrees, what does not, and what can't be said."""
+"""`gradebook ledger`: agreement, differences, and judgments that can't be verified."""
 
 import json
 import shutil
@@ -29,7 +29,7 @@ UNKNOWN_JUDGE = """update runs set settings = '{"budget_usd": null}'"""
 
 @pytest.fixture(scope="module")
 def kept_lake(tmp_path_factory) -> Path:
-    """Where the lake of the first test is kept for the others: making one takes a second."""
+    """Folder of the first test's lake, copied by the others: creating one takes a second."""
     return tmp_path_factory.mktemp("kept") / "lake"
 
 
@@ -63,7 +63,7 @@ def findings(gradebook, *words: str) -> list[str]:
     return sorted({finding["subject"].partition(" ")[0] for finding in found})
 
 
-def test_what_was_judged_just_now_agrees(reviewed):
+def test_new_judgments_agree(reviewed):
     finished = reviewed("ledger", "verify", "--json")
     assert (finished.code, finished.json) == (
         0,
@@ -81,7 +81,7 @@ def test_what_was_judged_just_now_agrees(reviewed):
 
 
 @pytest.mark.parametrize(("statement", "subjects"), TAMPERED.values(), ids=TAMPERED)
-def test_what_was_changed_is_found(reviewed, tmp_path, statement, subjects):
+def test_changed_rows_are_found(reviewed, tmp_path, statement, subjects):
     tamper(tmp_path, statement)
     found = findings(reviewed)
     assert set(subjects) <= set(found) <= {*subjects, "level_id", "status"}  # another key has other labels
@@ -94,11 +94,11 @@ def test_a_finding_names_judgment_run_and_both_values(reviewed, tmp_path):
     assert finding["expected"] in ("clear", "unclear")
 
 
-def test_people_read_a_line_a_finding(reviewed, tmp_path):
+def test_the_terminal_shows_one_line_for_each_finding(reviewed, tmp_path):
     tamper(tmp_path, "update judgments set level_id = 'better'")
     finished = reviewed("ledger", "verify")
     assert "level_id: found better, expected " in finished.out
-    assert "2 do not agree" in finished.out
+    assert "2 differences" in finished.out
 
 
 def test_a_run_that_did_not_record_its_judge_is_counted_apart(reviewed, tmp_path):

@@ -1,4 +1,4 @@
-"""`gradebook noise`: what people and programs see of a judge's noise, and what is refused."""
+"""`gradebook noise`: terminal output, JSON, and refused options."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ OUTPUTS = [{"case_id": f"c{place}"} for place in range(40)]
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Run noisy, whose tone differs from reply to reply and whose facts do not; run single, with one reply each."""
+    """Run noisy, whose tone (but not facts) differs between replies; run single, with one reply each."""
     found = make_lake(Path(tmp_path_factory.mktemp("lake")))
     tone = np.random.default_rng(1).integers(0, 3, (40, 2)) / 2
     write_replicates(found, "noisy", RUBRIC, OUTPUTS, {"judge": {"tone": tone, "facts": np.ones((40, 2))}})
@@ -34,19 +34,19 @@ def noise(gradebook, lake):
     return lambda *words: gradebook("noise", *words, "--draws", "200", lake)
 
 
-def test_people_see_the_outputs_judged_twice_and_how_often_each_usual_rule_fires(noise):
+def test_the_terminal_shows_the_outputs_judged_twice_and_how_often_each_default_rule_fires(noise):
     finished = noise("noisy")
-    assert (finished.code, finished.out) == (0, "")
-    for words in ("the same outputs judged twice", "how often a gate fires on nothing: 200 draws", "2.5%", "19 of 20"):
-        assert words in finished.err
+    assert (finished.code, finished.err) == (0, "")
+    for words in ("the same outputs judged twice", "false alarms of a gate: 200 draws", "2.5%", "19 of 20"):
+        assert words in finished.out
 
 
-def test_people_see_each_criterion_s_noise_in_words(noise):
-    words = "tone: two replies on one output give different levels in 62.5%; a reply strays by 0.500 (sd)"
-    assert words in noise("noisy").err
+def test_the_terminal_describes_each_criterion_s_noise(noise):
+    words = "tone: two replies on one output give different levels in 62.5%; sd of replies 0.500, sd of outputs"
+    assert words in noise("noisy").out
 
 
-def test_the_json_has_each_rule_with_its_rate_and_what_its_p_allows(noise):
+def test_the_json_has_each_rule_with_its_rate_and_nominal_rate(noise):
     found = noise("noisy", "--json").json
     assert [rule["rule"] for rule in found["rules"]] == list(DEFAULT_RULES)
     for rule in found["rules"]:
@@ -65,8 +65,8 @@ def test_a_rule_that_holds_does_not_fail_the_command(noise):
     assert (finished.code, [rule["rate"] for rule in finished.json["rules"]]) == (0, [1.0, 0.0])
 
 
-def test_draws_in_which_nobody_knows_are_told(noise):
-    assert "in 200 draws it could not be known whether it holds" in noise("noisy", "--fail-if", "p_mcnemar < 1").err
+def test_draws_without_an_outcome_are_reported(noise):
+    assert "in 200 draws the rule could not be evaluated" in noise("noisy", "--fail-if", "p_mcnemar < 1").out
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_draws_in_which_nobody_knows_are_told(noise):
         (("noisy", "--seed", "-1"), "--seed: found -1, expected 0 or more"),
     ],
 )
-def test_what_makes_no_sense_is_refused(gradebook, lake, words, told):
+def test_invalid_options_are_refused(gradebook, lake, words, told):
     finished = gradebook("noise", *words, lake)
     assert (finished.code, finished.out) == (2, "")
     assert told in finished.err

@@ -1,4 +1,4 @@
-"""`gradebook ratings ...`, typed as a person would."""
+"""The commands `gradebook ratings ...`."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ BAD = GOOD | {"trace_id": "c9"}
 
 @pytest.fixture
 def rated(gradebook, tmp_path: Path):
-    """`gradebook ratings WORDS` beside a lake of one output and a rubric."""
+    """`gradebook ratings WORDS` with a lake of one output and a rubric."""
     lake = find_lake(f"sqlite:{tmp_path}/lake/catalog.sqlite")
     prepare_lake(lake)
     row = {"output_id": "o1", "case_id": "c1", "model": "m", "sample_index": 0, "output": "Dear you"}
@@ -46,14 +46,14 @@ def write(path: Path, *rows: dict[str, Any]) -> Path:
     return path / "a.jsonl"
 
 
-def test_an_import_says_what_came_of_the_file(rated, tmp_path):
+def test_an_import_is_summarised(rated, tmp_path):
     done = rated("import", write(tmp_path, GOOD), "--rubric", "rubric.yaml")
-    assert (done.code, done.out) == (0, "")
-    assert "format jsonl, as its first row tells" in done.err
-    assert "1 rating by 1 rater of 1 output: 1 new; 0 marks not applicable" in done.err
+    assert (done.code, done.err) == (0, "")
+    assert "format jsonl (detected from its first row)" in done.out
+    assert "1 rating by 1 rater of 1 output: 1 new; 0 marks not applicable" in done.out
 
 
-def test_json_holds_the_same(rated, tmp_path):
+def test_json_has_the_same_summary(rated, tmp_path):
     words = ("import", write(tmp_path, GOOD, BAD), "--rubric", "rubric.yaml", "--max-bad-rate", "0.5", "--json")
     found = rated(*words).json
     names = ("format", "is_guessed", "new_count", "bad_count", "is_dry_run")
@@ -62,11 +62,11 @@ def test_json_holds_the_same(rated, tmp_path):
 
 def test_a_dry_run_leaves_no_rating(rated, tmp_path):
     done = rated("import", write(tmp_path, GOOD), "--rubric", "rubric.yaml", "--dry-run")
-    assert "a dry run: nothing was written" in done.err
+    assert "dry run: nothing was written" in done.out
     assert rated("list", "--json").json == {"ratings": []}
 
 
-def test_too_many_bad_rows_end_with_2(rated, tmp_path):
+def test_too_many_bad_rows_exit_with_2(rated, tmp_path):
     done = rated("import", write(tmp_path, GOOD, BAD), "--rubric", "rubric.yaml")
     assert done.code == 2
     assert "a.jsonl:2: trace_id c9: found no such output in the lake" in done.err
@@ -82,18 +82,18 @@ def test_too_many_bad_rows_end_with_2(rated, tmp_path):
         (("--run", "none"), "--run none: found no such run"),
     ],
 )
-def test_a_wrong_option_is_told(rated, tmp_path, words, told):
+def test_a_wrong_option_is_reported(rated, tmp_path, words, told):
     done = rated("import", write(tmp_path, GOOD), "--rubric", "rubric.yaml", *words)
     assert (done.code, told in done.err) == (2, True)
 
 
-def test_list_and_show_print_what_is_kept(rated, tmp_path):
+def test_list_and_show_print_the_stored_ratings(rated, tmp_path):
     rated("import", write(tmp_path, GOOD), "--rubric", "rubric.yaml")
     (counted,) = rated("list", "--json").json["ratings"]
     assert (counted["rater"], counted["criterion_id"], counted["rating_count"]) == ("anna", "tone", 1)
     assert "good" in rated("show", "c1").out
 
 
-def test_showing_what_nobody_rated_ends_with_2(rated):
+def test_showing_an_unrated_output_exits_with_2(rated):
     done = rated("show", "o7")
     assert (done.code, "o7: found no rating of it" in done.err) == (2, True)

@@ -1,4 +1,4 @@
-"""`gradebook rebuild` and `gradebook rescore` over runs with everything that bears on their tables of scores."""
+"""`gradebook rebuild` and `gradebook rescore` on runs that use every source of score tables."""
 
 import asyncio
 import json
@@ -26,13 +26,13 @@ HEAVIER = {"version": "1.1.0", "weight": 3, "length": "weight: 0.6\n    threshol
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the runs, made by the first test: no test writes into it, but takes a copy."""
+    """Folder of the runs, created by the first test; tests that write copy it."""
     return tmp_path_factory.mktemp("rescored")
 
 
 @pytest.fixture
 def runs(kept: Path, evaluate: Any, gradebook: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A lake with `panel` and `none`; `rescored` is of the first by another rubric, which `again` was evaluated by."""
+    """Lake with `panel` and `none`; `rescored`: `panel` with another rubric; `again`: evaluated with that rubric."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-0123456789")
     if not (kept / "done").exists():
         assert not (kept / "lake").exists(), "it could not be made"
@@ -47,7 +47,7 @@ def runs(kept: Path, evaluate: Any, gradebook: Any, monkeypatch: pytest.MonkeyPa
 
 @pytest.fixture
 def copied(runs: Path, tmp_path: Path) -> Path:
-    """A copy of the folder that a test may change."""
+    """Copy of the folder that a test may change."""
     return Path(shutil.copytree(runs, tmp_path / "copied"))
 
 
@@ -56,7 +56,7 @@ def rescore(gradebook: Any, folder: Path, rubric: Path, *words: str) -> Any:
 
 
 def change(folder: Path, statement: str) -> None:
-    """Change what nothing of gradebook would."""
+    """Change published rows, as gradebook itself never does."""
     commit(find_lake(lake_of(folder)), "change", lambda connection, _version: connection.execute(statement) and None)
 
 
@@ -65,7 +65,7 @@ def check(folder: Path, run_id: str) -> Any:
 
 
 def differing(folder: Path, run_id: str) -> dict[str, set[str]]:
-    """The columns that differ, by mart; of a row that is not there `?`."""
+    """Differing columns by mart; `?` for a missing row."""
     found: dict[str, set[str]] = {}
     for each in check(folder, run_id).checks:
         for difference in each.differences:
@@ -81,11 +81,11 @@ def unlike(published: Any, rebuilt: Any) -> list[str]:
 
 # -------- rebuild
 @pytest.mark.parametrize("run_id", ["panel", "again", "rescored"])
-def test_every_mart_comes_out_as_it_was_published(runs, run_id):
+def test_every_rebuilt_mart_equals_the_published_one(runs, run_id):
     assert differing(runs, run_id) == {}
 
 
-def test_a_rebuild_that_is_equal_to_the_bit_ends_with_0(runs, gradebook):
+def test_an_equal_rebuild_exits_with_0(runs, gradebook):
     finished = gradebook("rebuild", "none", "--check", "--lake", lake_of(runs), "--json")
     assert (finished.code, finished.err, finished.json["is_equal"]) == (0, "", True)
     assert sorted(mart["mart"] for mart in finished.json["marts"]) == sorted(mart_names())
@@ -96,7 +96,7 @@ def test_the_run_with_two_judges_and_two_raters_fills_every_mart(runs):
     assert {mart for mart, count in check(runs, "panel").marts if not count} == {WITHOUT_BASELINE}
 
 
-def test_nothing_but_the_lake_is_read_and_ratings_as_they_were(copied):
+def test_only_the_lake_is_read_with_the_ratings_of_that_time(copied):
     shutil.rmtree(copied / "lake/runs")
     for name in ("outputs.jsonl", "ratings.jsonl", "rubric.yaml", "judge.yaml"):
         (copied / name).unlink()
@@ -114,22 +114,22 @@ def test_nothing_but_the_lake_is_read_and_ratings_as_they_were(copied):
         ("update judgments set cost_usd = 2 * cost_usd", {"run_scores": {"cost_usd"}, "stage_costs": {"cost_usd"}}),
     ],
 )
-def test_what_was_changed_behind_the_back_is_found(copied, statement, found):
+def test_rows_changed_from_outside_are_found(copied, statement, found):
     change(copied, statement)
     seen = differing(copied, "panel")
     assert (set(seen) if isinstance(found, set) else seen) == found
 
 
-def test_a_difference_ends_with_1_and_is_shown(copied, gradebook):
+def test_a_difference_exits_with_1_and_is_shown(copied, gradebook):
     change(copied, "update verdicts set score = 0.25, level_id = null where score = 0.3 and run_id = 'panel'")
     finished = gradebook("rebuild", "panel", "--check", "--lake", lake_of(copied))
-    assert (finished.code, finished.out) == (1, "")
+    assert (finished.code, finished.err) == (1, "")
     assert re.search(
-        r"run_scores model small, checkpoint .*: mean 0\.\d+ -> 0\.\d+, .*\(published -> rebuilt\)", finished.err
+        r"run_scores model small, checkpoint .*: mean 0\.\d+ -> 0\.\d+, .*\(published -> rebuilt\)", finished.out
     )
 
 
-def test_a_rubric_that_was_changed_is_refused(copied, gradebook):
+def test_a_changed_rubric_is_refused(copied, gradebook):
     change(copied, "update rubrics set body = replace(body, '1.1', '1.2')")
     finished = gradebook("rebuild", "panel", "--check", "--lake", lake_of(copied))
     assert (finished.code, "found another text of short_answer 1.0.0" in finished.err) == (2, True)
@@ -141,12 +141,12 @@ def test_the_tables_are_written_as_files(runs, gradebook, tmp_path):
     assert sorted(path.stem for path in (tmp_path / "out").iterdir()) == sorted(mart_names())
 
 
-def test_files_of_the_tables_names_are_replaced_only_where_that_is_asked_for(runs, gradebook, tmp_path):
+def test_existing_files_of_the_tables_are_replaced_only_with_force(runs, gradebook, tmp_path):
     kept = tmp_path / "run_scores.parquet"
     kept.write_text("mine")
     words = ("rebuild", "none", "--out", tmp_path, "--lake", lake_of(runs))
     finished = gradebook(*words)
-    assert (finished.code, "--out: found run_scores.parquet already in" in finished.err) == (2, True), finished.err
+    assert (finished.code, "--out: found run_scores.parquet in" in finished.err) == (2, True), finished.err
     assert ([file.name for file in tmp_path.iterdir()], kept.read_text()) == (["run_scores.parquet"], "mine")
     assert gradebook(*words, "--force").code == 0
     assert kept.read_bytes()[:4] == b"PAR1"
@@ -160,7 +160,7 @@ def test_files_of_the_tables_names_are_replaced_only_where_that_is_asked_for(run
         (("none", "--out", "outputs.jsonl"), "--out: can't write outputs.jsonl"),
     ],
 )
-def test_a_rebuild_that_can_not_be_is_refused(runs, gradebook, tmp_path, words, message):
+def test_an_impossible_rebuild_is_refused(runs, gradebook, tmp_path, words, message):
     shutil.copy(runs / "outputs.jsonl", tmp_path)
     finished = gradebook("rebuild", *words, "--lake", lake_of(runs))
     assert (finished.code, message in finished.err) == (2, True), finished.err
@@ -177,12 +177,12 @@ def test_a_rescored_run_has_the_tables_of_an_evaluated_one(runs, gradebook, tabl
     assert one == other
 
 
-def test_a_rescored_run_says_what_it_came_from(runs, gradebook):
+def test_a_rescored_run_names_its_source(runs, gradebook):
     of_run = "select * from runs where run_id in ('panel', 'rescored') order by run_id"
     panel, rescored = query(gradebook, of_run, "--lake", lake_of(runs))
     assert (rescored["trigger"], rescored["cost_usd"], rescored["rubric_version"]) == ("rescore", 0, "1.1.0")
     assert rescored["notes"][:2] == [
-        "rescored from panel (short_answer 1.0.0): its verdicts, and nothing was asked",
+        "rescored from panel (short_answer 1.0.0), with its verdicts; no judge was asked",
         "left out: liked",
     ]
     same = ("dataset", "dataset_digest", "judge", "output_count")
@@ -190,7 +190,7 @@ def test_a_rescored_run_says_what_it_came_from(runs, gradebook):
     assert json.loads(rescored["settings"])["rescored_from"] == "panel"
 
 
-def test_a_threshold_that_is_not_met_ends_with_1(copied, gradebook):
+def test_an_unmet_threshold_exits_with_1(copied, gradebook):
     strict = write_rubric(copied / "strict.yaml", "1.0.1", pass_threshold=1)
     finished = rescore(gradebook, copied, strict)
     assert (finished.code, finished.json["is_met"], finished.json["cost_usd"]) == (1, False, 0)
@@ -221,13 +221,13 @@ OTHER = LIKED.replace("score: 0}", "score: 0.1}") + LIKED.replace("liked", "love
         ({"version": "2.0.0", "more": LIKED.replace("liked", "brief")}, "brief: not in short_answer 1.0.0"),
     ],
 )
-def test_a_rubric_that_asks_something_else_is_refused(runs, gradebook, tmp_path, changes, message):
+def test_a_rubric_with_other_criteria_is_refused(runs, gradebook, tmp_path, changes, message):
     finished = rescore(gradebook, runs, write_rubric(tmp_path / "other.yaml", **changes))
     assert (finished.code, message in finished.err) == (2, True), finished.err
 
 
 @pytest.mark.slow
-def test_killed_while_rescoring_one_run_is_published(copied, gradebook):
+def test_after_a_kill_while_rescoring_one_run_is_published(copied, gradebook):
     words = ["rescore", "panel", "--rubric", "heavier.yaml", "--run-id", "killed", "--lake", lake_of(copied), "--json"]
     process = Forked(words, copied)
     while process.is_running and not (copied / "lake/runs/killed/marts").exists():

@@ -1,4 +1,4 @@
-"""`gradebook report`: a page, a comment or a picture of a run, beside another one or not."""
+"""`gradebook report`: a page, a comment or a picture of a run, with or without a comparison."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def report(folder, gradebook):
-    """`gradebook report` over these runs."""
+    """`gradebook report` with these runs."""
     return lambda *words: gradebook("report", *words, "--lake", f"sqlite:{folder}/lake/catalog.sqlite")
 
 
@@ -31,19 +31,19 @@ def test_a_report_has_the_name_of_its_run_and_format(report, tmp_path, form, beg
 
 
 @pytest.mark.parametrize(("form", "begin"), [("html", "<!doctype html>"), ("md", "### replies 1.0.0: ")])
-def test_a_report_on_stdout_is_nothing_but_the_report(report, tmp_path, form, begin):
+def test_stdout_has_only_the_report(report, tmp_path, form, begin):
     finished = report("a", "--format", form, "--out", "-")
     assert (finished.code, finished.err) == (0, "")
     assert finished.out.lstrip().startswith(begin)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_report_into_a_folder_that_is_not_there_makes_it(report, tmp_path):
+def test_a_report_creates_its_missing_folder(report, tmp_path):
     assert report("a", "--format", "md", "--out", "new/a.md").out == "new/a.md\n"
     assert (tmp_path / "new" / "a.md").exists()
 
 
-def test_a_run_is_reported_beside_the_one_that_is_named(report):
+def test_a_report_compares_the_run_with_the_named_one(report):
     finished = report("b", "--against", "a", "--format", "md", "--out", "-")
     assert "A is run a, B this one, b." in finished.out
     assert "| overall | worse | 1.000 | 0.250 | -0.750 |" in finished.out
@@ -68,7 +68,7 @@ def test_a_run_is_compared_as_the_lake_was_then(report):
         (("b", "--format", "md", "--out", ""), "--out: can't write .: "),
     ],
 )
-def test_what_cant_be_reported_is_said_in_a_sentence(report, tmp_path, words, sentence):
+def test_an_impossible_report_is_refused_in_a_sentence(report, tmp_path, words, sentence):
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("x", encoding="utf-8")
     finished = report(*words)

@@ -1,4 +1,4 @@
-"""`gradebook review`: one artifact against rubrics, with nothing half done."""
+"""`gradebook review`: one artifact judged with rubrics, completely or not at all."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,7 @@ def write_rubric(path: Path, rubric_id: str, criterion_id: str = "length", max_w
     return path
 
 
-def test_a_review_cut_off_after_its_commit_is_not_published_twice(gradebook, tmp_path, monkeypatch):
+def test_a_review_interrupted_after_its_commit_is_not_published_twice(gradebook, tmp_path, monkeypatch):
     artifact, rubric = write_row(tmp_path / "a.json"), write_rubric(tmp_path / "r.yaml", "short")
     with monkeypatch.context() as cut:
         cut.setattr(pipeline, "conclude_run", lambda _run: (_ for _ in ()).throw(OSError("power")))
@@ -41,16 +41,16 @@ def test_a_review_cut_off_after_its_commit_is_not_published_twice(gradebook, tmp
     assert counts == [{"n": 1}]
 
 
-def test_a_gate_of_the_row_that_is_not_scored_is_not_met(gradebook, tmp_path):
+def test_an_unscored_per_case_gate_is_not_met(gradebook, tmp_path):
     artifact = write_row(tmp_path / "a.json", criteria=[GREETS, SAFE])
     finished = gradebook("review", artifact, "--rubrics", "none", "--json")
     (evaluation,) = finished.json["evaluations"]
     assert (finished.code, finished.json["status"]) == (1, "needs_revision")
-    assert evaluation["unmet"] == ["artifact: gates that rows brought along are not scored for 1 of 1 outputs"]
-    assert "no --judge: 1 of rows' own unscored" in evaluation["notes"]
+    assert evaluation["unmet"] == ["artifact: gates of per-case criteria are not scored for 1 of 1 outputs"]
+    assert "no --judge: 1 per-case criterion unscored" in evaluation["notes"]
 
 
-def test_a_gate_of_the_row_is_a_requirement(gradebook, tmp_path):
+def test_a_per_case_gate_is_a_requirement(gradebook, tmp_path):
     artifact = write_row(tmp_path / "a.json", output="Bye.", criteria=[GREETS | {"gate": True}])
     gradebook("review", artifact, "--rubrics", "none")
     (run,) = gradebook("runs", "--json").json["runs"]
@@ -66,7 +66,7 @@ def test_a_gate_of_the_row_is_a_requirement(gradebook, tmp_path):
         (("other", "greets", 9), "which the rubric has already"),
     ],
 )
-def test_what_only_a_later_rubric_refuses_ends_the_review_before_the_first(gradebook, tmp_path, second, message):
+def test_a_fault_of_a_later_rubric_ends_the_review_before_the_first_run(gradebook, tmp_path, second, message):
     artifact = write_row(tmp_path / "a.json", criteria=[GREETS])
     first, later = write_rubric(tmp_path / "r.yaml", "short"), write_rubric(tmp_path / "s.yaml", *second)
     finished = gradebook("review", artifact, "--rubrics", f"{first},{later}")
@@ -74,24 +74,24 @@ def test_what_only_a_later_rubric_refuses_ends_the_review_before_the_first(grade
     assert not (tmp_path / "lake").exists()
 
 
-def test_a_bad_row_is_told_under_the_name_that_was_typed(gradebook, tmp_path):
+def test_a_bad_row_is_reported_under_the_typed_name(gradebook, tmp_path):
     artifact = write_row(tmp_path / "a.json", criteria=[{"id": "x"}])
     finished = gradebook("review", artifact, "--rubrics", "none")
     assert (finished.code, finished.err.startswith(f"gradebook: {artifact}: criteria[0]: found no")) == (2, True)
 
 
 @pytest.mark.parametrize("out", [".", "a" * 300])
-def test_a_schema_that_can_not_be_written_is_told(gradebook, out):
+def test_an_unwritable_schema_file_is_reported(gradebook, out):
     finished = gradebook("rubric", "schema", "--out", out)
     assert (finished.code, "--out: " in finished.err) == (2, True), finished.err
 
 
-def test_a_name_too_long_for_a_file_is_told(gradebook):
+def test_a_name_that_is_too_long_for_a_file_is_reported(gradebook):
     finished = gradebook("rubric", "lint", "a" * 5_000)
     assert (finished.code, "unexpected" in finished.err) == (2, False)
 
 
-def test_an_import_into_a_folder_that_holds_a_part_writes_none(gradebook, tmp_path):
+def test_an_import_into_a_folder_with_one_of_its_files_writes_none(gradebook, tmp_path):
     example = Path(__file__).parents[3] / "unit" / "rubrics" / "importers" / "examples" / "scale.json"
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "ratings.jsonl").write_text("mine", encoding="utf-8")
@@ -99,6 +99,6 @@ def test_an_import_into_a_folder_that_holds_a_part_writes_none(gradebook, tmp_pa
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["ratings.jsonl"]
 
 
-def test_a_version_that_the_lake_does_not_hold_is_told_as_such(gradebook):
+def test_an_unknown_version_is_reported(gradebook):
     finished = gradebook("rubric", "show", "support_reply", "--version", "9.9.9")
     assert (finished.code, "support_reply@9.9.9: found no version of it in" in finished.err) == (2, True)

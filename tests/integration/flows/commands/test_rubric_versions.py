@@ -1,4 +1,4 @@
-"""Rubric versions in the lake: kept for ever, pointed at, shown, compared, reviewed."""
+"""Rubric versions in the lake: stored, shown, compared and reviewed."""
 
 import json
 import shutil
@@ -14,13 +14,13 @@ LAKE = "sqlite:lake/catalog.sqlite"
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `used` made the first time: later tests get a copy of it."""
+    """Lake of the first `used`; later tests copy it."""
     return tmp_path_factory.mktemp("used") / "kept"
 
 
 @pytest.fixture
 def used(evaluate, tmp_path: Path, kept: Path) -> Path:
-    """A rubric file whose versions 1.0.0 and 1.1.0 were used; it holds the latter."""
+    """Rubric file at version 1.1.0, after runs with 1.0.0 and 1.1.0."""
     rubric = tmp_path / "rubric.yaml"
     if kept.exists():
         shutil.copytree(kept, tmp_path, dirs_exist_ok=True)
@@ -55,7 +55,7 @@ def test_an_id_means_its_latest_version_and_a_version_itself(gradebook, used):
 
 
 @pytest.mark.server
-def test_deleting_the_pointer_keeps_the_versions(gradebook, used):
+def test_deleting_the_pointer_leaves_the_versions(gradebook, used):
     assert gradebook("rubric", "delete", "short_answer").code == 0
     finished = gradebook("rubric", "show", "short_answer")
     assert (finished.code, "expected short_answer@VERSION with one of 1.0.0, 1.1.0" in finished.err) == (2, True)
@@ -70,7 +70,7 @@ def test_a_stored_version_evaluates_as_the_file_did(gradebook, evaluate, used, t
 
 
 @pytest.mark.server
-def test_lint_fails_a_wrong_step_from_the_version_that_the_lake_holds(gradebook, used):
+def test_lint_fails_a_wrong_step_from_the_version_in_the_lake(gradebook, used):
     write_rubric(used, version="1.1.1", weight=9)
     finished = gradebook("rubric", "lint", used, "--json")
     (finding,) = [row for row in finished.json["findings"] if row["rule"] == "version-step"]
@@ -112,7 +112,7 @@ def test_an_unknown_run_is_one_clear_sentence(gradebook, tmp_path):
     assert (finished.code, len(finished.err.strip().splitlines())) == (2, 1)
 
 
-def test_a_review_approves_what_meets_every_rubric(gradebook, tmp_path):
+def test_a_review_approves_an_artifact_that_meets_every_rubric(gradebook, tmp_path):
     artifact = tmp_path / "record.json"
     artifact.write_text(json.dumps({"id": "1", "title": "a", "summary": "b"}), encoding="utf-8")
     finished = gradebook("review", artifact, "--rubrics", "json_record", "--json")
@@ -120,7 +120,7 @@ def test_a_review_approves_what_meets_every_rubric(gradebook, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_review_says_what_needs_revision_and_what_to_aim_for(gradebook, tmp_path):
+def test_a_review_names_the_faults_and_the_targets(gradebook, tmp_path):
     artifact = tmp_path / "record.json"
     artifact.write_text(json.dumps({"id": "1"}), encoding="utf-8")
     finished = gradebook("review", artifact, "--rubrics", "json_record, json_record", "--json")
@@ -138,7 +138,7 @@ def test_an_artifact_with_an_output_is_a_row(gradebook, tmp_path):
     assert verdicts["length"] == 1  # of the output, not of the JSON around it
 
 
-def test_what_can_not_be_scored_is_not_approved(gradebook, tmp_path):
+def test_an_unscored_artifact_is_not_approved(gradebook, tmp_path):
     artifact = tmp_path / "answer.txt"
     artifact.write_text("An answer.", encoding="utf-8")
     finished = gradebook("review", artifact, "--rubrics", "general_answer", "--json")
@@ -162,7 +162,7 @@ def test_a_rubric_is_reviewed_by_the_meta_rubric(gradebook, tmp_path):
         (("ok.txt", "--rubrics", "rag_answer"), "nothing scores yet"),
     ],
 )
-def test_a_bad_review_is_told_and_writes_nothing(gradebook, tmp_path, words, message):
+def test_a_bad_review_is_refused_and_writes_nothing(gradebook, tmp_path, words, message):
     (tmp_path / "latin.txt").write_bytes(b"a\ncaf\xe9")
     (tmp_path / "ok.txt").write_text("ok", encoding="utf-8")
     finished = gradebook("review", *words)

@@ -1,4 +1,4 @@
-"""`gradebook status`: what is at work, what stands still, what was published and what failed."""
+"""`gradebook status`: running, interrupted, published and failed runs."""
 
 import fcntl
 import json
@@ -27,7 +27,7 @@ NOW = datetime.now(UTC)
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a lake with one published run, without a judge."""
+    """Folder of a lake with one published run, without a judge."""
     folder = tmp_path_factory.mktemp("published")
     publish(write_outputs(folder / "outputs.jsonl"), write_rubric(folder / "rubric.yaml"), run_id="first")
     write_text(folder / "lake" / "runs" / "first" / "published.json", "{}")
@@ -36,13 +36,13 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def lake(published: Path, tmp_path: Path) -> Path:
-    """A copy of it."""
+    """Copy of `published`."""
     return Path(shutil.copytree(published, tmp_path / "lake"))
 
 
 @pytest.fixture
 def unfinished(lake: Path) -> RunFolder:
-    """The folder of a run that was begun a minute ago: 6 of 24 verdicts are there, and 2 requests were sent."""
+    """Folder of a run that started a minute ago, with 6 of 24 verdicts and 2 sent requests."""
     folder = RunFolder(lake / "runs" / "second")
     folder.path.mkdir()
     begun_at = (NOW - timedelta(minutes=1)).isoformat()
@@ -60,14 +60,14 @@ def unfinished(lake: Path) -> RunFolder:
 
 @pytest.fixture
 def held(unfinished: RunFolder) -> Iterator[RunFolder]:
-    """The same run, with its folder held as its process does."""
+    """The same run, with its folder locked as by its process."""
     with unfinished.lock_file.open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield unfinished
 
 
 def write_failure(lake: Path, run_id: str, digest: str) -> None:
-    """A failed run in the lake, whose outputs have that digest."""
+    """Insert a failed run whose outputs have that digest."""
     query = (
         "insert into runs by name select * "
         "replace (? as run_id, 'failed' as status, 'the budget is used up' as reason, "
@@ -83,41 +83,41 @@ def test_the_last_run_of_each_rubric_is_shown_with_its_verdict_and_the_size_of_t
     shown = gradebook("status", "--json")
     (last,) = shown.json["last_published"]
     assert (shown.code, last["run_id"]) == (0, "first")
-    assert (last["is_met"], len(last["unmet"]) > 0) == (False, True)  # nobody judged its `clarity`
+    assert (last["is_met"], len(last["unmet"]) > 0) == (False, True)  # its `clarity` was not judged
     assert shown.json["sizes"]["version_count"] >= 1 and shown.json["sizes"]["catalog_bytes"] > 0
 
 
-def test_a_run_at_work_tells_its_stage_how_much_is_done_and_what_it_cost(gradebook, held: RunFolder):
+def test_a_run_in_progress_shows_its_stage_progress_and_cost(gradebook, held: RunFolder):
     shown = gradebook("status", "--json")
     (run,) = shown.json["at_work"]
     assert (shown.code, run["stage"], run["done_rate"]) == (0, "score", 0.25)  # 6 of 24
-    # One request came back for 0.1, the other one may cost 0.2.
+    # One request was answered for 0.1; the other one may cost 0.2.
     assert (run["judged_count"], run["planned_count"], run["cost_usd"]) == (1, 12, pytest.approx(0.3))
 
 
-def test_a_run_whose_process_is_gone_says_what_goes_on_with_it_and_alarms(gradebook, unfinished: RunFolder):
+def test_an_interrupted_run_shows_its_resume_command_and_alarms(gradebook, unfinished: RunFolder):
     shown = gradebook("status")
     assert shown.code == 1
     words = (
         "gradebook evaluate 'new outputs.jsonl' --rubric rubric.yaml --judge gpt-4o-mini --budget-usd 2 --run-id second"
     )
-    assert f"&& {words}" in shown.err
+    assert f"&& {words}" in shown.out
 
 
-def test_a_run_that_stands_still_for_longer_than_a_day_alarms_nobody(unfinished: RunFolder):
+def test_a_run_interrupted_more_than_a_day_ago_does_not_alarm(unfinished: RunFolder):
     lake = find_lake(f"sqlite:{unfinished.path.parents[1]}/catalog.sqlite")
     later = read_status(lake, NOW + timedelta(days=2), days=7)
     assert ([run.run_id for run in later.left], later.is_alarming) == (["second"], False)
 
 
-def test_a_long_run_alarms_from_when_it_was_heard_of_last(unfinished: RunFolder):
+def test_the_alarm_of_a_long_run_counts_from_its_last_change(unfinished: RunFolder):
     lake = find_lake(f"sqlite:{unfinished.path.parents[1]}/catalog.sqlite")
     begun = {"run_id": "second", "fingerprint": "f", "created_at": (NOW - timedelta(days=3)).isoformat()}
-    unfinished.identity_file.write_text(json.dumps(begun))  # its other files were written just now
+    unfinished.identity_file.write_text(json.dumps(begun))  # its other files are new
     assert read_status(lake, datetime.now(UTC), days=7).is_alarming
 
 
-def test_a_lake_of_an_earlier_gradebook_is_named_with_what_brings_it_up_to_date(gradebook, lake: Path):
+def test_a_lake_of_an_earlier_gradebook_is_refused_with_the_upgrade_command(gradebook, lake: Path):
     found = find_lake(f"sqlite:{lake}/catalog.sqlite")
     commit(found, "an earlier gradebook", lambda connection, _version: connection.execute("drop table case_criteria"))
     shown = gradebook("status")
@@ -129,14 +129,14 @@ def test_a_lake_of_an_earlier_gradebook_is_named_with_what_brings_it_up_to_date(
 def test_a_failed_run_is_listed_with_its_reason_and_alarms(gradebook, lake: Path):
     write_failure(lake, "broken", "other outputs")
     shown = gradebook("status")
-    assert (shown.code, "failed broken" in shown.err, "the budget is used up" in shown.err) == (1, True, True)
+    assert (shown.code, "failed broken" in shown.out, "the budget is used up" in shown.out) == (1, True, True)
 
 
-def test_a_failure_that_a_later_run_of_the_same_made_good_is_none(gradebook, lake: Path):
+def test_a_failure_that_a_later_run_replaced_is_not_listed(gradebook, lake: Path):
     digest = gradebook("sql", "select dataset_digest from runs", "--format", "json").json[0]["dataset_digest"]
     write_failure(lake, "broken", digest)
     assert gradebook("status").code == 1
-    # published after it, by a machine whose clock stands an hour before the failure
+    # published later, by a machine whose clock is an hour behind the failure
     again = (
         "insert into runs by name select * replace ('again' as run_id, created_at - interval 2 hours as created_at) "
     )
@@ -146,7 +146,7 @@ def test_a_failure_that_a_later_run_of_the_same_made_good_is_none(gradebook, lak
     assert (shown.code, shown.json["failures"]) == (0, [])
 
 
-def test_looking_does_not_keep_a_run_from_beginning(gradebook, held: RunFolder, unfinished: RunFolder):
+def test_status_does_not_block_a_run_from_starting(gradebook, held: RunFolder, unfinished: RunFolder):
     assert len(gradebook("status", "--json").json["at_work"]) == 1
     with unfinished.lock_file.open() as other, pytest.raises(BlockingIOError):
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -160,7 +160,7 @@ def test_looking_does_not_keep_a_run_from_beginning(gradebook, held: RunFolder, 
         (("postgres:dbname=a host=b", "s3://c/d"), "--lake 'postgres:dbname=a host=b' --data s3://c/d"),
     ],
 )
-def test_the_command_that_goes_on_names_the_lake(unfinished: RunFolder, tmp_path, monkeypatch, lake_words, shown):
+def test_the_resume_command_names_the_lake(unfinished: RunFolder, tmp_path, monkeypatch, lake_words, shown):
     monkeypatch.chdir(tmp_path)
     assert going_on(unfinished, _lake_words(*lake_words)).endswith(f"--run-id second {shown.format(here=tmp_path)}")
 
@@ -168,13 +168,13 @@ def test_the_command_that_goes_on_names_the_lake(unfinished: RunFolder, tmp_path
 OTHERS = {"dataset": "nightly-suite", "trigger": "nightly"}
 
 
-def test_what_no_evaluate_command_asks_for_goes_on_as_it_began(unfinished: RunFolder):
+def test_other_runs_resume_by_their_own_command(unfinished: RunFolder):
     keep_words(unfinished, EvaluationRequest("o.jsonl", "r.yaml", **OTHERS))
-    assert going_on(unfinished, ()) == "the command or flow run that began it (nightly), once more"
+    assert going_on(unfinished, ()) == "the same command or flow run again (nightly)"
 
 
 def typed_again(gradebook, lake: Path, stopped_at: str, monkeypatch, *words: str) -> Any:
-    """What the command ends with that `gradebook status` shows after an interruption of another."""
+    """Interrupt a command and run the resume command of `gradebook status`; returns the run id and the outcome."""
     with monkeypatch.context() as interrupted:
         interrupted.setattr(stopped_at, interrupt)
         assert gradebook(*words).code == 3
@@ -188,7 +188,7 @@ def interrupt(*_words: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_an_interrupted_review_goes_on_with_what_status_shows(gradebook, lake: Path, tmp_path, monkeypatch):
+def test_an_interrupted_review_resumes_with_the_command_of_status(gradebook, lake: Path, tmp_path, monkeypatch):
     (tmp_path / "a reply.txt").write_text("{}")
     words = ("review", "a reply.txt", "--rubrics", "json_record", "--allow-unscored")
     run_id, ended = typed_again(gradebook, lake, "gradebook.tasks.stages.pipeline.publish_run", monkeypatch, *words)
@@ -196,7 +196,7 @@ def test_an_interrupted_review_goes_on_with_what_status_shows(gradebook, lake: P
     assert [each["run_id"] for each in ended.json["evaluations"]] == [run_id]
 
 
-def test_an_interrupted_rescore_goes_on_with_what_status_shows(gradebook, lake: Path, tmp_path, monkeypatch):
+def test_an_interrupted_rescore_resumes_with_the_command_of_status(gradebook, lake: Path, tmp_path, monkeypatch):
     write_rubric(tmp_path / "heavier.yaml", version="2.0.0", weight=3)
     words = ("rescore", "first", "--rubric", "heavier.yaml")
     run_id, ended = typed_again(gradebook, lake, "gradebook.tasks.stages.pipeline.publish_run", monkeypatch, *words)
@@ -210,5 +210,5 @@ def test_status_of_no_lake_is_refused(gradebook):
 
 
 @pytest.mark.parametrize("words", [("--days", "0"), ("--watch", "--json")])
-def test_options_that_mean_nothing_are_refused(gradebook, lake: Path, words: tuple[str, ...]):
+def test_invalid_options_of_status_are_refused(gradebook, lake: Path, words: tuple[str, ...]):
     assert gradebook("status", *words).code == 2

@@ -1,4 +1,4 @@
-"""Checks computed by a cluster's workers: the rows of a run in one process, whatever becomes of a worker."""
+"""Checks computed by a cluster's workers: the same rows as in one process, even if a worker dies."""
 
 import json
 import time
@@ -45,7 +45,7 @@ def cluster(tmp_path: Path, prefect_server: str) -> Iterator[DaskCluster]:
 
 
 def output(case: int, prompt: str, text: str | None = None) -> dict[str, str]:
-    """A row of a dataset: one case's output by one of two models."""
+    """Row of a dataset: one case's output by one of two models."""
     told = text or f"Answer {case}, in a few words."
     return {"case_id": f"c{case}", "model": ("small", "large")[case % 2], "prompt": prompt, "output": told}
 
@@ -55,9 +55,9 @@ def evaluation(folder: Path, run_id: str, *more: str) -> Forked:
 
 
 def differing_rows(folder: Path) -> dict[str, int]:
-    """How many rows of each table one of the runs `threads` and `dask` has and the other has not, to the bit."""
+    """Number of rows of each table that only one of the runs `threads` and `dask` has, bit for bit."""
     tables = dict.fromkeys(MARTS, "* exclude (run_id)")
-    tables["run_scores"] = "* exclude (run_id, cost_usd)"  # the second run asks nothing again
+    tables["run_scores"] = "* exclude (run_id, cost_usd)"  # the second run sends no request
     tables["verdicts"] = "* exclude (run_id, is_replayed)"
     tables["stage_costs"] = "stage, criterion_id, case when stage = 'score' then row_count end"
     with connect(find_lake(f"sqlite:{folder}/lake/catalog.sqlite"), read_only=True) as connection:
@@ -72,7 +72,7 @@ def differing_rows(folder: Path) -> dict[str, int]:
 @pytest.mark.server
 def test_two_workers_of_dask_publish_the_rows_that_threads_do(cluster, gradebook, tmp_path):
     workers = [cluster.add_worker() for _ in range(2)]
-    # 80 MB of prompts: a shard has 64, so there are two
+    # 80 MB of prompts, so two shards of up to 64 MB
     write_lines(tmp_path / "outputs.jsonl", [output(case, "Question? " * 4_000) for case in range(2_000)])
     (tmp_path / "rubric.yaml").write_text(CHECKS, encoding="utf-8")
     for run_id, runner in (("threads", "threads"), ("dask", cluster.runner)):
@@ -89,7 +89,7 @@ def test_two_workers_of_dask_publish_the_rows_that_threads_do(cluster, gradebook
 
 @pytest.mark.slow
 @pytest.mark.server
-def test_a_worker_killed_in_the_middle_costs_no_verdict_and_no_request(cluster, tmp_path):
+def test_a_killed_worker_costs_no_verdict_and_no_request(cluster, tmp_path):
     count = 100
     numbers = [output(case, "Count.", json.dumps([*range(case, case + 2_000)])) for case in range(count)]
     write_lines(tmp_path / "outputs.jsonl", numbers)
@@ -100,7 +100,7 @@ def test_a_worker_killed_in_the_middle_costs_no_verdict_and_no_request(cluster, 
         (tmp_path / "judge.yaml").write_text(settings, encoding="utf-8")
         run = evaluation(tmp_path, "dask", "--judge", "judge.yaml", "--runner", cluster.runner)
         verdicts = tmp_path / "lake/runs/dask/verdicts"
-        while run.is_running and not any(verdicts.glob("json/*.parquet")):  # `numbers` is left, and takes seconds
+        while run.is_running and not any(verdicts.glob("json/*.parquet")):  # `numbers` remains, and takes seconds
             time.sleep(0.005)
         first.kill()
         was_in_the_middle = not any(verdicts.glob("numbers/*.parquet"))
@@ -121,14 +121,14 @@ def test_an_unknown_runner_is_refused(gradebook, tmp_path, words):
     assert not (tmp_path / "lake").exists()
 
 
-def test_the_runner_of_the_environment_is_taken_where_none_is_named(gradebook, tmp_path, monkeypatch):
+def test_the_environment_s_runner_is_the_default(gradebook, tmp_path, monkeypatch):
     write_outputs(tmp_path / "outputs.jsonl")
     monkeypatch.setenv("GRADEBOOK_TASK_RUNNER", "spark")
     assert gradebook("evaluate", "outputs.jsonl", "--rubric", "json_record").code == 2
 
 
 @pytest.mark.server
-def test_workers_elsewhere_need_a_server_of_prefect_that_they_reach(evaluate, tmp_path):
+def test_workers_on_other_machines_need_a_reachable_prefect_server(evaluate, tmp_path):
     write_outputs(tmp_path / "outputs.jsonl")
     (tmp_path / "rubric.yaml").write_text(CHECKS, encoding="utf-8")
     finished = evaluate("outputs.jsonl", "--rubric", "rubric.yaml", "--runner", "dask:tcp://192.0.2.1:8786")
@@ -147,7 +147,7 @@ def test_processes_publish_the_rows_that_threads_do(evaluate, tmp_path):
 
 
 @pytest.mark.parametrize("words", ["dask:tcp://127.0.0.1:9", "ray:ray://127.0.0.1:9", "ray:127.0.0.1:9", "ray:a:b"])
-def test_a_cluster_that_does_not_answer_ends_the_run_in_a_sentence(monkeypatch, words):
+def test_an_unresponsive_cluster_ends_the_run_with_a_sentence(monkeypatch, words):
     from gradebook.flows.deployment import task_runners
     from gradebook.rubrics.model.errors import UnfinishedError
     from gradebook.tasks.runs.runner import Runner
@@ -156,7 +156,7 @@ def test_a_cluster_that_does_not_answer_ends_the_run_in_a_sentence(monkeypatch, 
     kind, _, address = words.partition(":")
     opened = {"dask": task_runners._dask, "ray": task_runners._ray}[kind]
     with (
-        pytest.raises(UnfinishedError, match=rf"--runner {words}: found .*; expected a cluster that"),
+        pytest.raises(UnfinishedError, match=rf"--runner {words}: found .*, expected a cluster that"),
         opened(Runner(kind, address)),
     ):
         pass

@@ -145,7 +145,7 @@ def test_a_terminal_shows_it(lake, capsys):
     from gradebook.flows.display.summary import show_summary
 
     show_summary(summarise(lake, "part"), report=None)
-    shown = capsys.readouterr().err
+    shown = capsys.readouterr().out
     assert "means corrected by people's ratings" in shown
     assert "note: tone of m: these means are without 4 outputs" in shown
 
@@ -164,3 +164,17 @@ def test_a_fault_in_it_is_told_and_fails_no_run(lake, tmp_path):
     found = summarise(copied, "preferring")
     assert found.calibration == ()
     assert "Malformed JSON" in found.calibration_fault
+
+
+# -------- outputs to rate next
+def test_where_everything_is_rated_no_output_is_suggested(lake):
+    assert len(calibrate_run(lake, "plain", next_count=40).next_outputs) == 32
+
+    def rate_all(connection, _version):
+        connection.execute(
+            "insert into ratings by name select distinct output_id, 'tone' as criterion_id, 'ann' as rater, 1.0 as "
+            "score from verdicts where run_id = 'plain' and output_id not in (select output_id from ratings)"
+        )
+
+    commit(lake, "rate all", rate_all)
+    assert calibrate_run(lake, "plain", next_count=20).next_outputs == ()

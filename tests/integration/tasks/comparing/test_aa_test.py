@@ -1,4 +1,4 @@
-"""tasks/judge_noise: what the replicates of a run come to, as `compare` has it, and how often rules fire on them."""
+"""tasks/comparing/aa_test: comparison of a run's replicates, and how often rules fire on them."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ RUBRICS = {
         {"id": "tone", "weight": 3, "category": "voice", "threshold": 0.5},
         {"id": "facts", "category": "truth"},
         {"id": "safe", "gate": True, "threshold": 0.5},
-        {"id": "length", "category": "voice"},  # no replies: a check's
+        {"id": "length", "category": "voice"},  # a check, without replies
         pass_threshold=0.4,
         require_thresholds=True,
     ),
@@ -39,7 +39,7 @@ RUBRICS = {
 
 
 def replies(rng: np.random.Generator, count: int = 60, replicate_count: int = 2, flip_rate: float = 0.3) -> Any:
-    """Levels of 0, 0.5 and 1, each replicate as likely to stray; one reply in twenty gives none."""
+    """Levels of 0, 0.5 and 1 with the same noise in each replicate; one reply in twenty has no level."""
     worth = rng.integers(0, 3, (count, 1)) / 2
     strayed = rng.integers(0, 3, (count, replicate_count)) / 2
     found = np.where(rng.random((count, replicate_count)) < flip_rate, strayed, worth)
@@ -48,7 +48,7 @@ def replies(rng: np.random.Generator, count: int = 60, replicate_count: int = 2,
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """A run of each rubric with three replicates, and the first two of them as runs of their own."""
+    """Lake with a run of each rubric with three replicates, and the first two replicates as separate runs."""
     lake = make_lake(Path(tmp_path_factory.mktemp("judged")))
     rng = np.random.default_rng(3)
     for name, rubric in RUBRICS.items():
@@ -62,7 +62,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 
 @pytest.mark.parametrize("name", RUBRICS)
-def test_the_outputs_judged_twice_are_what_a_comparison_of_two_such_runs_prints(lake, name):
+def test_outputs_judged_twice_equal_a_comparison_of_two_such_runs(lake, name):
     (found,) = measure_noise(lake, name, draw_count=2).models
     (expected,) = compare_runs(lake, f"{name}-0", f"{name}-1", Asked(resample_count=0)).models
     assert sorted(found.rows, key=lambda row: row.name) == sorted(expected.rows, key=lambda row: row.name)
@@ -74,7 +74,7 @@ def test_a_rule_on_the_sign_fires_in_about_half_of_the_draws(lake):
     assert rule.gate.interval.low < rule.gate.rate < rule.gate.interval.high
 
 
-def test_rules_may_name_all_that_a_comparison_has_but_the_bootstrap(lake):
+def test_rules_may_name_every_figure_except_the_bootstrap(lake):
     rules = ["category.voice.p < 0.05", "criterion.length.worse_rate > 0", "pass_diff < 0 and p_mcnemar < 0.05"]
     found = measure_noise(lake, "weighted", rules, draw_count=50).rules
     assert [rule.gate.unknown_count for rule in found] == [0, 0, 0]
@@ -83,15 +83,15 @@ def test_rules_may_name_all_that_a_comparison_has_but_the_bootstrap(lake):
         measure_noise(lake, "weighted", ["boot_low > 0"])
 
 
-def test_a_rule_on_a_criterion_that_is_not_there_is_refused(lake):
+def test_a_rule_on_an_unknown_criterion_is_refused(lake):
     with pytest.raises(InputError, match="found the criterion 'brevity', expected"):
         measure_noise(lake, "weighted", ["criterion.brevity.p < 0.05"])
 
 
-# -------- which outputs, and whose replies
+# -------- selection of outputs and replies
 @pytest.fixture(scope="module")
 def empty(tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """A lake for runs of a few outputs."""
+    """Empty lake for runs of a few outputs."""
     return make_lake(Path(tmp_path_factory.mktemp("few")))
 
 
@@ -111,7 +111,7 @@ A, B, C = (np.array(rows) for rows in ([[0, 1], [1, 1]], [[0.5, 1], [0, 0]], [[1
         ("all", (0.0, 0.0)),
     ],
 )
-def test_a_replicate_of_a_panel_is_what_its_members_replicates_come_to(empty, aggregate, means):
+def test_a_replicate_of_a_panel_combines_its_members_replicates(empty, aggregate, means):
     said = {name: {"tone": scores} for name, scores in (("a", A), ("b", B), ("c", C))}
     write_replicates(empty, aggregate, TONE, few(2), said, identity=PANEL | {"aggregate": aggregate})
     (overall, _) = measure_noise(empty, aggregate, draw_count=1).models[0].rows
@@ -136,11 +136,11 @@ def test_outputs_with_one_reply_are_left_out_and_counted(empty):
     assert found.models[0].rows[0].figures.n == 2
 
 
-def test_models_are_drawn_apart_and_the_gate_fires_for_any(empty):
+def test_models_are_drawn_separately_and_the_gate_fires_for_any(empty):
     outputs = [*few(1, model="m"), *few(1, model="n")]
     write_replicates(empty, "models", TONE, outputs, {"judge": {"tone": np.array([[0.0, 1.0], [1.0, 0.0]])}})
     (rule,) = measure_noise(empty, "models", ["mean_diff < 0"], draw_count=2_000).rules
-    # each fires in half of the draws, and one of both in three quarters
+    # each fires in half of the draws, at least one of both in three quarters
     assert [(name, fires.rate) for name, fires in rule.models] == [
         ("m", pytest.approx(0.5, abs=0.04)),
         ("n", pytest.approx(0.5, abs=0.04)),
@@ -148,7 +148,7 @@ def test_models_are_drawn_apart_and_the_gate_fires_for_any(empty):
     assert rule.gate.rate == pytest.approx(0.75, abs=0.04)
 
 
-def test_what_rows_brought_along_counts_in_the_score_and_has_noise_too(empty):
+def test_per_case_criteria_count_in_the_score_and_have_noise_too(empty):
     outputs = few(4, own={"brief": 2.0})
     said = {"tone": np.zeros((4, 2)), "brief": np.array([[0.0, 1.0]] * 4)}
     write_replicates(empty, "own", TONE, outputs, {"judge": said})
@@ -176,7 +176,7 @@ def test_what_rows_brought_along_counts_in_the_score_and_has_noise_too(empty):
         ("unsaid", {"a": {"tone": np.ones((2, 2))}, "b": {"tone": np.ones((2, 2))}}, None, "its 2 judges"),
     ],
 )
-def test_a_run_whose_replies_can_not_be_set_against_each_other_is_refused(empty, name, said, identity, words):
+def test_a_run_without_comparable_replicates_is_refused(empty, name, said, identity, words):
     write_replicates(empty, name, TONE, few(2), said, identity=identity)
     with pytest.raises(InputError, match=words):
         measure_noise(empty, name)

@@ -1,4 +1,4 @@
-"""Baselines that can't serve: a gate over them never passes open, and a published run stays readable."""
+"""Unusable baselines: a gate fails with them, and a published run stays readable."""
 
 import json
 import shutil
@@ -28,7 +28,7 @@ RULE = "mean_diff < -0.9"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Runs of one rubric: a of the model m, b beside it, renamed of another model with nothing to stand beside."""
+    """Runs of one rubric: a of the model m, b compared with it, renamed of another model without a counterpart."""
     folder = tmp_path_factory.mktemp("faults")
     (folder / "rubric.yaml").write_text(RUBRIC, encoding="utf-8")
     evaluate(folder, "a", "m")
@@ -40,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def copied(folder: Path, tmp_path: Path) -> Path:
-    """A copy of the folder that a test may change."""
+    """Copy of the folder that a test may change."""
     return Path(shutil.copytree(folder, tmp_path / "copied"))
 
 
@@ -56,33 +56,33 @@ def lake_in(folder: Path) -> Lake:
 
 
 def change(folder: Path, statement: str) -> None:
-    """Change what nothing of gradebook would."""
+    """Change published rows, as gradebook itself never does."""
     commit(lake_in(folder), "change", lambda connection, _version: connection.execute(statement) and None)
 
 
 def test_a_rule_fails_where_earlier_runs_have_no_model_in_common(folder):
     found = summarise(lake_in(folder), "renamed")
-    why = f"--fail-if {RULE!r} can't be known: no earlier run of words has a model in common"
+    why = f"--fail-if {RULE!r} can't be evaluated: no earlier run of words has a model in common"
     assert (found.is_met, found.unmet, found.comparison) == (False, (why,), None)
 
 
-def test_a_run_that_was_rescored_is_no_latest_one(copied):
+def test_a_rescored_run_is_not_the_latest_one(copied):
     assert json.loads(evaluate(copied, "k", "k", baseline="latest").run["settings"])["baseline_run_id"] is None
 
 
-def test_a_run_whose_baseline_can_not_be_read_any_more_is_read_and_fails_its_rule(copied):
+def test_a_run_with_an_unreadable_baseline_is_read_and_fails_its_rule(copied):
     change(copied, 'update rubrics set body = replace(body, \'"brief"\', \'"brief", "newer": 1\')')
     found = summarise(lake_in(copied), "b")
     assert (len(found.scores), found.is_met, found.comparison) == (1, False, None)
-    assert found.unmet[0].startswith(f"--fail-if {RULE!r} can't be known: run: the rubric of a can't be read")
+    assert found.unmet[0].startswith(f"--fail-if {RULE!r} can't be evaluated: run: the rubric of a can't be read")
 
 
-def test_a_run_without_scores_meets_nothing(copied):
+def test_a_run_without_scores_meets_no_requirement(copied):
     change(copied, "delete from run_scores where run_id = 'a'")
     assert summarise(lake_in(copied), "a").unmet == ("found no scores of the run in run_scores, expected some",)
 
 
-def test_a_rescored_run_takes_no_baseline_over():
+def test_a_rescored_run_does_not_inherit_the_baseline():
     class Source:
         run_id, row = "b", {"judge": None, "settings": '{"baseline": "a", "baseline_run_id": "a", "fail_if": "p < 1"}'}
 
@@ -95,7 +95,7 @@ def test_a_rescored_run_takes_no_baseline_over():
 
 @pytest.mark.parametrize("found", ["good", "bad", "other"])
 def test_a_rescored_verdict_is_the_judgment_of_its_run_or_the_earliest(found):
-    # both runs asked at once: first got good, second bad; third was rescored from second
+    # both runs asked at the same time: first got good, second bad; third was rescored from second
     with duckdb.connect() as ledger:
         ledger.execute("create table runs (run_id text, settings text)")
         ledger.execute("insert into runs values ('first', '{}'), ('second', '{}')")

@@ -1,4 +1,4 @@
-"""tasks/compare: which side stands where, what the parts add up to, and rules that fail a comparison."""
+"""tasks/comparing/compare: pairing, sums of the parts, and rules that fail a comparison."""
 
 from pathlib import Path
 from typing import Any
@@ -95,14 +95,14 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 
 def random_rows(found: Rubric, rng: np.random.Generator) -> list[dict[str, Any]]:
-    """30 cases; where gaps are skipped, a third of the scores is missing."""
+    """30 cases; with `missing: skip` a third of the scores is missing."""
     levels = [0.0, 0.5, 1.0] + [None] * (found.missing == "skip")
     draw = {criterion.id: rng.choice(np.array(levels, dtype=object), 30) for criterion in found.criteria}
     return [{"case_id": f"c{case}", "scores": {name: draw[name][case] for name in draw}} for case in range(30)]
 
 
 def turned(scores: dict[str, float | None]) -> dict[str, float | None]:
-    """Every score at the other end; gaps stay."""
+    """Mirror every score; missing ones stay missing."""
     return {name: None if score is None else 1.0 - score for name, score in scores.items()}
 
 
@@ -162,25 +162,25 @@ def test_the_parts_add_up_whatever_the_rubric(lake, name):
 
 
 @pytest.mark.parametrize(("name", "has_rest"), [("points", False), ("own", False), ("skipped", True), ("tree", True)])
-def test_only_gaps_leave_a_rest(lake, name, has_rest):
+def test_only_missing_scores_leave_a_remainder(lake, name, has_rest):
     (pair,) = compare_runs(lake, f"{name}_a", f"{name}_b", Asked(resample_count=0)).models
     assert ("(unscored)" in [part.criterion_id for part in pair.explanation.parts]) is has_rest
 
 
-def test_a_gap_of_both_sides_in_a_category_leaves_no_rest(lake):
+def test_a_missing_score_on_both_sides_leaves_no_remainder(lake):
     # x {a: 3, b: 1} of weight 2 beside c of weight 1; b is skipped: a counts 2/3, b nothing
     (pair,) = compare_runs(lake, "gaps_a", "gaps_b", Asked(resample_count=0)).models
     parts = {part.criterion_id: part.part for part in pair.explanation.parts}
     assert parts == {"a": pytest.approx(-2 / 3), "b": 0.0, "c": 0.0}
 
 
-def test_gaps_of_both_sides_leave_no_rest_in_a_tree_of_any_depth(lake):
+def test_missing_scores_on_both_sides_leave_no_remainder_at_any_depth(lake):
     (pair,) = compare_runs(lake, "deep_a", "deep_b", Asked(resample_count=0)).models
     assert [part.criterion_id for part in pair.explanation.parts] == list("abcde")
     assert sum(part.part for part in pair.explanation.parts) == pytest.approx(pair.overall.figures.mean_diff, abs=1e-12)
 
 
-def test_a_criterion_of_rows_has_its_part(lake):
+def test_a_per_case_criterion_has_its_part(lake):
     # weights 3, 1 and 2 of the row: its criterion rose by 1 of 6 x 2
     (pair,) = compare_runs(lake, "own_a", "own_b", Asked(resample_count=0)).models
     assert {part.criterion_id: part.part for part in pair.explanation.parts}["own"] == pytest.approx(1 / 3)
@@ -192,7 +192,7 @@ def test_a_difference_of_points_may_be_beyond_one(lake):
     assert found.diff_low < found.mean_diff < found.diff_high
 
 
-def test_the_cases_that_lost_most_come_with_what_took_it(compared):
+def test_the_cases_that_lost_most_are_shown_with_their_losses(compared):
     # of the 11 that fell, the even cases lost 3/8 and gained nothing
     cases = compared.models[0].explanation.lost_most
     assert len(cases) == 10
@@ -202,7 +202,7 @@ def test_the_cases_that_lost_most_come_with_what_took_it(compared):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["plain", "points", "skipped", "own", "gaps"])
-def test_a_criterion_at_a_time_gives_the_same_to_the_bit(lake, monkeypatch, name):
+def test_one_criterion_at_a_time_gives_the_same_bits(lake, monkeypatch, name):
     runs = ("a", "b") if name == "plain" else (f"{name}_a", f"{name}_b")
     at_once = compare_runs(lake, *runs, Asked(resample_count=50))
     monkeypatch.setattr("gradebook.tasks.comparing.case_pairs.PART_ROWS", 1)
@@ -220,28 +220,28 @@ def test_no_scored_pair_has_no_share_at_a_score(lake):
     assert found[0].explanation.shares_at == ()
 
 
-def test_a_share_at_a_score_that_different_rubrics_do_not_have_is_told(lake):
+def test_a_share_at_a_score_is_refused_for_different_rubrics(lake):
     found = compare_runs(lake, "own_a", "points_a", Asked(resample_count=0, shares_at=(0.5,)))
     assert found.not_compared[-1] == "--share-at: the rubrics differ, so there are no overall scores"
 
 
-def test_outputs_that_share_a_case_and_sample_stand_beside_themselves(lake):
+def test_outputs_with_the_same_case_and_sample_are_paired_with_themselves(lake):
     (pair,) = compare_runs(lake, "same_a", "same_b", Asked(resample_count=0)).models
     (tone,) = pair.criteria
     assert (tone.figures.tied_count, tone.counts.unpaired_count, tone.counts.ambiguous_count) == (3, 0, 0)
 
 
-def test_two_models_of_one_run_stand_beside_each_other(lake):
+def test_two_models_of_one_run_are_paired(lake):
     found = compare_runs(lake, "a", asked=Asked(resample_count=0)).models
     assert [(pair.model_a, pair.model_b, pair.overall.figures.tied_count) for pair in found] == [("m", "n", 24)]
 
 
-def test_one_model_that_is_named_is_where_it_is_named(lake):
+def test_a_named_model_is_on_the_side_where_it_is_named(lake):
     found = compare_runs(lake, "a", asked=Asked((None, "m"), resample_count=0)).models
     assert [(pair.model_a, pair.model_b) for pair in found] == [("n", "m")]
 
 
-def test_all_ties_are_a_p_of_one_and_an_interval_that_does_not_claim_to_know(lake):
+def test_all_ties_give_a_p_of_one_and_a_wide_interval(lake):
     found = compare_runs(lake, "a", asked=Asked(resample_count=0)).models[0].overall.figures
     assert (found.p, found.p_wilcoxon) == (1.0, 1.0)
     assert found.diff_low == pytest.approx(-(1 - 0.05 ** (1 / 12)))
@@ -255,17 +255,17 @@ def test_all_ties_are_a_p_of_one_and_an_interval_that_does_not_claim_to_know(lak
         ("any criterion (mean_diff < 0 and p_adjusted < 0.05)", True),
         ("criterion.safe.mean_diff < 0", False),
         ("category.voice.mean_diff > -0.1", False),
-        ("criterion.safe.effect_size < 0", True),  # all tied: not known
+        ("criterion.safe.effect_size < 0", True),  # all tied: unknown
         ("unpaired_count > 0 or unscored_count > 0 or ambiguous_count > 0", False),
         ("any category (held_otherwise_count = 0)", True),
     ],
 )
-def test_a_rule_fails_where_it_holds_or_can_not_be_known(lake, rule, is_failed):
+def test_a_rule_fails_if_it_holds_or_can_not_be_evaluated(lake, rule, is_failed):
     gate = compare_runs(lake, "a", "b", Asked(("m", "m"), rule, 0)).gate
     assert (gate.is_failed, bool(gate.reasons)) == (is_failed, is_failed)
 
 
-def test_a_model_that_one_side_has_alone_fails_a_gate(lake):
+def test_a_model_on_one_side_only_fails_a_gate(lake):
     gate = compare_runs(lake, "a", "more_b", Asked(rule="mean_diff < -1", resample_count=0)).gate
     assert gate.reasons == (
         "n: only in run A: nothing to check the rule against",
@@ -273,13 +273,13 @@ def test_a_model_that_one_side_has_alone_fails_a_gate(lake):
     )
 
 
-def test_a_model_that_is_named_stands_for_all_that_is_asked(lake):
+def test_naming_a_model_compares_only_that_model(lake):
     found = compare_runs(lake, "a", "more_b", Asked(("m", None), "mean_diff < -1", 0))
     assert (found.gate.is_failed, found.not_compared) == (False, ())
 
 
-def test_a_criterion_of_rows_is_no_part_of_any_criterion(lake):
-    # the own one rose by 1, those of the rubric are as they were
+def test_per_case_criteria_are_not_part_of_any_criterion(lake):
+    # the per-case one rose by 1, those of the rubric did not change
     rules = ("any criterion (mean_diff > 0)", "criterion.own.mean_diff > 0")
     gates = [compare_runs(lake, "own_a", "own_b", Asked(rule=rule, resample_count=0)).gate for rule in rules]
     assert [gate.is_failed for gate in gates] == [False, True]
@@ -287,7 +287,7 @@ def test_a_criterion_of_rows_is_no_part_of_any_criterion(lake):
 
 def test_an_unknown_figure_is_named(lake):
     gate = compare_runs(lake, "a", "b", Asked(("m", "m"), "criterion.safe.effect_size < 0", 0)).gate
-    assert gate.reasons == ("m: not known whether it holds: no criterion.safe.effect_size",)
+    assert gate.reasons == ("m: the rule can't be evaluated without criterion.safe.effect_size",)
 
 
 @pytest.mark.parametrize(
@@ -303,7 +303,7 @@ def test_an_unknown_figure_is_named(lake):
         (("a", None), ("m", "m"), None, "compare: found model m of run a on both sides"),
     ],
 )
-def test_what_can_not_be_compared_is_refused(lake, runs, models, rule, words):
+def test_an_impossible_comparison_is_refused(lake, runs, models, rule, words):
     with pytest.raises(InputError, match=words):
         compare_runs(lake, *runs, Asked(models, rule))
 

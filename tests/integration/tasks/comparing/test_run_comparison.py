@@ -1,4 +1,4 @@
-"""The mart `run_comparisons`: a run compared with its baseline before it is published, and what is refused before."""
+"""The mart `run_comparisons`: a run compared with its baseline before publication, and refusals."""
 
 import json
 import re
@@ -66,7 +66,7 @@ def write_rubric(folder: Path, rubric: str = "words", version: str = "1.0.0", mo
 
 
 def write_outputs(folder: Path, name: str, good_count: int, *models: str, **columns: Any) -> Path:
-    """Outputs of 12 cases by each model: good_count of them are brief; the first case brings a criterion along."""
+    """Outputs of 12 cases by each model, good_count of them brief; the first case has a per-case criterion."""
     method = {"type": "check", "check": "length_words", "settings": {"max": 4}}
     own = [{"id": "terse", "description": "At most 4 words.", "method": method}]
     rows = [
@@ -80,7 +80,7 @@ def write_outputs(folder: Path, name: str, good_count: int, *models: str, **colu
 
 
 def write_ratings(folder: Path, count: int, level: str) -> str:
-    """A person's ratings of the first cases of m."""
+    """Ratings of the first cases of m."""
     shared = {"model": "m", "criterion_id": "liked", "rater": "r", "level_id": level}
     return str(write_lines(folder / "ratings.jsonl", [{"case_id": f"c{case}", **shared} for case in range(count)]))
 
@@ -90,7 +90,7 @@ OWN_RULE, RULE = "criterion.terse.mean_diff < 0", "any criterion (mean_diff < -0
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Runs of the models m and n: a, the first of a lake, and b, worse; and c of m and another on a later version.
+    """Lake with run a of the models m and n, run b (worse), and run c of m and another model on a later version.
 
     Between them a run of the model z, of the same rubric.
     """
@@ -135,22 +135,22 @@ def comparison_of(folder: Path, run_id: str) -> RunComparison:
 def test_a_later_comparison_gives_the_same_figures_to_the_bit(folder):
     expected = comparison_table(compare_runs(lake_in(folder), "a", "b").models, "a", "b").to_pylist()
     rows = rows_of(folder, "from run_comparisons where run_id = 'b'")
-    assert len(rows) == 2 * (1 + 1 + 4)  # of each model overall, a category, and three criteria with one of rows
+    assert len(rows) == 2 * (1 + 1 + 4)  # for each model: overall, a category, and four criteria, one of them per-case
     assert sorted(rows, key=repr) == sorted(expected, key=repr)
 
 
-def test_a_rebuild_compares_anew_and_finds_the_same(folder):
+def test_a_rebuild_repeats_the_comparison_with_the_same_rows(folder):
     checked = rebuild_run(lake_in(folder), "b", is_checked=True)
     assert [check.mart for check in checked.checks if not check.is_equal] == []
 
 
-def test_the_rows_are_what_the_command_prints(folder):
+def test_the_rows_equal_the_command_s_output(folder):
     printed = compare_runs(lake_in(folder), "a", "b").as_json()["overall"][0]
     (row,) = rows_of(folder, "from run_comparisons where scope = 'overall' and model = 'm'")
     assert row == row | {name: printed[name] for name in printed.keys() - {"model_a", "model_b", "criterion_id"}}
 
 
-def test_the_parts_add_up_with_what_one_side_lacks(folder):
+def test_the_parts_add_up_with_missing_scores(folder):
     query = "select model, sum(part) as part, max(mean_diff) filter (scope = 'overall') as diff from run_comparisons"
     rows = rows_of(folder, f"{query} where run_id = 'b' group by model")
     assert [row["part"] for row in rows] == pytest.approx([row["diff"] for row in rows], abs=1e-12)
@@ -163,7 +163,7 @@ def test_no_check_finds_a_fault_in_the_rows(folder):
     )
 
 
-def test_of_the_lake_the_baseline_alone_is_read(folder, tmp_path):
+def test_only_the_baseline_of_the_lake_is_read(folder, tmp_path):
     run = RunFolder(tmp_path / "d")
     with connect(lake_in(folder), read_only=True) as connection:
         marts = {mart: run.mart_file(mart) for mart in ("output_scores", "run_scores")}
@@ -187,9 +187,9 @@ def test_the_baseline_is_among_the_settings(folder):
     [
         ([output("m"), output("n")], "c"),
         ([output("z")], "z"),
-        ([output("z", "1200")], "z"),  # one of each run
-        ([output("m", "1200")], "c"),  # m moved on
-        ([output("m", "1200"), output("m", "1300")], None),  # which of the two?
+        ([output("z", "1200")], "z"),  # one model in each run
+        ([output("m", "1200")], "c"),  # a later checkpoint of m
+        ([output("m", "1200"), output("m", "1300")], None),  # ambiguous
         ([output("m", "1200"), output("m", "1300"), output("z")], "z"),
         ([output("other")], None),
     ],
@@ -205,28 +205,28 @@ def test_latest_is_the_last_run_with_a_model_in_common(folder, tmp_path, outputs
     assert found == [expected, None]
 
 
-def test_a_first_run_is_compared_with_none_and_its_rule_fails_nothing(folder):
+def test_a_first_run_has_no_comparison_and_its_rule_fails_nothing(folder):
     summary = summarise(lake_in(folder), "a")
-    note = "no earlier run of words has a model in common: compared with none, and --fail-if is checked against nothing"
+    note = "no earlier run of words has a model in common: no comparison, and --fail-if is not checked"
     assert (summary.run["notes"][-1], summary.is_met, summary.comparison) == (note, True, None)
 
 
-def test_what_stands_beside_nothing_is_a_note(folder):
+def test_unpaired_parts_are_noted(folder):
     shown = "not compared with b: brief: another description and method; n: only in run A; new: only in run B"
     assert summarise(lake_in(folder), "c").run["notes"][-1] == shown
 
 
-def test_of_a_crowd_that_stands_beside_nothing_some_are_named(tmp_path):
+def test_many_unpaired_parts_are_cut_to_a_few_names(tmp_path):
     store_baseline(RunFolder(tmp_path), Baseline("a", tuple("abcdefghijkl")))
     (note,) = baseline_notes("words", RunFolder(tmp_path), "a", None)
     assert note == "not compared with a: a; b; c; d; e; f; g; h; i; j; and 2 more"
 
 
 # -------- the rule
-def test_a_rule_that_holds_stands_beside_what_is_not_met(folder):
+def test_a_rule_that_holds_is_listed_with_other_unmet_requirements(folder):
     summary = summarise(lake_in(folder), "b")
     assert (summary.is_met, summary.has_requirement, len(summary.unmet)) == (False, True, 2)
-    assert summary.unmet[0].startswith(f"--fail-if {RULE!r}: m: it holds: ")
+    assert summary.unmet[0].startswith(f"--fail-if {RULE!r}: m: the rule holds: ")
 
 
 def test_the_gate_is_the_one_of_the_command(folder):
@@ -235,7 +235,7 @@ def test_the_gate_is_the_one_of_the_command(folder):
 
 
 @pytest.mark.parametrize(("rule", "is_failed"), [("mean_diff < -0.9", False), (OWN_RULE, True), (None, None)])
-def test_a_rule_fails_where_it_holds(folder, rule, is_failed):
+def test_a_rule_fails_if_it_holds(folder, rule, is_failed):
     with connect(lake_in(folder), read_only=True) as connection:
         found = read_run_comparison(connection, lake_in(folder), "b", "a", rule)
     assert (None if found.gate is None else found.gate.is_failed, bool(found.unmet)) == (is_failed, bool(is_failed))
@@ -244,7 +244,7 @@ def test_a_rule_fails_where_it_holds(folder, rule, is_failed):
 def test_over_another_rubric_version_the_overall_difference_is_unknown(folder):
     found = comparison_of(folder, "c")
     assert {row["scope_id"] for row in found.figures} == {"full", "liked", "terse"}
-    assert found.unmet[-1] == "--fail-if 'mean_diff < 0': m: not known whether it holds: no mean_diff"
+    assert found.unmet[-1] == "--fail-if 'mean_diff < 0': m: the rule can't be evaluated without mean_diff"
 
 
 def test_the_banner_is_that_of_the_command(folder):
@@ -252,13 +252,13 @@ def test_the_banner_is_that_of_the_command(folder):
     assert banner is not None and banner == compare_runs(lake_in(folder), "b", "c").banner
 
 
-# -------- what is refused, before anything is asked
+# -------- refusals before any request
 def refused(folder: Path, *models: str, **words: Any) -> str:
-    """Why a run of these models is refused; nothing but its failure is recorded."""
-    before = rows_of(folder, "select run_id from runs where status <> 'failed'")
+    """Error of a refused run of these models, which leaves no run."""
+    before = rows_of(folder, "select run_id from runs")
     with pytest.raises(InputError) as caught:
         publish(write_outputs(folder, "d", 3, *models), write_rubric(folder), **words)
-    assert rows_of(folder, "select run_id from runs where status <> 'failed'") == before
+    assert rows_of(folder, "select run_id from runs") == before
     return str(caught.value)
 
 
@@ -276,7 +276,7 @@ def refused(folder: Path, *models: str, **words: Any) -> str:
         ({"baseline": "z"}, "--baseline: found the models z and m, n, expected one each or a common one"),
     ],
 )
-def test_what_can_not_be_compared_is_refused(folder, words, expected):
+def test_an_impossible_comparison_is_refused(folder, words, expected):
     assert expected in refused(folder, "m", "n", **words)
 
 
@@ -300,19 +300,19 @@ def test_a_baseline_without_a_lake_is_refused(tmp_path):
         ({"baseline": "latest", "fail_if": "p < 0"}, "--fail-if: found 'p < 0', but b is published without it"),
     ],
 )
-def test_a_published_run_is_not_compared_anew(folder, words, expected):
+def test_a_published_run_is_not_compared_again(folder, words, expected):
     write_ratings(folder, 3, "disliked")
     words |= {"run_id": "b", "ratings": str(folder / "ratings.jsonl")}
     with pytest.raises(InputError, match=expected):
         publish(folder / "b.jsonl", write_rubric(folder), **words)
 
 
-def test_the_same_command_again_tells_the_same(folder):
+def test_the_same_command_again_gives_the_same_outcome(folder):
     again = publish(folder / "c.jsonl", write_rubric(folder, version="2.0.0", most=6), run_id="c", baseline="b")
     assert again.comparison == comparison_of(folder, "c")
 
 
-def test_an_interrupted_run_goes_on_with_another_baseline(folder):
+def test_an_interrupted_run_can_resume_with_another_baseline(folder):
     outputs, rubric = write_outputs(folder, "d", 3, "m"), write_rubric(folder)
     found = []
     for baseline in (None, "latest", "a"):
@@ -322,31 +322,36 @@ def test_an_interrupted_run_goes_on_with_another_baseline(folder):
     assert len(set(found)) == 1
 
 
-# -------- what people see
-def test_the_report_shows_what_got_worse_first(folder, tmp_path):
+# -------- report and terminal
+def test_the_report_shows_regressions_first(folder, tmp_path):
     summary = summarise(lake_in(folder), "b")
     page = write_report(lake_in(folder), summary, tmp_path / "b.html").read_text(encoding="utf-8")
     section = page[page.index("A is the baseline, run a, and B is this run.") :]
     assert section.index(">overall<") < section.index(">brief<") < section.index(">terse<") < section.index(">full<")
 
 
-def test_the_object_names_the_baseline_and_what_got_worse(folder):
+def test_the_json_names_the_baseline_and_the_regressions(folder):
     found = summarise(lake_in(folder), "b").as_json()["comparison"]
     assert (found["baseline_run_id"], found["banner"], found["gate"]["is_failed"]) == ("a", None, True)
     assert [row["scope"] for row in found["rows"][:2]] == ["overall", "category"]
     assert {"model_a": "m", "model_b": "m", "scope": "criterion", "id": "brief"} in found["regressions"]
 
 
-def test_the_terminal_shows_what_got_worse_first(folder, capsys):
+def test_the_terminal_shows_regressions_first(folder, capsys):
     show_run_comparison(comparison_of(folder, "b"))
-    shown = capsys.readouterr().err
-    assert shown.index("m: b (B) beside a (A)") < shown.index("overall") < shown.index("brief") < shown.index("full")
-    assert "all of it: gradebook compare a b" in shown
+    shown = capsys.readouterr().out
+    assert (
+        shown.index("m: b (B) compared with a (A)")
+        < shown.index("overall")
+        < shown.index("brief")
+        < shown.index("full")
+    )
+    assert "full comparison: gradebook compare a b" in shown
 
 
 def test_the_terminal_shows_the_banner_and_a_rule_that_does_not_hold(folder, capsys):
     found = comparison_of(folder, "c")
     show_run_comparison(replace(found, gate=GateFinding("p < 0", is_failed=False, reasons=())))
-    shown = capsys.readouterr().err
+    shown = capsys.readouterr().out
     assert found.banner is not None and found.banner in shown
     assert "--fail-if does not hold: p < 0" in shown

@@ -12,4 +12,5 @@ from tests.support.loopback_judge import LoopbackJudge
 def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackJudge]:
     monkeypatch.setenv("OPENAI_API_KEY", CANARY)
     with LoopbackJudge(key=CANARY) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)  # the key is for this address alone
         yield server

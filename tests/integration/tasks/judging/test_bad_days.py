@@ -16,14 +16,14 @@ from tests.support.loopback_judge import LoopbackJudge
 
 # Replies that say no level, each with its usage.
 USELESS = (
-    *("prose", "prose around", "half a thought", "wrong enum", "level id", "level list", "extra key", "missing key"),
+    *("prose", "half a thought", "wrong enum", "level id", "level list", "extra key", "missing key"),
     *("key twice", "nested", "null", "error object", "no choices", "null choices", "null message", "odd parts"),
 )
 UNREADABLE = ("half a body", "a list", "no utf-8")  # not even their usage can be read
-ODD_BUT_READ = ("fence", "think", "parts", "half a surrogate", "odd names")
+ODD_BUT_READ = ("fence", "prose around", "think", "parts", "half a surrogate", "odd names")
 ODD_USAGES = (
     *("usage below 0", "usage huge", "usage a float", "usage a text", "usage a half", "usage nan"),
-    "usage a list",
+    *("usage a list", "usage 0", "usage too low", "usage of no reply"),
 )
 
 
@@ -34,7 +34,7 @@ def no_key_in_a_journal(tmp_path: Path) -> Iterator[None]:
 
 
 def paid(judge: LoopbackJudge) -> float:
-    """What the server counted, at a millionth of a dollar a token."""
+    """Cost of the tokens that the server counted, at a millionth of a dollar per token."""
     return (judge.prompt_tokens + judge.completion_tokens) * 1e-6
 
 
@@ -82,7 +82,7 @@ def test_a_usage_that_is_none_is_an_unknown_price(judge: LoopbackJudge, tmp_path
     assert journaled(tmp_path)["cost_usd"].to_pylist() == [None]
 
 
-@pytest.mark.parametrize("fault", ["usage below 0", "usage nan", "half a body"])
+@pytest.mark.parametrize("fault", ["usage below 0", "usage nan", "usage 0", "half a body"])
 def test_a_reply_without_its_tokens_counts_as_the_most_against_a_budget(
     judge: LoopbackJudge, tmp_path: Path, fault: str
 ):

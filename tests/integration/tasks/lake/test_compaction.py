@@ -146,5 +146,5 @@ def test_no_lake_is_made_where_there_is_none(tmp_path):
 def test_the_command_says_what_it_did(gradebook, lake):
     done = gradebook("compact", "--lake", f"sqlite:{lake.address}", "--json")
     assert (done.code, done.json["file_count_before"], done.json["file_count_after"]) == (0, 9, 9)
-    said = gradebook("compact", "--lake", f"sqlite:{lake.address}").err
+    said = gradebook("compact", "--lake", f"sqlite:{lake.address}").out
     assert said.startswith("9 files before, 9 after; ")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gradebook.rubrics.model.errors import LakeError
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.compaction import compact_lake
 from gradebook.tasks.lake.connections import commit, connect, prepare_lake
@@ -164,7 +165,8 @@ def test_an_object_that_is_gone_or_harmed_is_named(storage, bucket, tmp_path, gr
     monkeypatch.delenv("PREFECT_API_URL")
     publish(tmp_path, bucket, 110, 120)
     prefix = bucket[3].removeprefix("s3://")
-    first, second = (f"{prefix}/data/{name}" for name in storage.names(f"{prefix.partition('/')[2]}/data")[:2])
+    names = [name for name in storage.names(f"{prefix.partition('/')[2]}/data") if name.endswith(".parquet")]
+    first, second = (f"{prefix}/data/{name}" for name in names[:2])
     size = storage.files.get_file_info(second).size
     storage.files.delete_file(first)
     with storage.files.open_output_stream(second) as stream:
@@ -191,7 +193,7 @@ def test_an_object_that_is_gone_or_harmed_is_named(storage, bucket, tmp_path, gr
             {"GRADEBOOK_WORK": "nowhere"},
             None,
             "disk",
-            "nowhere: found no such folder, expected the lake's, with its",
+            "nowhere: found no such folder, expected the lake's folder",
         ),
     ],
 )
@@ -259,3 +261,14 @@ def test_a_lake_of_postgresql_is_kept_and_examined_like_one_of_a_file(shared, tm
     assert problems(gradebook, shared, "--mend", "--deep") == (0, {})
     commit(lake, "harm", lambda connection, _: connection.execute("update runs set output_count = 7"))
     assert problems(gradebook, shared)[1]["counts"][0].endswith("found 220 scored outputs, expected 7")
+
+
+@pytest.mark.parametrize("kind", ["bucket", "shared"])
+def test_a_second_catalog_beside_the_files_is_refused(request, tmp_path, kind):
+    place = request.getfixturevalue(kind)
+    prepare_lake(lake_of(place))
+    prepare_lake(lake_of(place))  # its own catalog is not
+    trial = find_lake(f"sqlite:{tmp_path}/trial/catalog.sqlite", place[3])
+    with pytest.raises(LakeError, match="found no lake in the catalog, but files of one in"):
+        prepare_lake(trial)
+    assert not trial.is_there

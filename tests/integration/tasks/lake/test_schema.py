@@ -14,6 +14,7 @@ from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.compaction import compact_lake
 from gradebook.tasks.lake.connections import commit, connect, prepare_lake
+from gradebook.tasks.lake.own_parts import KNOWN_VIEWS, digest_of_view
 from gradebook.tasks.lake.schema import VIEWS, is_up_to_date, narrow_to_outputs, tables_without_statistics
 from gradebook.tasks.lake.sql import read_sql
 from gradebook.tasks.rubric_store.versions import delete_pointer, store_rubric
@@ -91,7 +92,10 @@ def test_preparing_a_lake_that_is_up_to_date_commits_nothing(lake: Lake):
         "create or replace view criterion_ladders as select 1 as one",
     ],
 )
-def test_an_older_lake_gets_what_it_misses(lake: Lake, change: str):
+def test_an_older_lake_gets_what_it_misses(lake: Lake, monkeypatch: pytest.MonkeyPatch, change: str):
+    earlier = digest_of_view("SELECT 1 AS one")
+    for view in ("output_feedback", "criterion_ladders"):
+        monkeypatch.setitem(KNOWN_VIEWS, view, KNOWN_VIEWS[view] | {earlier})
     commit(lake, "an earlier gradebook", lambda connection, _version: connection.execute(change))
     prepare_lake(lake)
     with connect(lake) as connection:

@@ -1,8 +1,12 @@
 """`gradebook sql` reads the lake's tables, and can neither write nor read anything beside them."""
 
+import os
 import signal
 import sqlite3
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -13,7 +17,9 @@ import pytest
 from gradebook.rubrics.model.errors import QueryError
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import commit, prepare_lake
-from gradebook.tasks.lake.user_queries import _half_memory, run_query
+from gradebook.tasks.lake.errors import NoLakeThere
+from gradebook.tasks.lake.user_queries import _half_memory, run_bounded_query, run_query
+from gradebook.tasks.system import bounded_child
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +104,84 @@ def heard_ctrl_c() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+# Single functions that listen to nothing while they compute, and what DuckDB's own limit does not count.
+DEAF = (
+    "select regexp_matches(repeat('x', 30000000), '(.{1,31}){1,31}y')",
+    "select levenshtein(repeat('ab', 200000), repeat('ba', 200000))",
+    "with recursive n(i) as (select 1 union all select i + 1 from n) select max(i) from n",
+    "select sum(a.range) from range(10000000) as a order by (select max(range) from range(100000000000))",
+    ENDLESS,
+)
+GREEDY = (
+    "select lpad('x', 2000000000, 'y')",
+    "select repeat('x', 300000000) from range(20)",
+    "select list(range) from range(2000000000)",
+)
+
+
+@pytest.mark.usefixtures("heard_ctrl_c")
+@pytest.mark.parametrize("query", DEAF)
+def test_ctrl_c_ends_each_query_and_its_process(lake, monkeypatch, query):
+    asked = []
+    monkeypatch.setattr(bounded_child.os, "fork", lambda fork=os.fork: asked.append(fork()) or asked[-1])
+    read = bounded_child.select.select
+
+    def press(*arguments):
+        signal.raise_signal(signal.SIGINT)
+        return read(*arguments)
+
+    monkeypatch.setattr(bounded_child.select, "select", press)
+    with pytest.raises(KeyboardInterrupt):
+        run_bounded_query(lake, query, 600)
+    with pytest.raises(ChildProcessError):
+        os.waitpid(asked[0], os.WNOHANG)
+
+
+@pytest.mark.parametrize("query", DEAF)
+def test_a_query_ends_with_its_time(lake, query):
+    with pytest.raises(QueryError, match=r"found a query that takes longer than 0.5 s, expected a shorter one"):
+        run_bounded_query(lake, query, 0.5)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems count no such limit")
+@pytest.mark.parametrize("query", GREEDY)
+def test_a_value_that_needs_more_memory_is_refused_in_a_sentence(lake, monkeypatch, query):
+    monkeypatch.setattr("gradebook.tasks.lake.user_queries._half_memory", lambda _connection: "60 MiB")
+    with pytest.raises(QueryError, match="needs more memory at once than half of what there is"):
+        run_bounded_query(lake, query, 600)
+
+
+def test_rows_and_faults_come_back_from_the_other_process(lake, monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    asked = "select range as n, [range] as list from range(25000)"
+    assert run_bounded_query(lake, asked, 600).equals(run_query(lake, asked))
+    with pytest.raises(QueryError, match="Table with name nothing does not exist"):
+        run_bounded_query(lake, "from nothing", 600)
+    with pytest.raises(NoLakeThere):
+        run_bounded_query(find_lake(f"sqlite:{tmp_path}/none.sqlite"), "select 1", 600)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_the_child_of_a_killed_process_ends_with_it(tmp_path):
+    code = (
+        "import os, signal, threading, time; from gradebook.tasks.system.bounded_child import call_in_child\n"
+        f"def call(): open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(600)\n"
+        "threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGKILL]).start(); call_in_child(call, 600)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    child = int((tmp_path / "pid").read_text(encoding="ascii"))
+    while is_running(child):  # until it has read that its parent is gone
+        time.sleep(0.01)
+
+
+def is_running(process: int) -> bool:
+    """Whether a process runs; one that ended and is not yet reaped does not."""
+    stat = Path(f"/proc/{process}/stat")
+    return stat.exists() and stat.read_text(encoding="ascii").rpartition(")")[2].split()[0] != "Z"
 
 
 @pytest.mark.usefixtures("heard_ctrl_c")

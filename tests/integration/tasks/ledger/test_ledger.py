@@ -5,12 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from gradebook.rubrics.model.errors import LakeError
 from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
 from gradebook.tasks.judging.replies.journal import Journal, settled_journals
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import connect, prepare_lake
-from gradebook.tasks.ledger.ledger import run_judgments, settle_journals
+from gradebook.tasks.ledger.ledger import (
+    answering_models,
+    journaled_judgments,
+    run_judgments,
+    settle_journals,
+    unreadable_replies,
+)
 
 JUDGMENT = dict.fromkeys(JUDGMENT_SCHEMA.names) | {
     "run_id": "r",
@@ -88,9 +93,63 @@ def test_a_long_journal_is_settled_a_batch_at_a_time(lake, monkeypatch):
     monkeypatch.setattr("gradebook.tasks.ledger.ledger.BATCH_ROWS", 2)
     path = write_journal(lake, "a", "b", "c", "d", "e")
     path.write_bytes(path.read_bytes() + b"{}\n")
-    with pytest.raises(LakeError, match=r"\.jsonl:6: "):
-        settle_journals(lake)
-    assert ledger(lake) == ["a", "b", "c", "d"]  # the batch of the broken line is not there, and the journal stays
+    assert settle_journals(lake) == 5
+    assert ledger(lake) == ["a", "b", "c", "d", "e"]
+
+
+def harmed(harm: str, line: bytes) -> bytes:
+    return {
+        "cut in the middle": line[:40] + b"\n",
+        "zeros": b"\0" * 99 + b"\n",
+        "a cost that is none": line.replace(b'"cost_usd":0.5', b'"cost_usd":1e308'),
+        "another level": line.replace(b'"level_id":"good"', b'"level_id":"gold"'),
+        "no checksum, a cost that is none": b"{" + line.partition(b",")[2].replace(b":0.5", b":1e308"),
+        "no checksum, a negative cost": b"{" + line.partition(b",")[2].replace(b":0.5", b":-0.5"),
+        "no checksum, a wrong type": b"{" + line.partition(b",")[2].replace(b'"good"', b"[1]"),
+    }[harm]
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "cut in the middle",
+        "zeros",
+        "a cost that is none",
+        "another level",
+        "no checksum, a cost that is none",
+        "no checksum, a negative cost",
+        "no checksum, a wrong type",
+    ],
+)
+def test_a_broken_line_is_set_aside_and_the_others_reach_the_ledger(lake, harm):
+    with Journal(lake.journal_folder, "r") as journal:
+        for judgment_id in ("a", "b", "c"):
+            journal.append(JUDGMENT | {"judgment_id": judgment_id, "level_id": "good", "cost_usd": 0.5})
+    lines = journal.path.read_bytes().splitlines(keepends=True)
+    broken = harmed(harm, lines[1])
+    assert broken != lines[1]
+    journal.path.write_bytes(lines[0] + broken + lines[2])
+    notes: list[str] = []
+    assert settle_journals(lake, notes) == 2
+    assert ledger(lake) == ["a", "c"]
+    aside = Path(f"{journal.path}.broken")
+    assert list(lake.journal_folder.iterdir()) == [aside]
+    assert aside.read_bytes() == broken
+    assert notes[0].startswith(f"1 line of a journal is no judgment and set aside in {aside}: {journal.path}:2: found ")
+
+
+def test_a_broken_line_of_one_journal_does_not_block_another(lake):
+    lake.journal_folder.mkdir(exist_ok=True)
+    (lake.journal_folder / "dead.1.a.jsonl").write_text("no judgment\n")
+    write_journal(lake, "a")
+    assert settle_journals(lake) == 1
+    assert settle_journals(lake) == 0
+
+
+def test_a_plan_leaves_broken_lines_out(lake):
+    path = write_journal(lake, "a")
+    path.write_bytes(path.read_bytes() + b"no judgment\n")
+    assert journaled_judgments(lake)["judgment_id"].to_pylist() == ["a"]
     assert path.exists()
 
 
@@ -107,3 +166,24 @@ def test_a_run_reads_what_it_paid_for(lake):
     (judgments,) = run_judgments(lake, "r")
     assert judgments.schema == JUDGMENT_SCHEMA
     assert list(run_judgments(lake, "another")) == []
+
+
+def test_the_models_that_answered_a_run_are_listed_once(lake):
+    with Journal(lake.journal_folder, "r") as journal:
+        for number, model in enumerate(("m-2026", "other", "other", "", None)):
+            journal.append(JUDGMENT | {"judgment_id": f"{number}", "judge": "m", "model_returned": model})
+    settle_journals(lake)
+    assert answering_models(lake, "r") == [("m", "m-2026"), ("m", "other")]
+    assert answering_models(lake, "another") == []
+
+
+def test_the_replies_that_cant_be_read_are_counted_per_judge(lake):
+    replies = [("m", "scored", "{}"), ("m", "parse_error", "Well."), ("m", "truncated", "Half"), ("n", "scored", "{}")]
+    with Journal(lake.journal_folder, "r") as journal:
+        for number, (judge, status, reply) in enumerate(replies):
+            row = {"judgment_id": f"{number}", "judge": judge, "status": status, "reply": reply}
+            journal.append(JUDGMENT | row | {"asked_at": datetime(2026, 1, 1, 0, number, tzinfo=UTC)})
+    settle_journals(lake)
+    assert unreadable_replies(lake, "r", ["parse_error", "truncated"]) == [
+        {"judge": "m", "reply_count": 3, "unreadable_count": 2, "first_reply": "Well.", "first_status": "parse_error"}
+    ]

@@ -102,7 +102,7 @@ def test_a_reply_that_does_not_say_its_tokens_is_told_apart(lake: Lake, tokens: 
     add(lake, {"cost_usd": None} | dict.fromkeys(("prompt_tokens", "cached_tokens", "completion_tokens"), tokens))
     spending = read_spending(lake)
     assert (spending.total.unpriced_count, spending.total.uncounted_count, spending.total.billed_usd) == (0, 1, None)
-    assert "cost unknown of 1 judgment: the endpoint did not say the tokens" in spending.notes
+    assert "cost unknown of 1 judgment: the endpoint reported no tokens, or too few" in spending.notes
 
 
 def test_what_the_budget_counted_beyond_the_ledger_is_told(lake: Lake):

@@ -1,4 +1,4 @@
-"""What is decided about checkpoints: by which figures, once, and what a sweep finds undecided."""
+"""Decisions about checkpoints: their figures, one for each checkpoint, and sweeps for undecided ones."""
 
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -60,7 +60,7 @@ def decided(folder: Path, name: str, good_count: int, more: str = "") -> Checkpo
 
 @dataclass(frozen=True)
 class Line:
-    """Checkpoints of one training, one after the other, and what was decided about each."""
+    """Decisions about successive checkpoints of one training."""
 
     folder: Path
     decisions: dict[str, CheckpointDecision]
@@ -71,34 +71,34 @@ class Line:
 
 @pytest.fixture(scope="module")
 def line(tmp_path_factory: pytest.TempPathFactory) -> Line:
-    """Of 12 outputs 12, 10, 8 and 2 are brief."""
+    """Decisions on four checkpoints, of whose 12 outputs 12, 10, 8 and 2 are brief."""
     folder = tmp_path_factory.mktemp("line")
     counts = {"1": 12, "2": 10, "3": 8, "4": 2}
     return Line(folder, {name: decided(folder, name, count) for name, count in counts.items()})
 
 
-def test_a_first_checkpoint_is_approved_where_its_rubric_is_met(line):
+def test_a_first_checkpoint_is_approved_if_its_rubric_is_met(line):
     row = line.row("1")
     assert (row["status"], row["reasons"], row["mean"]) == ("approved", [], 1.0)
     assert (row["latest_run_id"], row["best_run_id"], row["best_diff"]) == (None, None, None)
 
 
-def test_a_checkpoint_that_the_rule_allows_is_approved_beside_the_last_one(line):
+def test_a_checkpoint_that_the_rule_allows_is_approved_after_the_comparison_with_the_last_one(line):
     row = line.row("2")
     assert (row["status"], row["latest_run_id"], row["best_run_id"]) == ("approved", "run-1", "run-1")
     assert row["best_diff"] == pytest.approx(-1 / 6)
 
 
-def test_a_slow_decline_is_held_against_the_best_and_not_the_last_alone(line):
-    # each step loses 1/6, which the rule allows; from the best to the third it is 1/3
+def test_a_slow_decline_is_found_by_comparison_with_the_best(line):
+    # each step loses 1/6, which the rule allows; from the best to the third it is 1/3 in total
     row = line.row("3")
     assert (row["latest_run_id"], row["best_run_id"]) == ("run-2", "run-1")
     assert row["best_diff"] == pytest.approx(-1 / 3)
     (reason,) = row["reasons"]
-    assert reason.startswith("against the best, 1 (run-1): --fail-if 'mean_diff < -0.2': m @ 1 → 3: it holds")
+    assert reason.startswith("against the best, 1 (run-1): --fail-if 'mean_diff < -0.2': m @ 1 → 3: the rule holds")
 
 
-def test_every_reason_stands_once(line):
+def test_every_reason_is_listed_once(line):
     reasons = line.row("4")["reasons"]
     assert [reason.partition(":")[0] for reason in reasons] == [
         "m @ 4",  # mean 0.167, expected at least 0.25
@@ -107,13 +107,13 @@ def test_every_reason_stands_once(line):
     ]
 
 
-def test_a_reason_stands_once_where_the_last_run_is_the_best(line):
+def test_a_reason_is_listed_once_if_the_last_run_is_the_best(line):
     found = line.decisions["2"]
     assert found.best is found.latest
     assert checkpoint_text(found).count("#### ") == 2
 
 
-def test_the_text_of_a_decision_says_what_and_why(line):
+def test_the_text_of_a_decision_has_the_status_and_the_reasons(line):
     text = checkpoint_text(line.decisions["3"])
     assert text.startswith("#### m @ 3: needs revision\n\nBy brief 1.0.0, run run-3; mean 0.667.\n\n- against the best")
     assert text.count("#### ") == 3
@@ -127,7 +127,7 @@ def test_a_decision_is_read_back_with_its_comparisons(line):
     assert read.as_json() == made.as_json()
 
 
-def test_the_gate_tells_differences_with_their_intervals(line):
+def test_the_gate_s_event_has_differences_with_intervals(line):
     told = line.decisions["3"].as_json()
     overall = told["differences"]["best"]["rows"][0]
     assert (overall["scope"], overall["mean_diff"]) == ("overall", pytest.approx(-1 / 3))
@@ -136,9 +136,9 @@ def test_the_gate_tells_differences_with_their_intervals(line):
     assert (told["differences"]["latest"]["run_id"], told["step"], told["report"]) == ("run-2", 7, "report.html")
 
 
-def test_a_checkpoint_stands_beside_another_one_and_never_beside_itself(line, tmp_path):
+def test_a_checkpoint_is_never_compared_with_itself(line, tmp_path):
     copied = Path(shutil.copytree(line.folder, tmp_path / "copied"))
-    assert decided(copied, "4", 3, "again").row["latest_run_id"] == "run-3"  # other outputs of it
+    assert decided(copied, "4", 3, "again").row["latest_run_id"] == "run-3"  # other outputs of the same checkpoint
 
 
 def test_the_first_checkpoint_of_a_model_is_decided_by_its_rubric_alone(line, tmp_path):
@@ -168,7 +168,7 @@ def test_the_best_is_the_approved_one_with_the_highest_mean_and_never_itself(lak
     assert best_checkpoint(lake, key("high", "other outputs of it"))["checkpoint"] == "low"
 
 
-def test_an_earlier_decision_stands(lake):
+def test_an_earlier_decision_is_final(lake):
     assert find_decided(lake, key("1")) is None
     assert decide(lake, row_of("1"))["run_id"] == "run-1"
     kept = decide(lake, row_of("1", "needs_revision", run_id="later"))
@@ -177,7 +177,7 @@ def test_an_earlier_decision_stands(lake):
     assert find_decided(lake, key("1", "other outputs")) is None
 
 
-def test_two_that_decide_at_once_keep_one_decision(lake):
+def test_two_concurrent_decisions_store_one(lake):
     with ThreadPoolExecutor(4) as threads:
         kept = list(threads.map(lambda number: decide(lake, row_of("1", run_id=f"run-{number}"))["run_id"], range(4)))
     assert len(set(kept)) == len(list_checkpoints(lake)) == 1
@@ -192,14 +192,14 @@ def test_two_that_decide_at_once_keep_one_decision(lake):
         ({}, {"step": 3}, "3"),
     ],
 )
-def test_a_checkpoint_is_called_as_named_or_as_its_outputs_say_or_by_its_step(tmp_path, columns, named, expected):
+def test_a_checkpoint_is_named_by_its_option_its_outputs_or_its_step(tmp_path, columns, named, expected):
     outputs = write_checkpoint(tmp_path / "o.jsonl", 6, **columns)
     assert name_checkpoint(dataset_files(str(outputs)), {}, **named) == expected
 
 
-def test_outputs_of_a_checkpoint_that_nothing_names_are_refused(tmp_path):
+def test_outputs_of_an_unnamed_checkpoint_are_refused(tmp_path):
     outputs = write_checkpoint(tmp_path / "o.jsonl", 6)
-    with pytest.raises(OutputsError, match=r"o\.jsonl: found no column `checkpoint`, and neither"):
+    with pytest.raises(OutputsError, match=r"o\.jsonl: found no column `checkpoint`, no --checkpoint"):
         name_checkpoint([outputs], {})
 
 
@@ -219,7 +219,7 @@ def test_the_same_file_of_two_checkpoints_is_two_runs(tmp_path):
     assert [run.scores[0]["checkpoint"] for run in runs] == ["1", "2"]
 
 
-def test_a_sweep_finds_what_was_never_decided_in_the_order_of_steps(tmp_path):
+def test_a_sweep_finds_undecided_checkpoints_in_the_order_of_steps(tmp_path):
     folder = tmp_path / "saved"
     digest = digest_files([write_checkpoint(folder / "step-100.jsonl", 6)])
     decide(make_lake(tmp_path), row_of("100", dataset_digest=digest))
@@ -264,7 +264,7 @@ def test_a_query_names_checkpoints(lake, tmp_path):
         ("{step}.jsonl", "no --model"),
     ],
 )
-def test_a_pattern_that_is_none_is_refused(tmp_path, pattern, words):
+def test_an_invalid_pattern_is_refused(tmp_path, pattern, words):
     with pytest.raises(InputError, match=words):
         find_saved(str(tmp_path), None, pattern)
 
@@ -272,7 +272,7 @@ def test_a_pattern_that_is_none_is_refused(tmp_path, pattern, words):
 def test_two_files_of_one_checkpoint_are_refused(tmp_path):
     for part in ("a", "b"):
         write_checkpoint(tmp_path / "step-7" / f"{part}.jsonl", 6)
-    with pytest.raises(InputError, match=r"both of m @ 7; expected one each: --pattern can name a folder"):
+    with pytest.raises(InputError, match=r"both of m @ 7, expected one file for each checkpoint; a --pattern"):
         find_saved(str(tmp_path), "m", "step-{step}/*.jsonl")
     (found,) = find_saved(str(tmp_path), "m", "step-{step}")
     assert found.outputs == str(tmp_path / "step-7")

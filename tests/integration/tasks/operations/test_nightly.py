@@ -1,4 +1,4 @@
-"""A night's money and words: what is left for the next suite, and how the night is told."""
+"""Nightly run: remaining budget, and summary."""
 
 import json
 import pickle
@@ -44,20 +44,33 @@ def asked(budget_usd: float | None) -> EvaluationRequest:
     [
         ([], 10.0),
         ([(2.5, 10.0), (1.5, 7.5)], 6.0),
-        ([(None, 4.0)], 6.0),  # nobody knows: all that it might have spent counts
+        ([(None, 4.0)], 6.0),  # unknown, so the maximum spend counts
         ([(None, None)], 0.0),
         ([(10.5, 10.0)], 0.0),
     ],
 )
-def test_what_is_left_is_the_budget_less_what_the_suites_cost(costs, left):
+def test_the_remaining_budget_is_the_budget_minus_the_suites_costs(costs, left):
     assert budget_left(10.0, [(end("a", cost), asked(budget)) for cost, budget in costs]) == left
 
 
-def test_a_night_without_a_budget_leaves_any():
+def test_requests_that_may_have_been_billed_count_toward_the_budget_of_the_night():
+    ends = [(end("a", 0.5, counted_usd=2.0), asked(4.0)), (end("b", None, counted_usd=1.0), asked(4.0))]
+    assert budget_left(10.0, ends) == 7.0  # 10 - 2 - 1
+
+
+def test_what_a_night_may_have_cost_beyond_its_replies_is_told():
+    night = Night(date(2026, 11, 22), (end("a", 0.5, counted_usd=2.0), end("b", 0.5)), 5.0)
+    assert (night.cost_usd, night.possible_usd, night.as_json()["possible_usd"]) == (1.0, 1.5, 1.5)
+    assert "Spent $1.00 of $5.00. Requests without a counted reply may have cost $1.50 more, at most." in night_text(
+        night
+    )
+
+
+def test_without_a_budget_there_is_no_limit():
     assert budget_left(None, [(end("a", 3.0), asked(None))]) is None
 
 
-def test_the_sentence_names_what_is_not_met_and_what_failed():
+def test_the_sentence_names_unmet_and_failed_suites():
     ends = (end("a", 1.0, is_met=True), end("b", 0.5), end("c", 0.0, fault="endpoint\ngone"))
     night = Night(date(2026, 11, 22), ends, 5.0)
     assert night.sentence == "2 of 3 suites published; gates not met by b; not finished: c (endpoint gone)"
@@ -65,7 +78,7 @@ def test_the_sentence_names_what_is_not_met_and_what_failed():
     assert pickle.loads(pickle.dumps(NightUnfinished(night))).night == night
 
 
-def test_the_cost_of_a_night_is_unknown_where_that_of_a_suite_is():
+def test_the_cost_of_a_nightly_run_is_unknown_if_one_suite_s_is():
     assert Night(date(2026, 11, 22), (end("a", 1.0), end("b", None)), None).cost_usd is None
 
 
@@ -81,7 +94,7 @@ def test_hostile_names_and_faults_are_text_in_the_artifact():
 
 
 def night_of(folder: Path, suite: str, day: int, case: str) -> str | None:
-    """Publish a suite's run of a night, of outputs of its own; the run that it stands beside."""
+    """Publish a suite's run with its own outputs; returns the baseline's run id."""
     rows = [{"case_id": f"{case}{number}", "model": "m", "output": f"{suite} {day}"} for number in range(3)]
     outputs = write_lines(folder / f"{suite}-{day}.jsonl", rows)
     run_id = f"{suite}-{day}-{len(list((folder / 'lake').glob('runs/*')))}"
@@ -92,18 +105,18 @@ def night_of(folder: Path, suite: str, day: int, case: str) -> str | None:
 
 
 @pytest.mark.slow
-def test_a_suite_stands_beside_its_own_earlier_night_and_not_beside_another_suite_s(tmp_path):
+def test_a_suite_is_compared_with_its_own_earlier_run_only(tmp_path):
     (tmp_path / "rubric.yaml").write_text(RUBRIC, encoding="utf-8")
     asked = [("a", 20, "c"), ("b", 20, "d"), ("a", 21, "c"), ("b", 21, "d")]
     assert [night_of(tmp_path, *each) for each in asked] == [None, None, "a-20-0", "b-20-1"]
 
 
 @pytest.mark.slow
-def test_the_same_night_again_stands_beside_the_night_before_as_it_did(tmp_path):
+def test_a_repeated_nightly_run_is_compared_with_the_same_earlier_one(tmp_path):
     (tmp_path / "rubric.yaml").write_text(RUBRIC, encoding="utf-8")
     assert [night_of(tmp_path, "a", day, "c") for day in (20, 21, 21, 20, 22)] == [
         *(None, "a-20-0", "a-20-0"),
-        None,  # nothing was before
+        None,  # no earlier run
         "a-21-2",
     ]
 

@@ -3,7 +3,7 @@
 import gzip
 import json
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -205,7 +205,32 @@ def test_a_scale_task_rates_the_criteria_of_its_rows(place):
     assert place.kept() == [("o4", "rubric_0_criteria_0", "scale", "minor_issues", 0.5, None)]
 
 
+def test_an_annotation_of_no_criterion_in_a_scale_task_is_named(place):
+    rating = {"id": "rubric_0_criteria_0_rating", "value": "minor_issues"}
+    other = {"key": "fluency", "value": "major_issues"}
+    response = {"role": "assistant", "source_id": "m", "content": {"text": "o4"}, "annotations": [rating, other]}
+    criterion = {"key": "rubric_0_criteria_0", "title": "Names a tree.", "value": "objective"}
+    turn = {"messages": [{"role": "user", "content": {"text": "?"}}, response], "annotations": [criterion]}
+    imported = place.take(json.dumps([{"task_id": "c3", "threads": [{"turns": [turn]}]}]), "task.json")
+    assert imported.left_out == ("messages[].annotations[] of no criterion: fluency",)
+
+
 # -------- trajectories
+def test_errors_beside_ratings_are_stored_with_them(place):
+    error = {"step": 2, "error_type": "tool", "severity": "minor"}
+    place.take([rated(tone="good") | {"annotations": [error]}])
+    assert [row[1:5] for row in place.kept()] == [("steps", "anna", None, 0.98), ("tone", "anna", "good", 1.0)]
+
+
+def test_errors_that_no_criterion_takes_are_named_and_cost_no_rating(place):
+    criteria = tuple(each for each in place.rubric.criteria if each.id != "steps")
+    place = replace(place, rubric=place.rubric.model_copy(update={"criteria": criteria}))
+    error = {"step": 2, "error_type": "tool", "severity": "minor"}
+    imported = place.take([rated(tone="good") | {"annotations": [error]}])
+    assert imported.left_out == ("annotations, as no criterion takes a running score",)
+    assert [row[1] for row in place.kept()] == ["tone"]
+
+
 def test_a_trajectory_is_a_running_score_from_100(place):
     errors = [
         {"step": 2, "error_type": "tool", "severity": "minor"},

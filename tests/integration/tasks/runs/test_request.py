@@ -1,4 +1,4 @@
-"""The options of an evaluation: the same on the command line, in flows, in suites and in the command that resumes."""
+"""Options of an evaluation: the same on the command line, in flows, in suites and in the resume command."""
 
 import inspect
 from dataclasses import replace
@@ -30,7 +30,7 @@ NOW = datetime(2026, 11, 20, 2, 30, tzinfo=UTC)
 app = typer.Typer()
 app.command()(evaluate)
 COMMAND: Any = typer.main.get_command(app)
-# Parameters of deployments that are out there: none may be renamed.
+# Parameters of existing deployments: none may be renamed.
 OUTPUTS_PARAMETERS = [
     "outputs",
     "rubric",
@@ -103,13 +103,14 @@ WANTED = EvaluationRequest(
     record="replies.jsonl",
     baseline="latest",
     fail_if="mean_diff < 0",
+    gate="baseline",
     runner="processes",
     sample=3,
 )
 
 
 def typed(words: list[str]) -> EvaluationRequest:
-    """What `gradebook evaluate` makes of these words."""
+    """Request that `gradebook evaluate` makes from these words."""
     given = COMMAND.make_context("evaluate", words).params
     return read_request({name: given[name] for name in OPTIONS if name in given}, NOW)
 
@@ -118,17 +119,17 @@ def schema_of(flow: Any) -> dict[str, Any]:
     return parameter_schema(flow.fn).properties
 
 
-def test_the_words_that_resume_a_run_ask_for_the_same():
+def test_the_resume_command_makes_the_same_request():
     assert typed(option_words(WANTED, options_of(Use.RESUME))) == WANTED
 
 
-def test_each_option_that_resumes_a_run_is_among_its_words():
+def test_the_resume_command_has_each_option_for_it():
     plain = EvaluationRequest("", "")
     same = [each.name for each in options_of(Use.RESUME) if getattr(WANTED, each.name) == getattr(plain, each.name)]
     assert same == []
 
 
-def test_an_option_at_its_default_is_not_among_the_words():
+def test_the_resume_command_omits_defaults():
     request = EvaluationRequest("outputs.jsonl", "rubric.yaml")
     assert option_words(request, options_of(Use.RESUME)) == ["outputs.jsonl", "--rubric", "rubric.yaml"]
 
@@ -141,11 +142,11 @@ def test_a_flow_makes_the_same_request_of_its_parameters():
 @pytest.mark.parametrize(
     ("flow", "expected"), [(evaluate_outputs, OUTPUTS_PARAMETERS), (evaluate_checkpoint, CHECKPOINT_PARAMETERS)]
 )
-def test_a_flow_keeps_the_parameters_of_its_deployments(flow, expected):
+def test_a_flow_has_all_parameters_of_its_deployments(flow, expected):
     assert [name for name in expected if name not in schema_of(flow)] == []
 
 
-def test_a_suite_keeps_its_keys():
+def test_a_suite_has_all_its_keys():
     assert [name for name in SUITE_KEYS if name not in SuiteSettings.model_fields] == []
 
 
@@ -202,14 +203,17 @@ def test_every_option_has_a_help_text_and_a_use():
     assert [option.name for option in OPTIONS.values() if not option.help or not option.use] == []
 
 
-def test_a_bound_says_what_is_expected():
+def test_a_bounded_option_has_an_expected_text():
     def is_bounded(option: Option) -> bool:
         return option.least is not None or option.most is not None
 
     assert [option.name for option in OPTIONS.values() if is_bounded(option) and not option.expected] == []
 
 
-def test_the_signatures_hold_nothing_but_the_options_and_the_flow_s_own():
-    own = {"model", "checkpoint", "step", "prompts", "endpoint", "samples", "collect_budget_usd"}
+def test_flow_signatures_have_only_options_and_the_flow_s_own_parameters():
+    own = {"model", "checkpoint", "step", "prompts", "endpoint", "samples", "collect_budget_usd"} | {
+        "from_event",
+        "folders",
+    }
     found = set(inspect.signature(evaluate_checkpoint.fn).parameters) - own
     assert found == {option.name for option in options_of(Use.CHECKPOINT_FLOW)}

@@ -118,6 +118,9 @@ def acting(table):
 def unordered(table):
     return {"set": {"good", "bad"}, "dict": {"good": 1, "bad": 2}, "text": "ab"}[table["output"][0].as_py()]
 
+def steps(content):
+    return ("good", str(content["steps"])) if content["steps"] > 1 else "bad"
+
 @vectorised
 def too_few(table):
     return np.array([True])
@@ -224,6 +227,16 @@ def test_a_level_that_a_function_returns_is_the_verdict(pool, output, level, evi
     assert verdicts.select(["level_id", "evidence", "reason"]).to_pylist() == [
         {"level_id": level, "evidence": evidence, "reason": None}
     ]
+
+
+def test_a_function_may_take_the_output_s_json_object_alone(pool):
+    method = {"type": "function", "function": "my_checks:steps", "takes": "content"}
+    of_content = Criterion.model_validate({"id": "own", "description": "d", "method": method, "levels": LEVELS})
+    rows = shard('{"steps": 2}', '{"steps": 1}', "two steps", "[1]")
+    verdicts = score_function("run", of_content, rows, pool, Timing("score"))
+    assert verdicts["level_id"].to_pylist() == ["good", "bad", None, None]
+    reason = "function not called: found an output that is no JSON object, which `takes: content` needs"
+    assert verdicts["reason"].to_pylist() == [None, None, reason, reason]
 
 
 def test_a_whole_number_names_a_level_of_a_scale(pool):
@@ -425,7 +438,7 @@ def test_a_pool_that_is_closed_during_a_call_makes_no_verdicts():
 
     thread = threading.Thread(target=call)
     thread.start()
-    while not pool._processes.held():
+    while not pool._processes.members():
         pass
     pool.close()
     thread.join()
@@ -496,8 +509,8 @@ def test_a_function_whose_package_is_not_allowed_is_refused_and_both_ways_are_na
         refuse_other_functions(rubric("my_checks:act", "other.text:polite", "dataknobs:function_ref"), SETTINGS)
     not_allowed, stand_in = str(caught.value).splitlines()
     assert not_allowed.startswith("r: c1: found the function other.text:polite, whose package is not allowed, expected")
-    assert '`allow = ["other"]` under [functions] in gradebook.toml, or --allow-functions other' in not_allowed
-    assert stand_in.startswith("r: c2: found the function dataknobs:function_ref, a stand-in of an import, expected")
+    assert "--allow-functions other, or GRADEBOOK_ALLOW_FUNCTIONS=other in the environment" in not_allowed
+    assert stand_in.startswith("r: c2: found the function dataknobs:function_ref, a placeholder of an import, expected")
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def computation(name: str, shard: str, folder: Path) -> Computation:
 def process_ids(pool: CheckPool, work: Computation) -> set[int]:
     """The pool's processes, after one of them worked."""
     assert pool.compute(work, Timing("score")) == COUNT
-    return {process.pid for process in pool.processes.held()}
+    return {process.pid for process in pool.processes.members()}
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -123,7 +123,7 @@ def test_a_pool_that_loses_its_processes_gives_up(shard, tmp_path, monkeypatch):
         pool.lost_count = check_processes.MOST_LOST - 1
         assert pool.compute(computation("length", shard, tmp_path), Timing("score")) is None
         assert pool.compute(computation("length", shard, tmp_path), Timing("score")) is None
-        assert (pool.lost_count, pool.processes.held()) == (check_processes.MOST_LOST, ())
+        assert (pool.lost_count, pool.processes.members()) == (check_processes.MOST_LOST, ())
 
 
 def test_a_closed_pool_raises(shard, tmp_path):
@@ -194,7 +194,7 @@ PARENT = """
     from gradebook.tasks.workspace.timings import Timing
     pool = CheckPool()
     pool.compute(pickle.load(open("work", "rb")), Timing("score"))
-    (process,) = pool.processes.held()
+    (process,) = pool.processes.members()
     print(process.pid, flush=True)
     sys.stdin.read()
 """

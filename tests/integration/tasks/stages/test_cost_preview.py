@@ -1,4 +1,4 @@
-"""What a change would cost a published run: its own judge, its pictures, what killed runs left."""
+"""Cost of a change for a published run: its own judge, its images, leftovers of killed runs."""
 
 import json
 from datetime import UTC, datetime
@@ -27,7 +27,7 @@ LEVELS = [{"id": "no", "score": 0, "description": "No."}, {"id": "yes", "score":
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
-    """A lake with the published run `r` of two outputs, one of a picture, and two judged criteria."""
+    """Lake with the published run `r` of two outputs, one about an image, and two judged criteria."""
     found = find_lake(f"sqlite:{tmp_path}/lake/catalog.sqlite")
     prepare_lake(found)
     criteria = [
@@ -60,7 +60,7 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def judged_by(lake: Lake, judge: JudgeSettings | PanelSettings, **columns: Any) -> None:
-    """Have the run's row name a judge, and other columns."""
+    """Set the judge and other columns of the run's row."""
     given = {"judge": judge.judge, "settings": json.dumps({"judge": judge.identity})} | columns
 
     def body(connection: Any, _version: int) -> None:
@@ -71,7 +71,7 @@ def judged_by(lake: Lake, judge: JudgeSettings | PanelSettings, **columns: Any) 
 
 
 def preview(lake: Lake, tmp_path: Path, **settings: Any) -> CostChange:
-    """The change to a judge file with these settings; to the run's own judge without any."""
+    """Preview of a change to a judge file with these settings; without settings, to the run's own judge."""
     if not settings:
         return preview_change(lake, "r", str(tmp_path / "rubric.yaml"), None)
     (tmp_path / "judge.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
@@ -81,7 +81,10 @@ def preview(lake: Lake, tmp_path: Path, **settings: Any) -> CostChange:
 def test_the_run_s_own_judge_is_the_one_that_it_recorded(lake: Lake, tmp_path: Path):
     judged_by(lake, OWN)
     change = preview(lake, tmp_path)
-    assert (change.earlier.request_count, change.later.request_count) == (2, 2)  # a pack of two, not four questions
+    assert (change.earlier.request_count, change.later.request_count) == (
+        2,
+        2,
+    )  # two criteria per request, so two requests and not four
     assert (change.difference_usd, change.words) == (0, ())
 
 
@@ -108,18 +111,18 @@ def test_a_panel_is_priced_as_it_was(lake: Lake, tmp_path: Path):
     assert change.words == ("gpt-4o-mini instead of panel(gpt-4o-mini, gpt-4o)",)
 
 
-def test_pictures_are_found_beside_the_run_s_files(lake: Lake, tmp_path: Path):
+def test_images_are_found_in_the_folder_of_the_run_s_files(lake: Lake, tmp_path: Path):
     judged_by(lake, JudgeSettings(model="gpt-4o-mini"))
     tokens = sum(row.prompt_tokens for row in preview(lake, tmp_path).later.criteria)
     judged_by(lake, JudgeSettings(model="gpt-4o-mini"), dataset="nightly")
     unseen = preview(lake, tmp_path)
-    # two questions show the picture, as 1,445 tokens each
+    # two requests contain the image, 1,445 tokens each
     assert tokens - sum(row.prompt_tokens for row in unseen.later.criteria) == pytest.approx(2 * 1_445, rel=0.05)
-    assert unseen.notes == ("images and sounds are counted as text: found no nightly, beside which they lay",)
+    assert unseen.notes == ("images and audio are counted as text: found no nightly, in whose folder they were",)
 
 
 @pytest.mark.parametrize("identity", [{"kind": "panel"}, {"kind": "replay", "digest": "d"}], ids=["panel", "replay"])
-def test_a_judge_that_can_not_be_asked_again_has_to_be_named(lake: Lake, tmp_path: Path, identity: Any):
+def test_a_judge_that_can_not_be_restored_has_to_be_named(lake: Lake, tmp_path: Path, identity: Any):
     judged_by(lake, OWN, settings=json.dumps({"judge": identity}))
-    with pytest.raises(InputError, match=r"--judge: found none, and r had gpt-4o-mini"):
+    with pytest.raises(InputError, match=r"--judge: found none, and run r had gpt-4o-mini"):
         preview(lake, tmp_path)

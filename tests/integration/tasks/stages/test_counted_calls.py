@@ -1,4 +1,4 @@
-"""A dry run and the price of a change count the same calls for the same outputs, and the run asks as many."""
+"""Dry runs, cost previews and runs have the same number of requests for the same outputs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -24,13 +24,16 @@ HEAD = "id: many\nversion: {version}\ncriteria:\n- {{id: short, description: Sho
 )
 OWN = {"id": "own", "description": "Does it greet?", "method": {"type": "judge"}}
 RATINGS = "case_id,model,criterion_id,rater,level_id\nc1,small,warm,anna,good\nc2,large,warm,anna,bad\n"
-# 4 cases by 2 models, so 8 outputs; 3 judged criteria: 24 calls, one a criterion and output
+# 4 cases by 2 models, so 8 outputs; 3 judged criteria: 24 requests, one per criterion and output
 CASES, MODELS = 4, ("small", "large")
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A way of asking, and its calls. has_own: two outputs bring a criterion along. of_people: `warm` prefers them."""
+    """Judge settings and their number of requests.
+
+    has_own: two outputs have a per-case criterion. of_people: `warm` prefers ratings.
+    """
 
     judge: str
     calls: int
@@ -42,8 +45,10 @@ class Asked:
 WAYS = {
     "plain": Asked("model: m\n", 24),
     "ratings": Asked("model: m\n", 22, of_people=True),  # two of `warm` are rated
-    "batched criteria": Asked("model: m\npacking: 2\n", 16),  # two packs an output
-    "batched criteria with ratings": Asked("model: m\npacking: 3\n", 8, of_people=True),  # nothing is rated whole
+    "batched criteria": Asked("model: m\npacking: 2\n", 16),  # two requests per output
+    "batched criteria with ratings": Asked(
+        "model: m\npacking: 3\n", 8, of_people=True
+    ),  # no request is rated completely
     "replicates": Asked("model: m\nreplicates: 3\n", 72),
     "panel": Asked("panel: [a, b]\n", 48),
     "panel with replicates and ratings": Asked("panel: [a, more.yaml]\n", 66, of_people=True),  # 22 and twice 22
@@ -80,7 +85,7 @@ Published = Callable[[Asked], Path]
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
-    """The folder of a lake with the run `first` of a way's outputs, by another rubric; equal ones are made once."""
+    """Folder of a lake with the run `first` of the same outputs with another rubric; equal ones are created once."""
 
     @cache
     def publish_first(way: Asked) -> Path:
@@ -95,7 +100,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
 
 
 def second_request(folder: Path, judge: str, way: Asked, **asked: Any) -> EvaluationRequest:
-    """The outputs by the second rubric; their ratings are in the lake, or in the file."""
+    """Request for the outputs with the second rubric; ratings are in the lake, or in the file."""
     lake, outputs, rubric = (str(folder / name) for name in ("lake/catalog.sqlite", "outputs.jsonl", "2.0.0.yaml"))
     return EvaluationRequest(outputs, rubric, judge=judge, lake=f"sqlite:{lake}", feedback=way.feedback, **asked)
 
@@ -114,7 +119,7 @@ def test_a_dry_run_and_the_price_of_a_change_count_the_same_calls(published: Pub
     assert change.rest.criteria == planned.criteria
 
 
-def test_the_run_asks_what_the_dry_run_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_run_sends_as_many_requests_as_the_dry_run_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     way = WAYS["all"]
     write_inputs(tmp_path, way)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-0123456789")

@@ -1,4 +1,4 @@
-"""A run as it is opened: what a repeated command means by its deadline, and what is kept when it ends early."""
+"""Opening of a run: deadlines of repeated commands, and notes of a run that ends early."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,14 +9,16 @@ from gradebook.tasks.planning.plan import RunPlan
 from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.scoring.judge_sessions import judging
 from gradebook.tasks.stages.open_run import opened_run
-from tests.support.samples import write_outputs, write_rubric
+from gradebook.tasks.stages.pipeline import complete_run, plan_evaluation
+from gradebook.tasks.stages.submit import Stages
+from tests.support.samples import write_lines, write_outputs, write_rubric
 
 NOW = datetime(2026, 11, 20, 2, 30, tzinfo=UTC)
 
 
 @pytest.fixture
 def request_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Outputs, a rubric, a judge asked in batches and a panel, in the current folder."""
+    """Write outputs, a rubric, a judge with batch requests and a panel into the current folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
     write_outputs(tmp_path / "outputs.jsonl", count=1)
@@ -31,17 +33,35 @@ def wanted(judge: str, deadline: datetime | None = None) -> EvaluationRequest:
 
 @pytest.mark.parametrize(("seconds", "is_kept"), [(-1, False), (0, False), (1, True)])
 @pytest.mark.usefixtures("request_files")
-def test_a_deadline_that_had_passed_when_the_command_began_is_none(seconds: int, is_kept: bool):
+def test_a_deadline_in_the_past_is_ignored(seconds: int, is_kept: bool):
     deadline = NOW + timedelta(seconds=seconds)
     with opened_run(wanted("batch.yaml", deadline), NOW) as run:
         assert run.request.deadline == (deadline if is_kept else None)
 
 
 @pytest.mark.usefixtures("request_files")
-def test_what_is_to_be_known_of_the_asking_is_kept_when_it_fails():
+def test_request_notes_are_stored_when_a_run_fails():
     with opened_run(wanted("panel.yaml"), NOW) as run:
         run.lake.journal_folder.mkdir(parents=True, exist_ok=True)
         (run.lake.journal_folder / "claims.sqlite").mkdir()
         with pytest.raises(ZeroDivisionError), judging(run, RunPlan(())):
             raise ZeroDivisionError
         assert "claims.sqlite: can't be used" in run.folder.notes[0]
+
+
+# -------- a resumed run
+@pytest.mark.usefixtures("request_files")
+def test_a_resumed_run_counts_its_rows_once_and_its_own_criteria_are_no_gates():
+    brief = {"description": "Short.", "method": {"type": "check", "check": "length_words", "settings": {"max": 9}}}
+    own = [{"id": "brief", **brief}, {"id": "strict", "gate": True, **brief}]
+    rows = [{"case_id": f"c{n}", "model": "m", "output": f"Answer {n}.", "criteria": own} for n in range(4)]
+    write_lines(Path("own.jsonl"), rows)
+    asked = EvaluationRequest("own.jsonl", "none", lake="sqlite:lake/catalog.sqlite", run_id="resumed")
+    for _ in range(2):
+        with opened_run(asked, NOW) as run:
+            plan_evaluation(run, Stages())
+    with opened_run(asked, NOW) as run:
+        summary = complete_run(run, Stages())
+    counts = {row["stage"]: row["row_count"] for row in summary.costs if row["stage"] in ("ingest", "plan")}
+    assert counts == {"ingest": 4, "plan": 4}
+    assert {row["criterion_id"]: row["is_gate"] for row in summary.criteria} == {"brief": False, "strict": True}

@@ -1,4 +1,4 @@
-"""A dry run refuses whatever the evaluation refuses before its first question, with the same words."""
+"""A dry run refuses everything that the evaluation refuses before its first request, with the same message."""
 
 import ast
 import fcntl
@@ -47,7 +47,7 @@ REPLY = {"case_id": "c1", "model": "small", "criterion_id": "clarity", "level": 
 
 @dataclass(frozen=True)
 class Case:
-    """What is asked for, the files that this takes, and words of the refusal."""
+    """Request, its files, and words of the refusal."""
 
     words: str
     asked: dict[str, Any]
@@ -61,12 +61,12 @@ Given = tuple[dict[str, Any], dict[str, str | bytes]]
 
 
 def judged(judge: str, **asked: Any) -> Given:
-    """A request with a judge file, and the file."""
+    """Case with a judge file."""
     return {"judge": "judge.yaml"} | asked, {"judge.yaml": judge}
 
 
 def ratings(text: str | bytes, rubric: str = PREFERRED) -> Given:
-    """A request with ratings, and their file."""
+    """Case with a file of ratings."""
     return {"ratings": "ratings.csv", "rubric": "r.yaml"}, {"ratings.csv": text, "r.yaml": rubric}
 
 
@@ -78,8 +78,18 @@ def write_two_samples(_stack: ExitStack) -> None:
     write_lines(Path("outputs.jsonl"), TWO_SAMPLES)
 
 
+def write_file_of_a_model(_stack: ExitStack) -> None:
+    Path("org").mkdir()
+    Path("org/m").write_text("model: m\n", encoding="utf-8")
+
+
+def link_out(_stack: ExitStack) -> None:
+    Path("linked").mkdir()
+    Path("linked/private.jsonl").symlink_to("../outputs.jsonl")
+
+
 def hold_run(stack: ExitStack) -> None:
-    """Lock a run as the process that works on it does."""
+    """Lock a run as its process does."""
     Path("lake/runs/held").mkdir(parents=True)
     held = os.open("lake/runs/held/lock", os.O_WRONLY | os.O_CREAT)
     stack.callback(os.close, held)
@@ -98,7 +108,7 @@ def tear_run(_stack: ExitStack) -> None:
 
 
 def forget_runs(_stack: ExitStack) -> None:
-    """As on another machine: the lake holds the run, its folder is not there."""
+    """Simulate another machine: the run is in the lake, but has no folder here."""
     shutil.rmtree("lake/runs")
 
 
@@ -121,6 +131,12 @@ def break_rubric(_stack: ExitStack) -> None:
 
 def lose_pointer(_stack: ExitStack) -> None:
     update_lake("delete from rubric_pointers")
+
+
+def name_file_in_lake(_stack: ExitStack) -> None:
+    method = '{"type":"check","check":"length_tokens","settings":{"max":9,"tokenizer":"tok.json"}}'
+    body = f'{{"id":"short_answer","version":"1.0.0","criteria":[{{"id":"a","description":"A?","method":{method}}}]}}'
+    update_lake(f"update rubrics set body = '{body}'")
 
 
 def update_lake(query: str) -> None:
@@ -184,6 +200,12 @@ CASES = {
     "broken rubric": Case("r.yaml", {"rubric": "r.yaml"}, {"r.yaml": "id: x\n"}),
     "unknown version": Case("found no version of it in", {"rubric": "other@1.0.0"}),
     "other version": Case("found the version '9.9.9'", {"rubric": "short_answer@9.9.9"}, is_lake_there=True),
+    "file of a lake's rubric": Case(
+        "a: found the file that its setting tokenizer names, expected the rubric's file",
+        {"rubric": "short_answer"},
+        is_lake_there=True,
+        prepare=name_file_in_lake,
+    ),
     "no pointer": Case("found no latest version", {"rubric": "short_answer"}, is_lake_there=True, prepare=lose_pointer),
     "changed rubric": Case(
         "found another text than the 1.0.0 that runs used",
@@ -209,11 +231,12 @@ CASES = {
     "no package": Case("--allow-functions: found '1'", {"allow_functions": ("1",)}),
     "unknown setting": Case("gradebook.toml:2", {}, {"gradebook.toml": "[functions]\nallowed = []\n"}),
     "no TOML": Case("gradebook.toml:1: found no TOML", {}, {"gradebook.toml": "[functions\n"}),
-    "settings not UTF-8": Case("gradebook.toml: found what can't be read", {}, {"gradebook.toml": b"\xff"}),
+    "settings not UTF-8": Case("gradebook.toml: can't be read", {}, {"gradebook.toml": b"\xff"}),
     # -------- the outputs
     "no outputs": Case("found a path that is not there", {"outputs": "none.jsonl"}),
     "no match": Case("found a glob that matches no file", {"outputs": "*.csv"}),
     "unknown suffix": Case("found the suffix .txt", {"outputs": "o.txt"}, {"o.txt": "x"}),
+    "link out of a folder": Case("found a link out of the folder", {"outputs": "linked"}, prepare=link_out),
     "empty folder": Case("found a folder without outputs", {"outputs": "empty"}, prepare=make_folder("empty")),
     "no rows": Case("found no rows", {"outputs": "o.jsonl"}, {"o.jsonl": ""}),
     "no column": Case("expected model", {"outputs": "o.csv"}, {"o.csv": "case_id,output\nc,o\n"}),
@@ -249,6 +272,12 @@ CASES = {
     "address": Case("OPENAI_BASE_URL", {"judge": "m"}, environment={"OPENAI_BASE_URL": "ftp://x"}),
     "no host": Case("found no host name", {"judge": "m"}, environment={"OPENAI_BASE_URL": "http://a..b/v1"}),
     "bad key": Case("characters that a key can't have", {"judge": "m"}, environment={"OPENAI_API_KEY": "ké"}),
+    "key that nobody allowed": Case(
+        'expected GRADEBOOK_ALLOW_KEYS="MINE@example.com"',
+        *judged("model: m\nbase_url: https://example.com/v1\nkey: env:MINE\n"),
+    ),
+    "file without a suffix": Case("found a file of this name", {"judge": "org/m"}, prepare=write_file_of_a_model),
+    "panel's file elsewhere": Case("expected a path below the panel's folder", *judged("panel: [a, ../b.yaml]\n")),
     "panel": Case("found an unknown setting, expected panel", *judged("panel: [a, b]\nmode: batch\n")),
     "same judge twice": Case("found the same judge twice", *judged("panel: [a, a]\n")),
     "panel in a panel": Case(
@@ -278,7 +307,7 @@ CASES = {
         {"judge": "replay:replies.jsonl"},
         {"replies.jsonl": json.dumps(REPLY | {"level": "good"}) + "\n"},
     ),
-    # -------- the recording that is to be written
+    # -------- the recording to write
     "record without a judge": Case("--record: found no --judge", {"record": "r.jsonl"}),
     "record of a panel": Case("expected a single judge", *judged("panel: [a, b]\n", record="r.jsonl")),
     "record over the judge": Case(
@@ -340,7 +369,7 @@ CASES = {
 
 @dataclass(frozen=True)
 class Refused:
-    """How a dry run and an evaluation of the same ended, where the errors were raised, and what the dry run left."""
+    """Errors of a dry run and an evaluation of one request, where they were raised, and files left by the dry run."""
 
     planned: str
     evaluated: str
@@ -350,7 +379,7 @@ class Refused:
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A lake with the run `base` of two models, and the files that it evaluated."""
+    """Lake with the run `base` of two models, and its files."""
     folder = tmp_path_factory.mktemp("base")
     publish(write_outputs(folder / "outputs.jsonl"), write_rubric(folder / "rubric.yaml"), run_id="base")
     return folder
@@ -358,7 +387,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def refused(base: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Refused]:
-    """What came of each case."""
+    """Outcome of each case."""
     return {name: refuse(case, base, tmp_path_factory.mktemp("case")) for name, case in CASES.items()}
 
 
@@ -391,10 +420,10 @@ def evaluate(request: EvaluationRequest) -> None:
 
 
 def ending_of(act: Callable[[], object]) -> tuple[str, tuple[str, str]]:
-    """The kind and the words of the error that ends an act, and the function that raised it."""
+    """Type and message of the error that an action raises, and the function that raised it."""
     try:
         act()
-    except Exception as error:  # noqa: BLE001 - another than gradebook's own is shown as the difference
+    except Exception as error:  # noqa: BLE001 - unexpected errors are shown as a difference
         *_, (frame, _) = traceback.walk_tb(error.__traceback__)
         return f"{type(error).__name__}: {error}", (frame.f_globals["__name__"], frame.f_code.co_name)
     return "not refused", ("", "")
@@ -460,7 +489,7 @@ OF_READERS = {"ValueError", "TypeError", "RecursionError", "RuntimeError", "Func
 
 
 def raising_functions(module: str) -> Iterator[tuple[str, str]]:
-    """The functions of a module that raise an error of gradebook's own."""
+    """Functions of a module that raise one of gradebook's errors."""
     source = Path(str(import_module(module).__file__)).read_text(encoding="utf-8")
     for function in ast.walk(ast.parse(source)):
         if isinstance(function, ast.FunctionDef):

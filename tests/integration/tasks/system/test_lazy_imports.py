@@ -1,4 +1,4 @@
-"""Slow imports made cheaper: what is put off is there all the same, and garbage is collected again afterwards."""
+"""Deferred imports and paused garbage collection."""
 
 import gc
 import subprocess
@@ -15,7 +15,7 @@ def lone_module(monkeypatch: pytest.MonkeyPatch) -> str:
     return "this"
 
 
-def test_a_module_put_off_is_imported_when_it_is_used(lone_module, capsys):
+def test_a_deferred_module_is_imported_on_first_use(lone_module, capsys):
     with deferred_imports(lone_module):
         import this
     assert (lone_module in sys.modules, capsys.readouterr().out) == (False, "")
@@ -23,7 +23,7 @@ def test_a_module_put_off_is_imported_when_it_is_used(lone_module, capsys):
     assert "The Zen of Python" in capsys.readouterr().out
 
 
-def test_a_module_used_while_it_is_put_off_is_imported_at_once(lone_module, capsys):
+def test_a_module_used_during_the_deferral_is_imported_at_once(lone_module, capsys):
     with deferred_imports(lone_module):
         from this import s
     assert s.startswith("Gur Mra")
@@ -31,7 +31,7 @@ def test_a_module_used_while_it_is_put_off_is_imported_at_once(lone_module, caps
     assert capsys.readouterr().out
 
 
-def test_garbage_is_collected_again_when_the_last_import_is_done():
+def test_garbage_collection_resumes_after_the_last_import():
     with uncollected():
         with uncollected():
             assert not gc.isenabled()
@@ -39,8 +39,8 @@ def test_garbage_is_collected_again_when_the_last_import_is_done():
     assert gc.isenabled()
 
 
-def test_great_expectations_leaves_its_tests_and_drawings_unimported():
-    code = "from gradebook.tasks.stages import quality; quality.warm_up().join(); import sys;"
+def test_great_expectations_does_not_import_its_tests_and_renderers():
+    code = "from gradebook.tasks.stages import suite_process; suite_process.warm_up().join(); import sys;"
     code += "print('scipy.stats' in sys.modules)"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert said == "False\n"
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed == "False\n"

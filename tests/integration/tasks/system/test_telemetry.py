@@ -1,4 +1,4 @@
-"""What is told of a run to those outside: log lines, and spans and metrics to a real receiver."""
+"""Telemetry of a run: log lines, and spans and metrics sent to a real receiver."""
 
 import json
 import socket
@@ -15,7 +15,7 @@ from tests.support.otlp_receiver import OtlpReceiver, attributes_of
 from tests.support.samples import write_rubric
 
 KEY, CANARY = "sk-canary-0123456789", "a zebra in the text of an output"
-GONE = "http://127.0.0.1:9"  # nobody listens on the port of `discard`
+GONE = "http://127.0.0.1:9"  # the `discard` port, without a listener
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def judge() -> Iterator[LoopbackJudge]:
 
 
 def review(folder: Path, judge: LoopbackJudge, **more: str) -> tuple[int | None, str, str]:
-    """One output judged and checked by a process of its own: its exit code, stdout and stderr."""
+    """Judge and check one output in a child process; returns exit code, stdout and stderr."""
     write_rubric(folder / "rubric.yaml")
     (folder / "answer.txt").write_text(CANARY, encoding="utf-8")
     words = ("review", "answer.txt", "--rubrics", "rubric.yaml", "--judge", "gpt-4o-mini")
@@ -38,7 +38,7 @@ def log_lines(err: str) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def lines(tmp_path_factory: pytest.TempPathFactory, judge: LoopbackJudge) -> list[dict[str, Any]]:
-    """The log of a review whose first two requests failed."""
+    """Log lines of a review whose first two requests failed."""
     judge.faults = ["500", "429"]
     code, _out, err = review(tmp_path_factory.mktemp("logged"), judge, GRADEBOOK_LOG="json")
     assert code in {0, 1}, err
@@ -46,14 +46,14 @@ def lines(tmp_path_factory: pytest.TempPathFactory, judge: LoopbackJudge) -> lis
 
 
 @pytest.mark.slow
-def test_each_stage_and_shard_tells_its_beginning_and_its_end(lines: list[dict[str, Any]]):
+def test_each_stage_and_shard_logs_its_beginning_and_end(lines: list[dict[str, Any]]):
     told = [(line["event"], line.get("stage"), line.get("criterion_id"), line.get("shard")) for line in lines]
     pieces = [(None, None, None), ("ingest", None, None), ("score", "clarity", 0), ("score", "length", 0)]
     assert [(event, *piece) in told for piece in pieces for event in ("begin", "end")] == [True] * 8
 
 
 @pytest.mark.slow
-def test_a_log_line_says_when_how_grave_and_of_which_run(lines: list[dict[str, Any]]):
+def test_a_log_line_has_time_level_and_run(lines: list[dict[str, Any]]):
     assert {line["level"] for line in lines} == {"info"}
     assert len({line["run_id"] for line in lines}) == 1
     assert {datetime.fromisoformat(line["time"]).utcoffset().seconds for line in lines} == {0}
@@ -61,13 +61,13 @@ def test_a_log_line_says_when_how_grave_and_of_which_run(lines: list[dict[str, A
 
 
 @pytest.mark.slow
-def test_each_retry_and_each_limit_of_the_judge_is_told(lines: list[dict[str, Any]]):
+def test_each_retry_and_each_rate_limit_of_the_judge_is_logged(lines: list[dict[str, Any]]):
     asked_again = [(line["event"], line["error_type"]) for line in lines if line["logger"] == "gradebook.judge"]
     assert asked_again == [("judge.retry", "HTTP 500"), ("judge.limited", "HTTP 429")]
 
 
 @pytest.mark.slow
-def test_the_end_of_a_run_says_its_time_requests_and_dollars(lines: list[dict[str, Any]]):
+def test_the_end_of_a_run_is_logged_with_time_requests_and_dollars(lines: list[dict[str, Any]]):
     last = lines[-1]
     assert (last["message"], last["run_request_count"]) == ("run is done", 3)
     assert last["seconds"] > 0 and last["run_cost_usd"] > 0
@@ -81,14 +81,14 @@ def test_no_text_of_an_output_and_no_key_is_in_a_log(tmp_path: Path, judge: Loop
     assert [word in err for word in (CANARY, KEY)] == [False, False]
 
 
-def test_a_form_of_logs_that_there_is_not_is_refused(tmp_path: Path, judge: LoopbackJudge):
+def test_an_unknown_log_format_is_refused(tmp_path: Path, judge: LoopbackJudge):
     code, _out, err = review(tmp_path, judge, GRADEBOOK_LOG="xml")
     assert (code, err) == (2, "gradebook: GRADEBOOK_LOG: found 'xml', expected json or text\n")
 
 
 @pytest.fixture(scope="module")
 def receiver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OtlpReceiver]:
-    """A receiver that took the telemetry of a review whose first request failed."""
+    """Receiver with the telemetry of a review whose first request failed."""
     with OtlpReceiver() as server, LoopbackJudge(faults=("500",)) as judge:
         server.judge = judge
         code, _out, err = review(tmp_path_factory.mktemp("traced"), judge, OTEL_EXPORTER_OTLP_ENDPOINT=server.base_url)
@@ -109,7 +109,7 @@ def test_a_run_its_stages_and_its_shards_are_spans_of_one_trace(receiver: OtlpRe
 
 
 @pytest.mark.slow
-def test_a_request_is_a_span_by_the_genai_conventions(receiver: OtlpReceiver):
+def test_a_request_is_a_span_with_the_names_of_the_genai_conventions(receiver: OtlpReceiver):
     judge = receiver.judge
     failed, answered = (attributes_of(span) for span in receiver.named("chat gpt-4o-mini"))
     assert failed["error.type"] == "HTTP 500"
@@ -133,16 +133,16 @@ def test_tokens_seconds_and_dollars_are_metrics(receiver: OtlpReceiver):
 
 @pytest.fixture(params=["gone", "silent"])
 def useless_receiver(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The address of a receiver that refuses connections, or takes them and never answers."""
+    """Address of a receiver that refuses connections, or accepts them and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield GONE if request.param == "gone" else f"http://127.0.0.1:{server.getsockname()[1]}"
 
 
 @pytest.mark.slow
-def test_a_receiver_without_answers_neither_fails_nor_delays_a_run(
+def test_an_unresponsive_receiver_neither_fails_nor_delays_a_run(
     tmp_path: Path, judge: LoopbackJudge, useless_receiver: str
 ):
-    # The environment asks for an hour of patience: a run that had it would not have ended when `review` gives it up.
+    # The environment sets a timeout of an hour: a run that waited that long would exceed the timeout of `review`.
     told = {"OTEL_EXPORTER_OTLP_ENDPOINT": useless_receiver, "OTEL_EXPORTER_OTLP_TIMEOUT": "3600"}
     code, _out, err = review(tmp_path, judge, **told)
     assert code in {0, 1}

@@ -17,7 +17,7 @@ def test_words_narrow_the_list(gradebook):
     assert "json_valid" not in names
 
 
-def test_the_list_is_for_people_too(gradebook):
+def test_the_list_is_readable_without_json(gradebook):
     listed = gradebook("checks", "list").out
     assert "length_words" in listed
     assert "within the bounds" in listed
@@ -51,7 +51,7 @@ def test_a_check_is_tried_over_a_text(gradebook, words, code, told):
     assert (finished.code, finished.out) == (code, told)
 
 
-def test_what_was_tried_is_json_too(gradebook):
+def test_a_tried_check_is_also_json(gradebook):
     assert gradebook("checks", "try", "length_words", "--set", "max=1", "--text", "a b", "--json").json == {
         "check": "length_words",
         "settings": {"max": 1},
@@ -70,7 +70,7 @@ def test_what_was_tried_is_json_too(gradebook):
         (["try", "lenght_words", "--text", "a"], "found the check 'lenght_words', expected length_words"),
         (
             ["try", "length_words", "--text", "a", "--set", "mx=1"],
-            "found the unknown key 'mx', expected one of max, min",
+            "found the unknown key 'mx', expected one of levels, max, min",
         ),
         (["try", "length_words", "--text", "a", "--set", "max"], "--set: found 'max', expected KEY=VALUE"),
         (["try", "length_words", "--text", "a", "--set", "max=[1"], "expected a value in YAML"),
@@ -86,17 +86,17 @@ def test_what_was_tried_is_json_too(gradebook):
         (["try", "length_words", "--file", "b", "--set", "max=1"], "--file: can't read b: No such file or directory"),
     ],
 )
-def test_what_does_not_fit_is_told(gradebook, words, told):
+def test_invalid_input_is_reported(gradebook, words, told):
     finished = gradebook("checks", *words)
     assert (finished.code, finished.out) == (2, "")
     assert told in finished.err
 
 
-def test_a_file_that_is_no_text_is_told(gradebook, tmp_path):
+def test_a_file_that_is_not_text_is_reported(gradebook, tmp_path):
     (tmp_path / "reply.bin").write_bytes(b"a\xff")
     finished = gradebook("checks", "try", "json_valid", "--file", "reply.bin")
     assert finished.code == 2
-    assert "found bytes that are no UTF-8 at 1" in finished.err
+    assert "found a byte that is not UTF-8 at 1" in finished.err
 
 
 def test_a_sound_file_is_tried_from_the_current_folder(gradebook, tmp_path):

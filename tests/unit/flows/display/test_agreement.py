@@ -1,4 +1,4 @@
-"""What `gradebook agreement` prints of what was measured."""
+"""Output of `gradebook agreement`."""
 
 import numpy as np
 import pytest
@@ -24,9 +24,9 @@ def test_one_rater_alone_is_shown_by_name(capsys):
 
 
 @pytest.mark.parametrize(
-    ("by", "why"), [("rater", "too many raters, or too few outputs of each"), ("judge", "one judge was asked")]
+    ("by", "why"), [("rater", "too many raters, or too few outputs of each"), ("judge", "there is only one judge")]
 )
-def test_where_none_is_shown_one_by_one_it_says_why(capsys, by, why):
+def test_a_missing_breakdown_is_explained(capsys, by, why):
     show_agreement(RunAgreement(RUN, (part(),), "tone: more than 50 raters"), by, is_full=False)
     shown = capsys.readouterr().out
     assert "note: tone: more than 50 raters\n" in shown

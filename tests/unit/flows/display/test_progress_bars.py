@@ -1,4 +1,4 @@
-"""The bars of a terminal: one a stage."""
+"""Progress bars: one for each stage."""
 
 import io
 
@@ -14,7 +14,7 @@ def bars() -> Progress:
     return Progress(console=Console(file=io.StringIO()))
 
 
-def test_a_stage_that_several_begin_at_once_has_one_bar(bars: Progress):
+def test_a_stage_started_by_several_threads_has_one_bar(bars: Progress):
     reporter = TerminalReporter(bars)
     for _ in range(3):
         reporter.begin("answers of another run", None)
@@ -22,7 +22,7 @@ def test_a_stage_that_several_begin_at_once_has_one_bar(bars: Progress):
     assert [task.completed for task in bars.tasks] == [6]
 
 
-def test_a_stage_that_begins_again_has_another_bar(bars: Progress):
+def test_a_restarted_stage_has_another_bar(bars: Progress):
     reporter = TerminalReporter(bars)
     for _ in range(2):
         reporter.begin("batch", 5)

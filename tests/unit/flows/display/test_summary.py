@@ -1,4 +1,6 @@
-"""What a terminal shows of a published run."""
+"""Terminal summary of a published run."""
+
+import pytest
 
 from gradebook.flows.display.summary import show_summary
 from gradebook.tasks.lake.rows import Row
@@ -8,12 +10,34 @@ RUN = {"run_id": "r", "rubric_id": "reply", "rubric_version": "1.0.0", "dataset"
 
 
 def mean(model: str, checkpoint: str | None, mean: float) -> Row:
-    row = {"criterion_id": "tone", "weight": 0.5, "coverage_rate": 1.0}
+    row = {"criterion_id": "tone", "weight": 0.5, "is_gate": False, "coverage_rate": 1.0}
     return row | {"model": model, "checkpoint": checkpoint, "mean": mean}
 
 
 def test_each_model_has_its_own_column_whatever_it_is_called(capsys):
     rows = (mean("weight", None, 0.1), mean("m @ 1", None, 0.2), mean("m", "1", 0.3))
     show_summary(RunSummary(RUN, (), rows, (), (), (), False, ()), report=None)
-    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.strip().startswith("tone")]
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.strip().startswith("tone")]
     assert line.split()[1:] == ["0.500", "0.100", "0.200", "0.300"]
+
+
+@pytest.mark.parametrize(
+    ("weight", "is_gate", "shown"), [(0.5, False, "0.500"), (None, True, "gate"), (None, False, "per")]
+)
+def test_only_a_gate_is_called_one(capsys, weight: float | None, is_gate: bool, shown: str):
+    row = mean("m", None, 0.1) | {"weight": weight, "is_gate": is_gate}
+    show_summary(RunSummary(RUN, (), (row,), (), (), (), False, ()), report=None)
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.strip().startswith("tone")]
+    assert line.split()[1] == shown
+
+
+def test_the_reasons_of_unscored_verdicts_are_counted(capsys):
+    media = "unreadable_media: cat.png: found no such file"
+    unscored = (
+        {"reason": "parse_error", "verdict_count": 1_200, "example": "parse_error"},
+        {"reason": "unreadable_media", "verdict_count": 3, "example": media},
+    )
+    show_summary(RunSummary(RUN, (), (), (), (), (), False, (), unscored=unscored), report=None)
+    shown = capsys.readouterr().out
+    assert "unscored: parse_error x 1,200\n" in shown
+    assert f"unscored: unreadable_media x 3, such as {media}\n" in shown

@@ -1,5 +1,6 @@
 """Rubric files: the ones that ship, and what is said about a broken one."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,7 @@ def test_a_broken_line_of_a_criterion_is_told_with_its_number_and_place(line: st
         ),
         (
             "{type: check, check: length_words, settings: {maxx: 1}}",
-            "criteria[0].method.settings: found the unknown key 'maxx', expected one of max, min (the nearest is max)",
+            "criteria[0].method.settings: found the unknown key 'maxx', expected one of levels, max, min",
         ),
         (
             "{type: check, check: length_words, settings: {max: many}}",
@@ -102,7 +103,7 @@ def test_a_broken_line_of_a_criterion_is_told_with_its_number_and_place(line: st
         ),
         (
             "{type: check, check: length_words}",
-            "criteria[0].method.settings: found neither min nor max, expected at least one bound",
+            "criteria[0].method.settings: found neither min, max nor levels, expected min or max",
         ),
         ("{type: schema, schema: {type: objekt}}", "criteria[0].method.schema: $.type: 'objekt' is not valid"),
         ("{type: judge, max_tokens: 0}", "criteria[0].method.max_tokens: found 0, expected a number above 0"),
@@ -271,7 +272,7 @@ def test_a_name_that_can_be_no_file_is_a_rubric_error(name: str):
 
 def test_a_name_too_long_for_a_file_is_a_rubric_error():
     with pytest.raises(RubricError, match="can't be read"):
-        read_rubric("a" * 300)
+        read_rubric("a" * 300 + ".yaml")
 
 
 def test_the_rubrics_that_people_look_for_ship():
@@ -378,21 +379,23 @@ def test_a_schema_file_becomes_part_of_the_rubric(tmp_path: Path, name: str, tex
         ("https://example.com/town.json", "expected a path below the rubric's folder"),
         ("link.json", "found 'link.json', which leads out of the rubric's folder, expected a file below it"),
         ("none.json", "found no file 'none.json' beside the rubric, expected one"),
+        ("fifo.json", "found no file 'fifo.json' beside the rubric, expected one"),
         ("in.json", "found no file 'in.json' beside the rubric, expected one"),
         ("town.txt", "found 'town.txt', expected a JSON Schema, or a file that ends in .json, .yaml, .yml"),
         ("bad.json", "found text that is not JSON (line 2 column 1: Expecting"),
         ("list.json", "found a list in list.json, expected a JSON Schema"),
         ("deep.json", "found more than 45 levels of nesting in deep.json, expected fewer"),
         ("huge.json", "found a value that JSON can't hold in huge.json"),
-        ("twice.json", "found the key 'type' twice in an object, expected each key once"),
-        ("large.json", "found more than 1,000,000 bytes in large.json, expected fewer"),
-        ("bad.yaml", "found a file with faults (bad.yaml:2: found the key 'type' again"),
+        ("twice.json", "found a key twice in an object, expected each key once"),
+        ("large.json", "found more than 1,000,000 bytes in 'large.json', expected fewer"),
+        ("bad.yaml", "found faults in bad.yaml (YAML, at line 2), expected a file without"),
     ],
 )
 def test_a_schema_file_that_cannot_be_read_is_told_with_its_place(tmp_path: Path, name: str, message: str):
     folder = tmp_path / "rubrics"
     (folder / "in.json").mkdir(parents=True)
     (tmp_path / "secret.json").write_text("{}", encoding="utf-8")
+    os.mkfifo(folder / "fifo.json")
     (folder / "link.json").symlink_to(tmp_path / "secret.json")
     texts = {
         "bad.json": '{"type":\n',
@@ -448,3 +451,10 @@ def test_two_bases_with_another_schema_of_one_name_are_refused(tmp_path: Path):
         (tmp_path / f"{name}.yaml").write_text(text.replace("shape", f"shape_{name}"), encoding="utf-8")
     with pytest.raises(RubricError, match=r"found different schemas 'town.json' in b and before it"):
         parse_rubric("id: mine\nversion: 1.0.0\nextends: [a.yaml, b.yaml]\n", "mine.yaml", tmp_path)
+
+
+def test_a_bare_name_is_a_shipped_rubric_and_never_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "general_answer").write_text("id: planted", encoding="utf-8")
+    assert read_rubric("general_answer").id == "general_answer"
+    assert parse_rubric("id: mine\nversion: 1.0.0\nextends: general_answer\n", "mine.yaml", tmp_path).id == "mine"

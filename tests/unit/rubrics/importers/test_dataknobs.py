@@ -95,7 +95,7 @@ def test_the_example_comes_back_as_the_same_json():
 def test_a_function_keeps_its_reference():
     method = read(foreign_rubric(scoring_method={"type": "deterministic", "function_ref": "graders.tone:grade"}))
     found = method.criteria[0].method.model_dump(exclude_defaults=True)
-    assert found == {"type": "function", "function": "graders.tone:grade"}
+    assert found == {"type": "function", "function": "graders.tone:grade", "takes": "content"}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gradebook.rubrics.lint.findings import Finding
+from gradebook.rubrics.lint.findings import LintFinding
 from gradebook.rubrics.lint.linting import lint_text, rules
 from gradebook.rubrics.lint.parser_rules import find_by_fault
 from gradebook.rubrics.model.errors import Fault
@@ -20,7 +20,7 @@ def marked(path: Path) -> list[tuple[int, str]]:
     return sorted((number, rule) for number, names in found for rule in names.split(", "))
 
 
-def linted(path: Path) -> tuple[Finding, ...]:
+def linted(path: Path) -> tuple[LintFinding, ...]:
     return lint_text(path.read_bytes(), path.name)
 
 
@@ -48,6 +48,6 @@ def test_every_rule_has_a_broken_rubric():
 
 def test_a_fault_without_a_rule_of_its_own_is_invalid():
     finding = find_by_fault(Fault("a.yaml", 3, "criteria[1].name: found 3, expected text"))
-    assert finding == Finding(
+    assert finding == LintFinding(
         "invalid", "error", "a.yaml", 3, "criteria[1].name", "found 3, expected text", "Follow the message."
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gradebook.rubrics.files.load import parse_rubric, shipped_rubrics, shipped_text
-from gradebook.rubrics.lint.findings import Finding
+from gradebook.rubrics.lint.findings import LintFinding
 from gradebook.rubrics.lint.linting import lint_text, rules
 
 ROOT = Path(__file__).parents[4]
@@ -52,7 +52,7 @@ def found(text: str, previous: str | None = None) -> list[tuple[int | None, str]
     return [(finding.line, finding.rule) for finding in lint_text(text, "a.yaml", before)]
 
 
-def only(text: str, previous: str) -> Finding:
+def only(text: str, previous: str) -> LintFinding:
     (finding,) = lint_text(text, "a.yaml", parse_rubric(previous, "before.yaml"))
     return finding
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gradebook.rubrics.prompts.model_families import family_of
+from gradebook.rubrics.prompts.model_families import family_of, is_same_model
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,26 @@ def test_another_name_tells_nothing(model):
 @pytest.mark.parametrize("model", ["gpt-j-6b", "gpt-neox-20b", "gpt4all"])
 def test_a_namesake_is_not_of_the_family(model):
     assert family_of(model) is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "answered"),
+    [
+        ("gpt-4o-mini", "gpt-4o-mini"),
+        ("gpt-4o-mini", "gpt-4o-mini-2024-07-18"),
+        ("openai/gpt-4o", "GPT-4o-2024-08-06"),
+        ("claude-3-5-sonnet-latest", "claude-3-5-sonnet-20241022"),
+        ("gpt-4", "gpt-4-0613"),
+        ("gemini-2.5-pro", "models/gemini-2.5-pro-preview-05-06".replace("-preview", "")),
+    ],
+)
+def test_a_date_or_a_prefix_makes_no_other_model(asked: str, answered: str):
+    assert is_same_model(asked, answered)
+
+
+@pytest.mark.parametrize(
+    ("asked", "answered"),
+    [("gpt-4o", "gpt-4o-mini"), ("gpt-4o", "gpt-4"), ("llama-3-70b", "llama-3-8b"), ("gpt-4.1", "gpt-4.1-nano-2025")],
+)
+def test_another_size_or_number_is_another_model(asked: str, answered: str):
+    assert not is_same_model(asked, answered)

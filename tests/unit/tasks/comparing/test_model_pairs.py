@@ -1,4 +1,4 @@
-"""Which model of one run stands beside which of another."""
+"""Pairing of the models of two runs."""
 
 import duckdb
 import pytest
@@ -12,7 +12,7 @@ TONE = {"id": "tone", "description": "Is it kind?", "method": {"type": "check", 
 
 
 def paired(a: list[str], b: list[str], *models: str | None) -> tuple[list[str], list[str]]:
-    """The pairs of two runs of these models, `name@checkpoint`, and what stands beside nothing."""
+    """Pairs of two runs of these models, `name@checkpoint`, and unpaired models."""
     with duckdb.connect() as connection:
         connection.execute("create table run_scores (run_id varchar, model varchar, checkpoint varchar)")
         for run, groups in (("a", a), ("b", b)):
@@ -22,27 +22,27 @@ def paired(a: list[str], b: list[str], *models: str | None) -> tuple[list[str], 
     return [" - ".join(map(model_name, pair)) for pair in pairs], alone
 
 
-def test_a_model_that_moved_to_another_checkpoint_stands_beside_the_one_it_had():
+def test_a_model_at_a_new_checkpoint_is_paired_with_its_old_one():
     assert paired(["m@100", "n@1", "still"], ["m@200", "n@2", "still"]) == (
         ["m @ 100 - m @ 200", "n @ 1 - n @ 2", "still - still"],
         [],
     )
 
 
-def test_the_same_checkpoint_comes_before_a_later_one():
+def test_the_same_checkpoint_is_preferred_to_a_later_one():
     assert paired(["m@100", "n"], ["m@100", "m@200", "n"]) == (
         ["m @ 100 - m @ 100", "n - n"],
         ["m @ 200: only in run B"],
     )
 
 
-def test_of_several_checkpoints_none_is_guessed_to_be_the_later_of_another():
+def test_several_checkpoints_are_not_paired_by_guessing():
     pairs, alone = paired(["m@100", "m@200", "n"], ["m@300", "n"])
     assert pairs == ["n - n"]
     assert alone == ["m @ 100: only in run A", "m @ 200: only in run A", "m @ 300: only in run B"]
 
 
-def test_what_is_left_of_a_model_that_both_trained_on_is_a_pair():
+def test_the_remaining_checkpoints_of_a_model_are_paired():
     assert paired(["m@100", "m@200"], ["m@100", "m@300"])[0] == ["m @ 100 - m @ 100", "m @ 200 - m @ 300"]
 
 
@@ -50,7 +50,7 @@ def test_one_model_each_is_a_pair_whatever_their_names():
     assert paired(["old@1"], ["new@9"]) == (["old @ 1 - new @ 9"], [])
 
 
-def test_a_schema_that_another_version_tells_otherwise_is_another_question():
+def test_a_schema_changed_by_another_version_is_another_question():
     method = {"type": "schema", "schema": {"$ref": "order"}}
     old, same, new = (
         Rubric.model_validate(

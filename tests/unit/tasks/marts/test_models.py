@@ -1,4 +1,4 @@
-"""tasks/aggregate: the order of models, what it refuses, and what it leaves in the run's file."""
+"""Models of sql/: build order, refusals and checks."""
 
 import graphlib
 import pickle
@@ -9,6 +9,7 @@ import pytest
 
 from gradebook.tasks.comparing.mart_rows import RUN_COMPARISON_SCHEMA
 from gradebook.tasks.marts.models import (
+    LAYERS,
     Model,
     UnknownRelation,
     build_marts,
@@ -72,16 +73,16 @@ def names(*models: Model) -> tuple[str, ...]:
     return tuple(one.name for one in order_models(models))
 
 
-def test_a_model_comes_after_those_it_reads():
+def test_a_model_comes_after_the_models_that_it_reads():
     assert names(model("a", "select * from b"), model("b", "select * from source_run")) == ("b", "a")
 
 
-def test_a_relation_deep_in_a_query_is_seen():
+def test_a_relation_in_a_nested_query_is_found():
     inside = "select 1 where exists (select 1 from source_run union all select 1 from (select 1 from b))"
     assert names(model("a", inside), model("b", "select 1")) == ("b", "a")
 
 
-def test_a_common_table_expression_is_no_relation():
+def test_a_common_table_expression_is_not_a_relation():
     assert names(model("a", "with c as (select * from source_run), d as (select * from c) select * from d")) == ("a",)
 
 
@@ -95,15 +96,15 @@ def test_the_refusal_pickles():
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 
-def test_models_that_read_one_another_are_refused():
+def test_models_that_read_each_other_are_refused():
     with pytest.raises(graphlib.CycleError):
         order_models((model("a", "select * from b"), model("b", "select * from a")))
 
 
-def test_the_order_holds_every_model_file_once():
+def test_the_order_contains_every_model_file_once():
     found = [
         entry.name.removesuffix(".sql")
-        for layer in ("staging", "intermediate", "marts")
+        for layer in LAYERS
         for entry in files("gradebook.sql").joinpath(layer).iterdir()
     ]
     assert sorted(model_order()) == sorted(found)
@@ -118,14 +119,14 @@ def test_building_returns_the_marts_in_the_order_built(connection):
     assert build_marts(connection) == tuple(name for name in model_order() if not name.startswith(("stg_", "int_")))
 
 
-def test_building_again_replaces_what_was_built(connection):
+def test_building_again_replaces_the_earlier_build(connection):
     build_marts(connection)
     connection.execute("update source_verdicts set score = 0.25")
     build_marts(connection)
     assert connection.execute("select score from output_scores").fetchall() == [(0.25,)]
 
 
-def test_one_mart_can_be_built_with_what_it_reads_alone(connection):
+def test_one_mart_can_be_built_with_only_its_dependencies(connection):
     assert build_marts(connection, only="stage_costs") == ("stage_costs",)
 
 
@@ -133,12 +134,12 @@ def test_a_mart_is_built_without_the_other_marts(connection):
     assert build_marts(connection, only="run_scores") == ("run_scores",)
 
 
-def test_the_file_s_connection_keeps_to_its_memory_limit(tmp_path):
+def test_the_connection_has_its_memory_limit(tmp_path):
     with connect_marts(tmp_path / "marts.duckdb", "200MiB") as file:
         assert file.execute("select current_setting('memory_limit')").fetchall() == [("200.0 MiB",)]
 
 
-def test_the_file_s_connection_spills_beside_the_file(tmp_path):
+def test_the_connection_spills_next_to_its_file(tmp_path):
     with connect_marts(tmp_path / "marts.duckdb") as file:
         assert file.execute("select current_setting('temp_directory')").fetchall() == [
             (f"{tmp_path}/marts.duckdb.tmp",)
@@ -151,7 +152,7 @@ def test_there_is_a_finding_for_every_check_met_or_not(connection):
     assert [finding.name for finding in run_sql_checks(connection)] == sorted(checks)
 
 
-def test_a_met_check_counts_nothing_and_shows_nothing(connection):
+def test_a_met_check_has_no_count_and_no_example(connection):
     build_marts(connection)
     assert {(finding.broken_count, finding.example) for finding in run_sql_checks(connection)} == {(0, None)}
 

@@ -1,12 +1,13 @@
-"""A suites file: what it says, where its paths count from, and every fault at once."""
+"""Suites files: content, relative paths, and all faults at once."""
 
+import json
 from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
 
 from gradebook.rubrics.model.errors import InputError, SuitesError
-from gradebook.tasks.operations.suites import SuitesFile, chosen_suites, read_suites, suite_request
+from gradebook.tasks.operations.suites import SuitesFile, chosen_suites, read_suites, suite_request, suites_lake
 
 ROOT = Path(__file__).parents[4]
 NOW = datetime(2026, 11, 22, 2, 30, tzinfo=UTC)
@@ -47,7 +48,7 @@ def request_of(file: SuitesFile, suite_id: str, left: float | None = None):
     return suite_request(file[suite_id], NIGHT, NOW, lake=file.lake, data=file.data, budget_usd=left)
 
 
-def test_a_suite_has_the_defaults_that_it_does_not_say_otherwise(tmp_path):
+def test_a_suite_inherits_the_defaults_it_does_not_set(tmp_path):
     file = read_suites(written(tmp_path, TWO))
     said = [(suite.judge, suite.baseline, suite.budget_usd) for suite in file.suites]
     assert said == [(f"replay:{tmp_path}/replies.jsonl", None, 2.0), (None, "latest", 0.5)]
@@ -67,22 +68,22 @@ def test_brackets_of_the_folder_s_name_are_no_glob(tmp_path):
     assert file["a"].outputs == f"{tmp_path}/run [[]1]/*.jsonl"
 
 
-def test_the_date_of_the_night_is_put_into_the_outputs(tmp_path):
+def test_the_date_is_inserted_into_the_outputs(tmp_path):
     assert request_of(read_suites(written(tmp_path, TWO)), "first").outputs == f"{tmp_path}/out/2026-11-22/*.jsonl"
 
 
-def test_a_suite_may_spend_the_least_of_its_own_budget_and_what_is_left(tmp_path):
+def test_a_suite_may_spend_the_smaller_of_its_budget_and_the_rest(tmp_path):
     file = read_suites(written(tmp_path, TWO))
     left = [request_of(file, "first", budget).budget_usd for budget in (None, 1.5, 4.0)]
     assert left == [2.0, 1.5, 2.0]
 
 
-def test_a_suite_says_baseline_latest_unless_it_is_told_otherwise(tmp_path):
+def test_a_suite_s_default_baseline_is_latest(tmp_path):
     file = read_suites(written(tmp_path, "suites: [{id: a, rubric: r, outputs: o}]"))
     assert (file["a"].baseline, file["a"].max_bad_rate, file.lake) == ("latest", 0.01, None)
 
 
-def test_every_fault_is_told_at_once_with_its_line(tmp_path):
+def test_every_fault_is_reported_at_once_with_its_line(tmp_path):
     faults = faults_of(tmp_path, FAULTY)
     assert [fault.partition(",")[0].partition(" (")[0] for fault in faults] == [
         "2: found the unknown key 'lakes'",
@@ -96,7 +97,7 @@ def test_every_fault_is_told_at_once_with_its_line(tmp_path):
         "7: suites[1]: found no 'rubric'",
         "8: suites[2]: found the unknown key 'outputz'",
         "8: suites[2].id: found 'c' again",
-        "9: suites[3]: found fail_if with no baseline",
+        "9: suites[3]: found fail_if without a baseline",
     ]
 
 
@@ -110,22 +111,22 @@ def test_every_fault_is_told_at_once_with_its_line(tmp_path):
         ("suites: [{id: a, outputs: o, rubric: !!python/name:os.system r}]", "1: found the tag"),
     ],
 )
-def test_what_is_no_suites_file_is_refused(tmp_path, text, fault):
+def test_an_invalid_suites_file_is_refused(tmp_path, text, fault):
     assert faults_of(tmp_path, text)[0].startswith(fault)
 
 
-def test_aliases_that_stand_for_millions_of_values_are_refused(tmp_path):
+def test_aliases_that_expand_to_millions_of_values_are_refused(tmp_path):
     bomb = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     bomb += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
     assert "with the aliases written out" in faults_of(tmp_path, "\n".join(bomb))[-1]
 
 
-def test_a_file_that_is_not_there_is_named():
+def test_a_missing_suites_file_is_named():
     with pytest.raises(SuitesError, match=r"none\.yaml: can't be read \(No such file or directory\)"):
         read_suites(Path("none.yaml"))
 
 
-def test_an_unknown_suite_is_refused_with_those_that_there_are(tmp_path):
+def test_an_unknown_suite_is_refused_with_the_known_ids(tmp_path):
     file = read_suites(written(tmp_path, TWO))
     assert [suite.id for suite in chosen_suites(file, ["second"])] == ["second"]
     with pytest.raises(InputError, match="--only: found 'third', expected ids of the suites file: first, second"):
@@ -137,8 +138,57 @@ def test_an_id_that_two_runs_could_share_is_refused(tmp_path, name):
     assert "1 to 48 letters" in faults_of(tmp_path, f'suites: [{{id: "{name}", outputs: o, rubric: r}}]')[0]
 
 
-def test_the_shipped_suites_name_files_that_are_there():
+def test_the_shipped_suites_name_existing_files():
     file = read_suites(ROOT / "examples" / "support_replies" / "suites.yaml")
     named = [Path(path) for suite in file.suites for path in (suite.outputs, suite.rubric) if path]
     assert len(named) == 4
     assert all(path.exists() for path in named)
+
+
+# -------- what a file of others may not allow
+def test_the_functions_of_a_suites_file_are_a_bound_and_no_permission(tmp_path):
+    text = "suites: [{id: a, outputs: o, rubric: r, allow_functions: [evilpkg]}]"
+    file = read_suites(written(tmp_path, text))
+    request = suite_request(file["a"], NIGHT, NOW, lake=None, data=None, budget_usd=None)
+    assert (request.allow_functions, request.functions_within) == ((), ("evilpkg",))
+
+
+def lake_of(folder: Path, lake: str, allowed: str = "") -> str | None:
+    text = f"lake: {json.dumps(lake)}\nsuites: [{{id: a, outputs: o, rubric: r}}]"
+    return suites_lake(read_suites(written(folder, text)), {"GRADEBOOK_ALLOW_KEYS": allowed})
+
+
+@pytest.mark.parametrize("place", ["127.0.0.1", "db.internal"])
+@pytest.mark.parametrize("form", ["host={} port=28940 dbname=x user=u", "//u@{}:28940/x", "postgresql://{}:28940/x"])
+def test_a_postgresql_server_of_a_suites_file_has_to_be_allowed(tmp_path, place, form):
+    lake = f"postgres:{form.format(place)}"
+    with pytest.raises(InputError) as caught:
+        lake_of(tmp_path, lake)
+    assert f'GRADEBOOK_ALLOW_KEYS="PGPASSWORD@{place}:28940"' in str(caught.value)
+    assert lake_of(tmp_path, lake, f"PGPASSWORD@{place}") == lake
+    with pytest.raises(InputError):
+        lake_of(tmp_path, lake, f"PGPASSWORD@{place}:5432")
+
+
+@pytest.mark.parametrize(
+    "connection",
+    [
+        "host=a,evil.example dbname=x",
+        "host=a hostaddr=1.2.3.4",
+        "host=a host=evil.example",
+        "service=x",
+        "dbname='host=evil.example'",
+        "dbname=postgresql://evil.example/x",
+        "host=/tmp/socket",
+        "//a,evil.example/x",
+        "//a/x?host=evil.example",
+    ],
+)
+def test_other_settings_of_a_connection_are_refused_in_a_suites_file(tmp_path, connection):
+    with pytest.raises(InputError, match="found a connection with other settings in a suites file"):
+        lake_of(tmp_path, f"postgres:{connection}", "PGPASSWORD@a")
+
+
+def test_a_lake_without_a_server_needs_no_permission(tmp_path):
+    assert lake_of(tmp_path, "postgres:dbname=x user=u") == "postgres:dbname=x user=u"
+    assert lake_of(tmp_path, "sqlite:a.sqlite") == f"sqlite:{tmp_path}/a.sqlite"

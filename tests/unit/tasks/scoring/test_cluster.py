@@ -104,5 +104,5 @@ def test_a_runner_is_read_with_its_address(monkeypatch):
 
 def test_a_runner_whose_package_is_missing_names_the_extra(monkeypatch):
     monkeypatch.setitem(runners.CLUSTERS, "ray", "prefect_ray_that_nobody_has")
-    with pytest.raises(InputError, match=r"pip install 'gradebook\[ray\]'"):
+    with pytest.raises(InputError, match=r"pip install '\.\[ray\]'"):
         read_runner("ray:auto")

@@ -1,4 +1,4 @@
-"""A mart held against its published rows: what counts as the same."""
+"""Comparison of a mart with its published rows: criteria of equality."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +23,7 @@ Check = Any
 
 @pytest.fixture
 def check(memory: duckdb.DuckDBPyConnection, tmp_path: Path) -> Check:
-    """Hold rows of run_scores against published ones: model, checkpoint, mean, sd as SQL writes them."""
+    """Compare rows of run_scores with published ones: model, checkpoint, mean, sd as SQL literals."""
 
     def call(published: str, rebuilt: str, columns: tuple[str, ...] | None = COLUMNS) -> MartCheck:
         file = tmp_path / "published.parquet"
@@ -37,7 +37,7 @@ def check(memory: duckdb.DuckDBPyConnection, tmp_path: Path) -> Check:
 
 
 @pytest.mark.parametrize("row", ["('m', null, 0.1, null)", "('m', 's', 'nan', -0.0)", "(null, null, 1e-320, 'inf')"])
-def test_the_same_row_is_equal_whatever_it_holds(check, row):
+def test_the_same_row_is_equal_for_any_values(check, row):
     assert check(row, row).is_equal
 
 
@@ -58,7 +58,7 @@ def test_the_order_of_rows_is_no_difference(check):
     assert check("('a', null, 1, 0), ('b', null, 1, 0)", "('b', null, 1, 0), ('a', null, 1, 0)").is_equal
 
 
-def test_a_row_that_is_there_twice_is_a_difference(check):
+def test_a_repeated_row_is_a_difference(check):
     found = check("('a', null, 1, 0)", "('a', null, 1, 0), ('a', null, 1, 0)")
     assert (found.differing_count, found.differences[0].published) == (1, None)
 
@@ -68,23 +68,23 @@ def test_a_row_that_is_missing_is_shown_by_its_key(check):
     assert [(each.key, each.rebuilt) for each in found.differences] == [({"model": "a", "checkpoint": "2"}, None)]
 
 
-def test_a_column_that_the_table_did_not_have_then_is_new_and_not_compared(check):
+def test_a_column_added_since_is_new_and_not_compared(check):
     found = check("('m', null, 0.3, null)", "('m', null, 0.3, 0.1)", ("model", "checkpoint", "mean"))
     assert (found.is_equal, found.new_columns) == (True, ("sd",))
 
 
-def test_a_column_that_somebody_filled_in_later_is_compared(check):
+def test_a_column_filled_later_is_compared(check):
     assert not check("('m', null, 0.3, 0.2)", "('m', null, 0.3, 0.1)", ("model", "checkpoint", "mean")).is_equal
 
 
-def test_a_mart_that_there_was_not_then_is_new_as_a_whole(memory, tmp_path):
+def test_a_mart_added_since_is_new_as_a_whole(memory, tmp_path):
     memory.execute("create table run_scores as select 'm' as model, 0.5::double as mean")
     memory.execute(f"copy (from run_scores limit 0) to '{tmp_path}/none.parquet'")
     found = check_mart(memory, "run_scores", tmp_path / "none.parquet", ())
     assert (found.is_equal, found.new_columns) == (True, ("model", "mean"))
 
 
-def test_of_many_rows_that_differ_the_first_are_shown(check):
+def test_only_the_first_differing_rows_are_shown(check):
     published, rebuilt = (", ".join(f"('m{n}', null, {n}, {sd})" for n in range(9)) for sd in (0, 1))
     found = check(published, rebuilt)
     assert (found.differing_count, [each.key["model"] for each in found.differences]) == (

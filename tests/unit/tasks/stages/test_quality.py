@@ -1,4 +1,4 @@
-"""The great-expectations suites: what stops a publication and what only warns."""
+"""Suites of great-expectations: errors stop a publication, warnings do not."""
 
 from pathlib import Path
 
@@ -57,7 +57,7 @@ def test_empty_outputs_warn_and_stop_nothing(folder):
     assert [(finding.severity, finding.unexpected_count) for finding in broken] == [("warning", 1)]
 
 
-def test_findings_of_a_subject_validated_twice_are_kept_once(folder):
+def test_findings_of_a_subject_validated_twice_are_stored_once(folder):
     row = verdicts({"output_id": "a", "status": "scored", "score": 1.0})
     first = validate(folder, "verdicts", "shard 0", row)
     validate(folder, "verdicts", "shard 0", row)

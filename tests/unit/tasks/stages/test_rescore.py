@@ -1,4 +1,4 @@
-"""Which rubrics an old run's verdicts can be held to."""
+"""Rubrics that an old run can be rescored with."""
 
 from typing import Any
 
@@ -32,10 +32,10 @@ HELD = {"tone": 3, "shape": 3}
         TONE | {"weight": 9},
         TONE | {"gate": True},
         TONE | {"threshold": 0.5, "name": "Tone", "rationale": "It counts.", "metadata": {"a": 1}},
-        TONE | {"levels": TONE["levels"][::-1]},  # worst first, however they are written
+        TONE | {"levels": TONE["levels"][::-1]},  # the order of levels does not matter: they are ranked by score
     ],
 )
-def test_what_weighs_otherwise_and_asks_the_same_is_taken(criterion):
+def test_a_criterion_with_another_weight_is_accepted(criterion):
     refuse_other_questions(OLD, rubric_of(criterion, version="2.0.0"), HELD)
 
 
@@ -49,12 +49,12 @@ def test_what_weighs_otherwise_and_asks_the_same_is_taken(criterion):
         (TONE | {"id": "warmth"}, "warmth: not in reply 1.0.0"),
     ],
 )
-def test_what_asks_otherwise_is_refused_by_name(criterion, words):
+def test_a_changed_criterion_is_refused_by_name(criterion, words):
     with pytest.raises(InputError, match=words):
         refuse_other_questions(OLD, rubric_of(criterion, version="2.0.0"), HELD)
 
 
-def test_a_schema_counts_with_those_that_it_may_refer_to():
+def test_a_schema_is_compared_with_the_schemas_that_it_may_refer_to():
     new = rubric_of(SHAPE, version="2.0.0", schemas={"town": {"type": "string"}})
     with pytest.raises(InputError, match="shape: another set of schemas"):
         refuse_other_questions(OLD, new, HELD)

@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Number formats."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from gradebook.tasks.system.number_format import rate_words
     ("value", "words"),
     [(None, "–"), (0.0, "0.0%"), (1.0, "100.0%"), (0.5, "50.0%"), (4_999 / 5_000, ">99.9%"), (1 / 5_000, "<0.1%")],
 )
-def test_none_and_all_are_told_only_of_none_and_all(value, words):
+def test_0_and_100_percent_are_shown_only_if_exact(value, words):
     assert rate_words(value) == words
 
 
@@ -24,5 +24,5 @@ def test_none_and_all_are_told_only_of_none_and_all(value, words):
         (("m", "m @ 200"), "m and m @ 200"),
     ],
 )
-def test_a_pair_is_named_by_what_it_has_in_common(names, words):
+def test_the_name_of_a_pair_omits_a_shared_part(names, words):
     assert pair_name(*names) == words

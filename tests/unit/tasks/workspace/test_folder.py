@@ -1,4 +1,4 @@
-"""A run's folder: one process at a time, and the same command goes on with the run it began."""
+"""Run folder: one process at a time; the same command continues its unfinished run."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +18,7 @@ def test_a_new_run_is_named_by_its_time(tmp_path):
         assert created_at(claim.folder) == NOW
 
 
-def test_a_published_run_keeps_what_it_spent_and_sent_but_nothing_that_it_worked_with(tmp_path):
+def test_a_published_run_retains_spending_and_batches_but_no_working_files(tmp_path):
     kept = ("budget.jsonl", "batches/record.jsonl", "report.html")
     working = (
         "media/shard-00000.parquet",
@@ -34,13 +34,13 @@ def test_a_published_run_keeps_what_it_spent_and_sent_but_nothing_that_it_worked
     assert left == set(kept)
 
 
-def test_notes_are_kept_over_commands_each_once(tmp_path):
-    RunFolder(tmp_path).keep_notes([None, "one"])
-    RunFolder(tmp_path).keep_notes(["two", "one"])
+def test_notes_of_several_commands_are_stored_once_each(tmp_path):
+    RunFolder(tmp_path).add_notes([None, "one"])
+    RunFolder(tmp_path).add_notes(["two", "one"])
     assert RunFolder(tmp_path).notes == ("one", "two")
 
 
-def test_the_same_evaluation_goes_on_in_its_unfinished_folder(tmp_path):
+def test_the_same_evaluation_continues_in_its_unfinished_folder(tmp_path):
     with claim_run(tmp_path, "print", None, NOW) as first:
         pass
     with claim_run(tmp_path, "print", None, NOW) as again:
@@ -54,7 +54,7 @@ def test_another_evaluation_gets_a_folder_of_its_own(tmp_path):
         assert other.folder != first.folder
 
 
-def test_a_published_run_is_not_gone_on_with(tmp_path):
+def test_a_published_run_is_not_continued(tmp_path):
     with claim_run(tmp_path, "print", None, NOW) as first:
         first.folder.published_file.write_text("{}")
     with claim_run(tmp_path, "print", None, NOW) as second:
@@ -62,7 +62,7 @@ def test_a_published_run_is_not_gone_on_with(tmp_path):
 
 
 def publish_untidily(folder: RunFolder) -> Path:
-    """As a process that is killed once its run is published; returns what it worked with."""
+    """Leave a published run as a process killed before tidying does; returns a working file."""
     folder.published_file.write_text("{}")
     plan = folder.plan_file("tone", 0)
     plan.parent.mkdir(parents=True)
@@ -70,7 +70,7 @@ def publish_untidily(folder: RunFolder) -> Path:
     return plan
 
 
-def test_what_a_killed_process_left_of_a_published_run_is_removed_by_the_next_one_of_the_same(tmp_path):
+def test_working_files_left_by_a_killed_process_are_removed_by_the_next_run_of_the_same_evaluation(tmp_path):
     with claim_run(tmp_path, "print", None, NOW) as first:
         left = publish_untidily(first.folder)
     with claim_run(tmp_path, "other", None, NOW):
@@ -79,24 +79,24 @@ def test_what_a_killed_process_left_of_a_published_run_is_removed_by_the_next_on
         assert (left.exists(), first.folder.published_file.exists()) == (False, True)
 
 
-def test_a_published_run_whose_process_is_still_at_it_is_not_tidied_by_another(tmp_path):
+def test_a_published_run_is_not_tidied_while_its_process_is_running(tmp_path):
     with claim_run(tmp_path, "print", None, NOW) as first:
         left = publish_untidily(first.folder)
         with claim_run(tmp_path, "print", None, NOW):
             assert left.exists()
 
 
-def test_a_run_at_work_in_another_process_is_left_alone(tmp_path):
+def test_a_run_of_another_live_process_is_not_claimed(tmp_path):
     with claim_run(tmp_path, "print", None, NOW) as first, claim_run(tmp_path, "print", None, NOW) as second:
         assert second.folder != first.folder
 
 
-def test_a_named_run_at_work_is_refused(tmp_path):
+def test_a_named_run_of_another_live_process_is_refused(tmp_path):
     with claim_run(tmp_path, "print", "night", NOW), pytest.raises(InputError, match="another process"):
         claim_run(tmp_path, "print", "night", NOW)
 
 
-def test_a_named_run_of_something_else_is_refused_and_left_free(tmp_path):
+def test_a_named_run_of_another_evaluation_is_refused_and_left_unlocked(tmp_path):
     with claim_run(tmp_path, "print", "night", NOW):
         pass
     with pytest.raises(InputError, match="night"):
@@ -105,16 +105,16 @@ def test_a_named_run_of_something_else_is_refused_and_left_free(tmp_path):
         assert again.folder == RunFolder(Path(tmp_path) / "night")
 
 
-# -------- what a power failure leaves: a file of the right name, with nothing of what was written into it
+# -------- after a power failure: a file of the right name without its content
 @pytest.mark.parametrize("torn", ["", "[1]", "{}", '"text"'])
-def test_a_run_that_does_not_say_what_it_evaluates_is_in_nobodys_way(tmp_path, torn):
+def test_a_run_with_an_unreadable_identity_does_not_block_others(tmp_path, torn):
     (tmp_path / "torn").mkdir()
     (tmp_path / "torn" / "run.json").write_text(torn)
     with claim_run(tmp_path, "a", None, NOW) as claim:
         assert claim.folder.run_id != "torn"
 
 
-def test_to_name_such_a_run_is_refused_and_leaves_it_free(tmp_path):
+def test_naming_a_run_with_an_unreadable_identity_is_refused_and_leaves_it_unlocked(tmp_path):
     (tmp_path / "torn").mkdir()
     (tmp_path / "torn" / "run.json").touch()
     for _ in range(2):

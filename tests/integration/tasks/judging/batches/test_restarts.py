@@ -25,6 +25,7 @@ CALLS = ("upload", "begin", "look", "download", "delete the requests", "delete t
 def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackJudge]:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-0123456789")
     with LoopbackJudge() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)  # the key is for this address alone
         yield server
 
 

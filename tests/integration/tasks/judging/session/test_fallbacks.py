@@ -11,14 +11,19 @@ from tests.support.loopback_judge import LoopbackJudge
 
 
 @pytest.fixture
-def other() -> Iterator[LoopbackJudge]:
+def other(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackJudge]:
+    monkeypatch.setenv("GRADEBOOK_ALLOW_KEYS", "OPENAI_API_KEY@127.0.0.1")
     with LoopbackJudge(key=CANARY) as server:
         yield server
 
 
+def at(server: LoopbackJudge, **more: object) -> dict[str, object]:
+    return {"base_url": server.base_url, "key": "env:OPENAI_API_KEY", **more}
+
+
 def test_a_fallback_without_logprobs_is_paid_for_one_reply(judge: LoopbackJudge, other: LoopbackJudge, tmp_path: Path):
     judge.faults, other.has_logprobs, other.latency_s = ["fine"] * 3 + ["quota"] * 99, False, 0.02
-    asked = ask_some(judge, tmp_path, range(20), mode="logprobs", fallbacks=[{"base_url": other.base_url}])
+    asked = ask_some(judge, tmp_path, range(20), mode="logprobs", fallbacks=[at(other)])
     assert isinstance(asked.fault, EndpointUnavailable)
     assert f"{other.base_url}: m gives no log-probabilities" in str(asked.fault)
     assert (len(asked.answers), other.request_count) == (3, 1)
@@ -28,7 +33,7 @@ def test_where_the_first_has_no_logprobs_the_fallback_is_asked(
     judge: LoopbackJudge, other: LoopbackJudge, tmp_path: Path
 ):
     judge.has_logprobs = False
-    answers = ask(judge, tmp_path, count=9, mode="logprobs", fallbacks=[{"base_url": other.base_url}])
+    answers = ask(judge, tmp_path, count=9, mode="logprobs", fallbacks=[at(other)])
     assert {answer.status for answer in answers} == {"scored"}
     assert (judge.request_count, other.request_count) == (1, 9)
 
@@ -36,7 +41,7 @@ def test_where_the_first_has_no_logprobs_the_fallback_is_asked(
 def test_a_reply_of_a_fallback_costs_its_own_price(judge: LoopbackJudge, other: LoopbackJudge, tmp_path: Path):
     judge.faults = ["quota"]
     prices = {"input_usd": 3, "output_usd": 3}
-    ask(judge, tmp_path, fallbacks=[{"base_url": other.base_url, "prices": prices}])
+    ask(judge, tmp_path, fallbacks=[at(other, prices=prices)])
     (row,) = journaled(tmp_path).to_pylist()
     assert row["cost_usd"] == pytest.approx((other.prompt_tokens + other.completion_tokens) * 3e-6)
 
@@ -45,7 +50,7 @@ def test_a_reply_of_a_fallback_without_a_price_has_an_unknown_cost(
     judge: LoopbackJudge, other: LoopbackJudge, tmp_path: Path
 ):
     judge.faults = ["quota"]
-    ask(judge, tmp_path, fallbacks=[{"base_url": other.base_url}])
+    ask(judge, tmp_path, fallbacks=[at(other)])
     assert journaled(tmp_path)["cost_usd"].to_pylist() == [None]
 
 

@@ -8,7 +8,7 @@ import pytest
 from gradebook.rubrics.model.errors import BudgetReached, JudgeSettingsError
 from gradebook.tasks.judging.session.session import Money, open_session
 from gradebook.tasks.judging.settings.judge import JudgeSettings
-from tests.support.asked import PRICE, ask, journaled, make_question
+from tests.support.asked import PRICE, ask, ask_some, journaled, make_question
 from tests.support.loopback_judge import LoopbackJudge
 
 
@@ -33,7 +33,7 @@ def test_the_budget_holds_over_sessions_with_a_hanging_endpoint(judge: LoopbackJ
         ):
             session.ask(map(make_question, range(first, first + 50)), id)
     worst_usd = [note["worst_usd"] for note in map(json.loads, record.read_text().splitlines()) if "worst_usd" in note]
-    assert len(worst_usd) == judge.request_count > 0
+    assert len(worst_usd) >= judge.request_count > 0  # one may end before the server sees it
     assert sum(worst_usd) <= 0.03
 
 
@@ -47,3 +47,34 @@ def test_what_was_out_when_the_budget_ended_is_journaled(judge: LoopbackJudge, t
     with pytest.raises(BudgetReached):
         ask(judge, tmp_path, count=200, budget_usd=0.03, max_tokens=10)
     assert journaled(tmp_path).num_rows == judge.request_count
+
+
+@pytest.mark.parametrize("fault", ["500", "503", "504", "408", "409", "filtered"])
+def test_a_failure_that_may_have_been_billed_counts_at_its_worst(judge: LoopbackJudge, tmp_path: Path, fault: str):
+    judge.faults = [fault] * 99
+    # At most 0.0081 a request: two fit into 0.02.
+    asked = ask_some(judge, tmp_path, range(9), budget_usd=0.02, max_in_flight=1, patience_s=60)
+    assert (type(asked.fault), judge.request_count) == (BudgetReached, 2)
+
+
+@pytest.mark.parametrize("fault", ["400", "413", "429"])
+def test_a_request_that_was_refused_before_work_costs_nothing(judge: LoopbackJudge, tmp_path: Path, fault: str):
+    judge.retry_after = "0"
+    judge.faults = ["", *[fault] * 4]
+    asked = ask_some(judge, tmp_path, range(6), budget_usd=0.02, max_in_flight=1)
+    assert asked.fault is None
+    assert judge.request_count >= 6
+
+
+def test_without_a_budget_a_storm_of_errors_is_asked_through(judge: LoopbackJudge, tmp_path: Path):
+    judge.faults = ["500"] * 3
+    answers = ask(judge, tmp_path, count=4, max_attempts=6, patience_s=60)
+    assert [answer.status for answer in answers] == ["scored"] * 4
+
+
+def test_the_first_reply_dearer_than_its_reservation_ends_the_run(judge: LoopbackJudge, tmp_path: Path):
+    judge.faults = ["usage too high"] * 99
+    asked = ask_some(judge, tmp_path, range(30), budget_usd=100.0)
+    assert (type(asked.fault), judge.request_count) == (BudgetReached, 1)
+    assert "could cost at most" in str(asked.fault)
+    assert journaled(tmp_path)["cost_usd"].to_pylist() == [pytest.approx(1000.001)]

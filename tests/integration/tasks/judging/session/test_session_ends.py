@@ -9,7 +9,8 @@ import pytest
 from aiohttp import web
 
 from gradebook.rubrics.model.errors import EndpointUnavailable, UnfinishedError
-from gradebook.tasks.judging.session.session import open_session
+from gradebook.tasks.judging.replies.question import Answer
+from gradebook.tasks.judging.session.session import Money, open_session, open_sessions
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from tests.support.asked import CANARY, NOWHERE, ask, journaled, make_question, same_question
 from tests.support.loopback_judge import LoopbackJudge
@@ -43,6 +44,13 @@ def test_an_endpoint_that_is_gone_ends_the_run(tmp_path: Path):
     gone.base_url = NOWHERE
     with pytest.raises(EndpointUnavailable, match=r"127\.0\.0\.1:9"):
         ask(gone, tmp_path, count=100, max_attempts=1)
+
+
+@pytest.mark.parametrize("fault", ["404", "401", "quota"])
+def test_the_servers_reason_is_passed_on(judge: LoopbackJudge, tmp_path: Path, fault: str):
+    judge.faults = [fault]
+    with pytest.raises(EndpointUnavailable, match="answered HTTP 4.*: scripted"):
+        ask(judge, tmp_path)
 
 
 @pytest.mark.parametrize("fault", ["400", "500", "401", "quota", "404"])
@@ -91,6 +99,7 @@ def test_another_address_takes_over_where_the_key_is_refused(
     judge: LoopbackJudge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("SPARE_KEY", CANARY)
+    monkeypatch.setenv("GRADEBOOK_ALLOW_KEYS", "SPARE_KEY@127.0.0.1")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-expired-0123456789")
     fallbacks = ({"base_url": judge.base_url, "key": "env:SPARE_KEY"},)
     assert [answer.status for answer in ask(judge, tmp_path, count=3, fallbacks=fallbacks)] == ["scored"] * 3
@@ -114,7 +123,7 @@ def test_a_deadline_ends_a_run_and_keeps_what_was_judged(judge: LoopbackJudge, t
     deadline = datetime.now(UTC) + timedelta(seconds=0.4)
     with (
         open_session(settings, journal_folder=tmp_path, run_id="run", deadline=deadline) as session,
-        pytest.raises(UnfinishedError, match="the deadline, .* UTC, has come.*the same command goes on"),
+        pytest.raises(UnfinishedError, match="the deadline, .* UTC, has come.*the same command resumes"),
     ):
         session.ask(map(make_question, range(10_000)), id)
     assert judge.request_count == journaled(tmp_path).num_rows > 0
@@ -150,3 +159,44 @@ def test_a_request_that_the_endpoints_filter_refuses_is_filtered(tmp_path: Path)
     with FilteringJudge() as judge:
         answers = ask(judge, tmp_path, count=7, max_in_flight=1)
     assert [answer.reason for answer in answers] == ["filtered"] * 7
+
+
+# -------- replies that can't be read
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("prose", "first reply is 'I would say .*expected one JSON object: set another `model`"),
+        ("garbage", "first reply is a page of HTML, '<html>a gateway</html>'; .* set `base_url`"),
+        ("length", "first reply is cut off at its token limit, .* set a larger `max_tokens`"),
+        ("empty", "first reply is an empty text"),
+    ],
+)
+def test_a_judge_whose_replies_cant_be_read_ends_the_run(
+    judge: LoopbackJudge, tmp_path: Path, fault: str, message: str
+):
+    judge.faults = [fault] * 100
+    with pytest.raises(EndpointUnavailable, match=f"none of the first 5 questions to m got .* {message}"):
+        ask(judge, tmp_path, count=80, max_in_flight=1)
+    assert (judge.request_count, journaled(tmp_path).num_rows) == (10, 10)
+
+
+def test_one_readable_reply_shows_that_a_judge_can_answer(judge: LoopbackJudge, tmp_path: Path):
+    judge.faults = [*["prose"] * 8, "", *["prose"] * 20]
+    answers = ask(judge, tmp_path, count=15, max_in_flight=1)
+    assert [answer.status for answer in answers] == ["unscored"] * 4 + ["scored"] + ["unscored"] * 10
+
+
+def test_questions_left_over_from_a_judge_that_answers_end_no_run(judge: LoopbackJudge, tmp_path: Path):
+    judge.faults = ["prose"] * 20
+    settings = JudgeSettings(model="m", base_url=judge.base_url, max_in_flight=1)
+    answers: list[Answer] = []
+    with open_sessions(settings, Money(), tmp_path, "run", is_ever_read=True) as (session,):
+        session.ask(map(make_question, range(10)), answers.append)
+    assert [answer.reason for answer in answers] == ["parse_error"] * 10
+
+
+def test_no_key_stands_in_the_first_reply(judge: LoopbackJudge, tmp_path: Path):
+    judge.faults = ["echo"] * 10
+    with pytest.raises(EndpointUnavailable, match="Bearer .ke") as ended:
+        ask(judge, tmp_path, count=5, max_in_flight=1)
+    assert CANARY not in str(ended.value)

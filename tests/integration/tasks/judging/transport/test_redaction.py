@@ -18,6 +18,10 @@ WAYS = {
     "in capitals": "".join(f"\\u{ord(letter):04X}" for letter in KEY),
     "escaped in a text in a text": json.dumps("".join(f"\\u{ord(letter):04x}" for letter in KEY)),
     "a slash escaped": json.dumps(KEY).replace("/", "\\/"),
+    "NULs between": "\x00".join(KEY),
+    "NULs between, as JSON": json.dumps("\x00".join(KEY)),
+    "NULs between, JSON in JSON": json.dumps(json.dumps("\x00\x00".join(KEY))),
+    "NULs and letters escaped": "\\u0000".join(f"\\u{ord(letter):04x}" for letter in KEY),
 }
 
 
@@ -48,6 +52,16 @@ def test_a_million_backslashes_are_read_to_their_end(key: str, before: str):
     assert KeyMask(key).content(text.encode()) == text.encode()
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-16", "utf-32-le"])
+def test_a_key_in_a_body_of_wide_letters_is_struck_out(encoding: str):
+    read = KeyMask(KEY).content(f"bad key {KEY}".encode(encoding)).decode("utf-8", "replace")
+    assert KEY not in read.replace("\x00", "")
+
+
+def test_a_text_is_cleaned_before_the_key_is_looked_for():
+    assert KeyMask(KEY).text("\x00".join(f"bad {KEY}") + "\ud800") == "bad [key]?"
+
+
 def test_what_is_left_of_json_is_json():
     text = json.dumps({"a\\": f"one\\{KEY}\n", "b": json.dumps([KEY])})
     assert json.loads(KeyMask(KEY).text(text))["b"] == '["[key]"]'
@@ -67,6 +81,22 @@ def test_a_key_in_escapes_is_not_in_the_journal(judge: LoopbackJudge, tmp_path: 
         return json.dumps({"evidence": [], "rationale": CANARY, "level": "x"}).replace("-", "\\u002d")
 
     judge.writer = echo
+    ask(judge, tmp_path)
+    row = journaled(tmp_path).to_pylist()[0]
+    assert "[key]" in row["reply"]
+    assert "canary" not in str(row)
+
+
+@pytest.mark.parametrize("fault", ["null error", "wide error"])
+def test_a_key_with_nuls_in_an_error_is_in_no_reason(judge: LoopbackJudge, tmp_path: Path, fault: str):
+    judge.faults = [fault] * 9
+    reason = ask(judge, tmp_path)[0].reason or ""
+    assert reason.startswith("endpoint_error: HTTP 418")
+    assert "canary" not in reason
+
+
+def test_a_key_with_nuls_in_a_reply_is_not_in_the_journal(judge: LoopbackJudge, tmp_path: Path):
+    judge.writer = lambda _: json.dumps({"evidence": [], "rationale": "\x00".join(CANARY), "level": "x"})
     ask(judge, tmp_path)
     row = journaled(tmp_path).to_pylist()[0]
     assert "[key]" in row["reply"]

@@ -1,4 +1,4 @@
-"""A run in Markdown: nothing that an input says is more than text, and the numbers are the run's."""
+"""Run in Markdown: text from inputs stays text, and numbers are those of the run."""
 
 import re
 from dataclasses import replace
@@ -41,12 +41,12 @@ HOSTILE = (
 
 
 def shown(text: str) -> str:
-    """What a reader is to see of a text: control characters as spaces, nothing around it."""
+    """Text as a reader sees it: stripped, with spaces for control characters."""
     return "".join(letter if letter.isprintable() else " " for letter in text).strip()
 
 
 def texts_in(markdown: str) -> list[str]:
-    """The text of each cell and sentence; a mark, a link, HTML or a picture among them is a failure."""
+    """Text of each cell and sentence; fails on emphasis, links, HTML or pictures."""
     found = []
     for token in PARSER.parse(markdown):
         assert token.type not in {"heading_open", "html_block", "code_block", "fence", "hr", "ordered_list_open"}, token
@@ -58,7 +58,7 @@ def texts_in(markdown: str) -> list[str]:
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_a_hostile_text_is_one_cell_that_says_what_it_is(text):
+def test_a_hostile_text_is_shown_unchanged_in_one_cell(text):
     cells = texts_in(table_text(table_of("x", ("Name",), ("Mean",), [(text, "1"), ("after", "2")])))
     assert [cell.replace("\u2060", "") for cell in cells] == ["Name", "Mean", shown(text), "1", "after", "2"]
     assert not [cell for cell in cells if MENTION.search(cell)]
@@ -72,13 +72,13 @@ def test_a_hostile_text_is_one_entry_of_a_list(text):
 
 @settings(max_examples=100)
 @given(st.text(alphabet="\\`*_[]()<>&|!#@~$:+-=.1aZ é\n\r\t\u202e\x00/w", max_size=30))
-def test_any_text_is_what_it_says_in_a_cell_and_in_a_list(text):
+def test_any_text_is_shown_unchanged_in_a_cell_and_in_a_list(text):
     cells = texts_in(table_text(table_of("x", ("Name",), ("Mean",), [(text, "1")])))
     entries = texts_in(f"- {escaped(text)}\n") if shown(text) else [""]
     assert [cells[2].replace("\u2060", ""), entries[0].replace("\u2060", "")] == [shown(text)] * 2
 
 
-def test_plain_names_and_numbers_are_left_as_they_are():
+def test_plain_names_and_numbers_are_not_escaped():
     plain = (
         "gpt-4o-mini @ step-400",
         "cites_source",
@@ -95,7 +95,7 @@ def test_a_long_text_is_cut():
     assert len(escaped("x" * 100_000)) == 400
 
 
-def test_a_command_is_code_whatever_its_words_are():
+def test_a_command_is_code_with_any_words():
     (line,) = [
         token for token in PARSER.parse(f"| a |\n| --- |\n| {command('x', 'a`|b', '@c')} |\n") if token.type == "inline"
     ][1:]
@@ -108,7 +108,7 @@ CRITERIA = ({"id": "brief", "weight": 3, "category": "form"}, {"id": "kind", "we
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Run a, and run b beside it: large got worse, from 12 of 12 to 3; small stays at 6."""
+    """Runs a and b: large gets worse, from 12 of 12 to 3; small stays at 6."""
     found = tmp_path_factory.mktemp("runs")
     publish_run(found, {"large": 12, "small": 6}, CRITERIA)
     publish_run(found, {"large": 3, "small": 6}, CRITERIA, run_id="b", baseline="a")
@@ -132,7 +132,7 @@ def line_of(text, begin):
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
-def test_a_comment_begins_with_the_verdict_and_why(comment):
+def test_a_comment_begins_with_the_verdict_and_its_reasons(comment):
     assert comment.startswith(
         "### replies 1.0.0: Not every gate and threshold is met.\n\n- large: 9 of 12 outputs fail"
     )
@@ -144,7 +144,7 @@ def test_a_comment_has_the_scores_by_model(comment):
     assert line_of(comment, "| large | 0.2")[1] == "0.250"
 
 
-def test_a_comment_has_what_got_worse_first_and_says_so(comment):
+def test_a_comment_has_regressions_first_and_marks_them(comment):
     rows = [line for line in comment.splitlines() if line.startswith(("| large |", "| small |"))]
     compared = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows[2:]]
     assert compared[0][:6] == ["large", "overall", "worse", "1.000", "0.250", "-0.750"]
@@ -156,13 +156,13 @@ def test_a_comment_has_the_criteria_by_model_with_their_weights(comment):
     assert line_of(comment, "| safe |") == ["safe", "gate", "0.500", "0.250"]
 
 
-def test_a_comment_says_what_it_cost_and_how_to_get_the_page(comment):
+def test_a_comment_has_the_cost_and_the_command_for_the_page(comment):
     assert f"- Billed {price_words(0)} for 0 requests" in comment
-    assert "expectations of data quality met, 0 rows refused, every output scored on every criterion." in comment
-    assert comment.endswith("The whole page: `` gradebook report b ``\n")
+    assert "data-quality expectations met, 0 rows refused, every output scored on every criterion." in comment
+    assert comment.endswith("Full report: `` gradebook report b ``\n")
 
 
-def test_a_comment_against_another_run_says_so(folder):
+def test_a_comment_names_the_run_of_against(folder):
     with opened(folder, "a", "b") as source:
         text = run_comment(source, "b")
     assert "A is run b, B this one, a." in text
@@ -170,30 +170,30 @@ def test_a_comment_against_another_run_says_so(folder):
     assert line_of(text, "| large | overall")[2:6] == ["better", "0.250", "1.000", "+0.750"]
 
 
-def test_at_most_twenty_rows_are_compared_and_the_others_counted(folder):
+def test_a_comment_shows_twenty_compared_rows_and_counts_the_others(folder):
     with opened(folder, "b") as source:
         many = replace(source.comparison, models=source.comparison.models * 5)
         text = run_comment(replace(source, comparison=many))
     section = text.partition("What changed")[2].partition("####")[0]
-    # 5 x 2 models of overall, form, brief, kind and safe; the head and the rule of the table, and its last line
+    # overall, form, brief, kind and safe of 2 models x 5; plus the table's head, its rule and its last line
     assert len([line for line in section.splitlines() if line.startswith("|")]) == 2 + 20 + 1
     assert line_of(section, "| and")[0].startswith("and 30 others")
 
 
-def test_what_got_worse_and_has_no_room_is_counted(folder):
+def test_regressions_without_room_are_counted(folder):
     with opened(folder, "b") as source:
         table = comparison_table(source.comparison, 3)
-    # of large: overall, form, brief, kind, safe, all by 0.75; small is the same
+    # large: overall, form, brief, kind and safe each fall by 0.75; small is unchanged
     assert table.rows[-1][0] == "and 7 others, 3 of them worse beyond chance"
 
 
-def test_a_comment_has_room_on_github_whatever_the_names_are(folder):
+def test_a_comment_fits_githubs_limit_with_any_names(folder):
     with opened(folder, "b") as source:
         summary = replace(source.summary, unmet=tuple("|" * 1_000 for _ in range(500)))
         text = run_comment(replace(source, summary=summary))
     assert len(text) <= MOST_CHARACTERS
     assert "and 485 others" in text
-    assert "The whole page" in text
+    assert "Full report" in text
 
 
 def test_the_artifacts_are_the_scores_the_comparison_and_the_costs(folder):

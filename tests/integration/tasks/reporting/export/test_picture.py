@@ -1,4 +1,4 @@
-"""A run as one picture: what is drawn of it, and that it is drawn without a browser."""
+"""Run as one picture, drawn without a browser."""
 
 import struct
 
@@ -13,7 +13,7 @@ CRITERIA = [{"id": f"c{number}", "weight": number + 1} for number in range(21)] 
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory):
-    """A run of nine models with long names and 22 criteria, beside a run in which all said less."""
+    """Run of nine models with long names and 22 criteria, compared with a run with lower scores."""
     folder = tmp_path_factory.mktemp("many")
     publish_run(folder, {LONG.format(number, number): 0 for number in range(9)}, CRITERIA)
     models = {LONG.format(number, number): number + 1 for number in range(9)}
@@ -32,7 +32,7 @@ def test_many_models_and_criteria_are_drawn_in_one_picture(many):
     assert height <= 3000
 
 
-def test_eight_models_and_twenty_criteria_are_drawn_and_it_says_so(many):
+def test_eight_models_and_twenty_criteria_are_drawn_with_the_total_numbers(many):
     with source_of(*many) as source:
         rows, values = picture_parts(source)
     assert (len(rows["means"]), len(rows["cells"])) == (8, 8 * 20)
@@ -42,15 +42,15 @@ def test_eight_models_and_twenty_criteria_are_drawn_and_it_says_so(many):
     assert max(map(len, values["models"])) <= 29
 
 
-def test_what_changed_beyond_chance_is_drawn_first_and_said_in_a_word(many):
+def test_changes_beyond_chance_are_drawn_first_and_marked(many):
     with source_of(*many) as source:
         rows, values = picture_parts(source)
-    # the overall score of each of nine models, then the criteria that changed most: from 0 to 9 of 12
+    # overall scores of nine models, then the criteria with the largest changes: from 0 to 9 of 12
     assert [change["change"].startswith("overall") for change in rows["changes"]] == [True] * 9 + [False] * 7
     assert {change["diff"] for change in rows["changes"][9:]} == {9 / CASE_COUNT}
     assert rows["changes"][-1]["words"].startswith("+0.750 (")
     assert rows["changes"][-1]["words"].endswith(" better")
-    assert "16 of 207" in values["changes_title"]  # 9 x (overall + 22)
+    assert "the 16 largest of 207" in values["changes_title"]  # 9 x (overall + 22)
 
 
 def test_the_means_are_those_of_the_run(tmp_path):

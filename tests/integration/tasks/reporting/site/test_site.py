@@ -1,4 +1,4 @@
-"""The home page of a lake: what it lists, what it links to, and what it leaves alone."""
+"""Home page of a lake: its lists, links and unchanged reports."""
 
 import re
 from pathlib import Path
@@ -34,7 +34,7 @@ TEXTS = {"a": ["please", "no"], "b": ["please", "please wait"], "c": ["one two t
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """Runs a and b of one rubric version, c of the next; c does not meet the threshold."""
+    """Lake with runs a and b of one rubric version, and c of the next, which does not meet the threshold."""
     folder = tmp_path_factory.mktemp("site")
     rubric = folder / "rubric.yaml"
     for name, texts in TEXTS.items():
@@ -66,7 +66,7 @@ def test_every_link_has_its_file(site):
             assert (page.parent / unquote(link)).is_file(), (page, link)
 
 
-def test_the_newest_run_stands_first_with_its_verdict(site):
+def test_the_newest_run_comes_first_with_its_verdict(site):
     rows = re.findall(
         r'<tbody data-rubric="words" data-verdict="(\w+)">.*?href="runs/(\w+)\.html"', text_of(site.home), re.DOTALL
     )
@@ -80,44 +80,44 @@ def test_a_run_has_the_numbers_of_its_tables(site, lake):
     assert '<td class="number">+0.250</td>' in text_of(site.home)  # a: (1 + 0.5) / 2
 
 
-def test_no_mean_stands_without_its_weakest_criterion(site):
-    # c: neither is polite; a: one of two is
+def test_every_mean_is_shown_with_its_weakest_criterion(site):
+    # c: no output is polite; a: one of two is
     assert re.findall(r"<td>(\w+ 0\.\d+)</td>", text_of(site.home)) == ["polite 0.000", "polite 0.500"]
 
 
-def test_a_new_rubric_version_begins_a_new_trend(site):
-    # c: short weighs 3 of 4: one output is long and rude, 0, the other short and rude, 0.75
-    assert "0.375 in c; 3 scores in all." in text_of(site.home)
+def test_a_new_rubric_version_starts_a_new_trend(site):
+    # c: the weight of short is 3 of 4: one output is long and rude (0), the other short and rude (0.75)
+    assert "0.375 in c; 3 scores in total." in text_of(site.home)
 
 
 def scored(run_id: str, mean: float | None, **more: Any) -> dict[str, Any]:
-    """A row of score_history."""
+    """Row of score_history."""
     row = {"rubric_id": "r", "model": "m", "checkpoint": None, "run_id": run_id, "mean": mean, "judge": "j"}
     return row | {"ci_low": mean, "ci_high": mean, "rubric_version": "1.0.0"} | more
 
 
-def test_a_trend_reads_from_the_first_score_of_its_kind_to_the_last():
+def test_the_sentence_on_a_trend_starts_at_the_first_comparable_score():
     rows = [scored("a", 0.1, judge="other"), scored("b", 0.5), scored("c", None), scored("d", 0.75)]
-    assert trend_of(rows).reading == "0.750 in d, +0.250 since b; 3 scores in all."
+    assert trend_of(rows).reading == "0.750 in d, +0.250 since b; 3 scores in total."
 
 
 def test_a_run_without_a_score_has_no_change():
     found = trend_of([scored("a", 0.5), scored("b", 0.75), scored("c", None)])
-    assert found.reading == "– in c; 2 scores in all."
+    assert found.reading == "– in c; 2 scores in total."
 
 
-def test_a_rubric_says_what_each_version_changed(site):
+def test_a_rubric_page_lists_the_changes_of_each_version(site):
     page = text_of(site.home.parent / "rubrics" / "words.html")
-    assert page.index('id="v1.1.0"') < page.index("What it changed") < page.index('id="v1.0.0"')
-    assert page.count("What it changed") == 1
+    assert page.index('id="v1.1.0"') < page.index(">Changes<") < page.index('id="v1.0.0"')
+    assert page.count(">Changes<") == 1
 
 
-def test_what_inputs_say_is_shown_as_text(site):
+def test_text_from_inputs_is_shown_as_text(site):
     assert "m &lt;i&gt;" in text_of(site.home) and "m <i>" not in text_of(site.home)
     assert "&lt;b&gt;Words&lt;/b&gt;" in text_of(site.home)
 
 
-def test_a_report_that_is_there_stays_and_anew_writes_it_again(lake, tmp_path):
+def test_an_existing_report_is_unchanged_unless_anew_rewrites_it(lake, tmp_path):
     site = write_site(lake, tmp_path)
     report = tmp_path / "runs" / "a.html"
     report.write_text("kept", encoding="utf-8")
@@ -128,7 +128,7 @@ def test_a_report_that_is_there_stays_and_anew_writes_it_again(lake, tmp_path):
     assert site.home == anew.home
 
 
-def test_a_report_that_the_lake_lost_is_written_anew(lake, tmp_path):
+def test_a_report_missing_in_the_lake_is_written_again(lake, tmp_path):
     made = lake.root / "runs" / "a" / "report.html"
     made.rename(made.with_name("away"))
     try:
@@ -138,7 +138,7 @@ def test_a_report_that_the_lake_lost_is_written_anew(lake, tmp_path):
     assert "words 1.0.0" in text_of(tmp_path / "runs" / "a.html")
 
 
-def test_a_run_whose_report_can_not_be_drawn_stops_no_other(lake, tmp_path, monkeypatch):
+def test_a_run_whose_report_can_not_be_drawn_does_not_stop_the_others(lake, tmp_path, monkeypatch):
     from gradebook.tasks.reporting.site import site
 
     def refuse(lake: Lake, summary: Any, path: Path) -> None:
@@ -150,7 +150,7 @@ def test_a_run_whose_report_can_not_be_drawn_stops_no_other(lake, tmp_path, monk
     assert 'href="runs/' not in text_of(found.home) and ">a<" in text_of(found.home)
 
 
-def test_a_page_that_can_not_be_drawn_is_told_and_the_run_is_what_it_is(lake, tmp_path, monkeypatch):
+def test_a_page_that_can_not_be_drawn_is_reported_and_does_not_fail_the_run(lake, tmp_path, monkeypatch):
     from gradebook.tasks.reporting import page
 
     def refuse(*_: Any) -> None:

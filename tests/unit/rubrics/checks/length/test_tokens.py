@@ -1,6 +1,5 @@
 import hashlib
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ from pydantic import ValidationError
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from gradebook.rubrics.check_kit.check import CheckVerdicts, read_settings
+from gradebook.rubrics.checks.length import tokens
 from gradebook.rubrics.checks.registry import find_check
 
 WORDS = {"[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "tea": 3, "cake": 4}
@@ -31,7 +31,7 @@ def tokenizer_path(tmp_path: Path) -> Path:
 def judge(path: Path, *outputs: str, **settings: Any) -> CheckVerdicts:
     check = find_check("length_tokens")
     shard = pa.table({"output": pa.array(outputs, pa.string())})
-    return check.function(shard, read_settings(check, {"tokenizer": str(path), **settings}))
+    return check.function(shard, read_settings(check, {"tokenizer": path.name, **settings}, path.parent))
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_changed_file_is_read_again(tokenizer_path):
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path):
-    with pytest.raises(ValidationError, match=r"found no file .*none\.json to read, expected a tokenizer\.json"):
+    with pytest.raises(ValidationError, match=r"found no file 'none\.json' beside the rubric, expected one: a tok"):
         judge(tmp_path / "none.json", "tea", max=1)
 
 
@@ -104,10 +104,8 @@ def test_a_file_that_is_no_tokenizer_is_refused(tmp_path, content):
 
 
 def test_a_package_that_is_not_there_is_named(tokenizer_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "tokenizers", None)
-    with pytest.raises(
-        ValidationError, match=r"found no package tokenizers, expected it: pip install 'gradebook\[tokens\]'"
-    ):
+    monkeypatch.setattr(tokens, "find_spec", lambda _name: None)
+    with pytest.raises(ValidationError, match=r"found no package tokenizers, expected it: pip install '\.\[tokens\]'"):
         judge(tokenizer_path, "tea", max=1)
 
 

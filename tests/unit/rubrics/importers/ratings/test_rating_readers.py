@@ -157,6 +157,24 @@ def test_what_a_person_wrote_of_a_trajectory_is_kept_at_its_mark():
     assert (sheet.notes, sheet.marks) == (None, (Mark("", (), "running_score", "tidy"),))
 
 
+@pytest.mark.parametrize("form", ["jsonl", "potato"])
+def test_errors_beside_a_rubric_are_a_mark_too(form: str):
+    left_out = LeftOut()
+    rubric = {"criteria_ratings": {"tone": 4}, "weighted_score": 4, "mood": "calm"}
+    errors = [{"step": 3, "error_type": "tool", "severity": "major"}]
+    row = WHO | {"rubric": rubric, "annotations": errors, "notes": "odd"}
+    (sheet,) = READERS[form](row, NAMING, left_out)
+    assert sheet.marks == (Mark("tone", 4), Mark("", (Slip("3", "tool", "major"),), "running_score", "odd"))
+    assert left_out.words() == ("rubric.mood",)
+
+
+def test_schemes_beside_a_rubric_are_named():
+    left_out = LeftOut()
+    row = WHO | {"rubric": {"criteria_ratings": {"tone": 4}}, "extra": {"clarity": "3"}}
+    READERS["potato"](row, NAMING, left_out)
+    assert left_out.words() == ("the scheme extra beside a rubric or a trajectory",)
+
+
 @pytest.mark.parametrize("error", ["wrong", {"step": 1, "severity": "minor"}, {"error_type": "x", "severity": "minor"}])
 def test_an_error_without_its_parts_is_refused(error):
     with pytest.raises(Misfit, match=r"annotations\[0\]"):

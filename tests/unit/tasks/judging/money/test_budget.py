@@ -74,9 +74,23 @@ def test_a_torn_settlement_counts_at_its_worst(tmp_path: Path, cut: int, expecte
     assert Budget(2.0, path).spent_usd == expected_usd + 0.25
 
 
-def test_a_broken_line_of_the_record_is_named(tmp_path: Path):
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{}",
+        "[]",
+        '{"ticket":1,"cost_usd":-100}',
+        '{"ticket":1,"cost_usd":"0.1"}',
+        '{"ticket":1,"cost_usd":true}',
+        '{"ticket":1,"cost_usd":null}',
+        '{"ticket":1,"cost_usd":1e999}',
+        '{"ticket":-1,"cost_usd":0.1}',
+        '{"ticket":[1],"cost_usd":0.1}',
+    ],
+)
+def test_a_broken_line_of_the_record_is_named(tmp_path: Path, line: str):
     path = tmp_path / "budget.jsonl"
-    path.write_text('{"ticket":1,"worst_usd":0.5}\n{}\n')
+    path.write_text(f'{{"ticket":1,"worst_usd":0.5}}\n{line}\n')
     with pytest.raises(LakeError, match=r"budget\.jsonl:2: "):
         Budget(1.0, path)
 
@@ -112,3 +126,14 @@ def test_nothing_is_set_aside_that_can_not_be_recorded(tmp_path: Path):
     budget.close()
     with pytest.raises(UnfinishedError, match=r"budget\.jsonl"):
         asyncio.run(budget.reserve(0.5))
+
+
+def test_a_request_dearer_than_its_reservation_ends_the_run_for_those_that_wait_too():
+    async def spend_much() -> list[float | BaseException]:
+        budget = Budget(1.0)
+        return await asyncio.gather(*(spend(budget, 0.75, 7.5) for _ in range(3)), return_exceptions=True)
+
+    first, *others = asyncio.run(spend_much())
+    assert first == 7.5
+    assert [type(each) for each in others] == [BudgetReached] * 2
+    assert "could cost at most 0.750000 USD came to 7.500000 USD" in str(others[0])

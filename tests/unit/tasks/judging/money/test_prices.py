@@ -14,6 +14,8 @@ from gradebook.tasks.judging.money.prices import (
     Usage,
     cost_usd,
     find_price,
+    least_prompt_tokens,
+    least_tokens,
     most_tokens,
     prompt_bytes,
     worst_cost_usd,
@@ -164,3 +166,23 @@ def test_an_image_and_a_sound_are_not_counted_by_their_bytes():
     most, usual = 25_501 + 2 * 50 * 60, (1_445 + 32) * MEDIA_BYTES_PER_TOKEN
     assert most < most_tokens(messages, {}) - most_tokens(plain, {}) < most + 1_000
     assert usual < prompt_bytes(messages, {}) - prompt_bytes(plain, {}) < usual + 1_000
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", 0),
+        ("one two three four five six", 3),  # 27 letters: 27 // 8
+        ("a b c d e f g h i j k l m n o p", 3),  # 31 letters
+        ("=" * 10_000, 1),  # a repetition may be a few tokens
+        (" " * 10_000, 0),
+        ("これは日本語の文です。", 1),  # 11 letters, one word
+    ],
+)
+def test_no_tokenizer_makes_fewer_tokens_of_a_text(text: str, expected: int):
+    assert least_tokens(text) == expected
+
+
+def test_the_least_tokens_of_a_prompt_are_those_of_its_texts_alone():
+    parts = [{"type": "text", "text": "one two three four five six"}, image_part(coded(png(512, 512)))]
+    assert least_prompt_tokens([{"content": "one two three four"}, {"content": parts}, {}]) == 5  # 2 + 3

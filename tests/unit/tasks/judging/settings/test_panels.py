@@ -1,5 +1,6 @@
 """Panels, cascades and replicates as they are written, and what opinions they want of an output."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -66,12 +67,19 @@ def test_a_cascade_names_its_judges_and_when_the_second_is_asked(tmp_path):
         ("panel: [a, inner.yaml]", "inner.yaml: found a panel or a cascade, expected a single judge"),
         ("panel: [a, slow.yaml]", "slow.yaml: mode: found batch"),
         ("panel: [a, b]\nmodel: c", "model: found an unknown setting, expected panel and aggregate"),
-        ("panel: [a, none.yaml]", "none.yaml: can't be read"),
+        ("panel: [a, none.yaml]", "judge.yaml: found no file 'none.yaml' beside the panel, expected one"),
+        ("panel: [a, 'replay:/dev/zero']", "judge.yaml: found '/dev/zero', expected a path below the panel's folder"),
+        ("panel: [a, 'replay:../x.jsonl']", "expected a path below the panel's folder"),
+        ("panel: [a, 'replay:fifo']", "found no file 'fifo' beside the panel"),
+        ("panel: [a, ../x.yaml]", "expected a path below the panel's folder"),
+        ("cascade: {first: link.yaml, then: a}", "found 'link.yaml', which leads out of the panel's folder"),
         ("cascade: {first: a}", "cascade.then: found nothing"),
         ("cascade: {first: a, then: b, when: {share_below: 2}}", "cascade.when.share_below: found 2"),
     ],
 )
 def test_a_fault_names_the_file_what_was_found_and_what_is_expected(tmp_path, text, said):
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "link.yaml").symlink_to("/etc/hostname")
     with pytest.raises(JudgeSettingsError) as caught:
         read(tmp_path, text, inner="panel: [a, b]", slow="model: c\nmode: batch")
     assert said in str(caught.value)

@@ -435,3 +435,25 @@ def test_64_in_flight_are_reached_within_three_rounds():
 
     limit, took_s = run_virtually(steps())
     assert limit == 64 and took_s < 0.65
+
+
+@pytest.mark.parametrize("refuse_rate", [0.5, 0.9])
+def test_refusals_that_no_pace_avoids_do_not_bring_it_to_a_standstill(refuse_rate: float):
+    endpoint = SimulatedEndpoint(refuse_rate=refuse_rate, tells="never", retry_after_s=1.0)
+
+    async def steps() -> float:
+        return await ask_through(Limiter(32, now=virtual_now), endpoint, 30, caller_count=30)
+
+    assert run_virtually(steps()) < 100  # 30 replies, of 300 requests at a rate of 0.9
+
+
+def test_after_such_refusals_the_pace_is_free_again():
+    endpoint = SimulatedEndpoint(refuse_rate=0.9, tells="never", retry_after_s=1.0)
+
+    async def steps() -> float:
+        limiter = Limiter(32, now=virtual_now)
+        await ask_through(limiter, endpoint, 30, caller_count=30)
+        endpoint.refuse_rate = 0.0
+        return await ask_through(limiter, endpoint, 1_000, caller_count=32)
+
+    assert run_virtually(steps()) < 60  # at least 17 replies a second, where 160 are possible

@@ -5,7 +5,14 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from gradebook.tasks.judging.transport.retry_policy import RateLimit, is_retried, read_rate_limit, retry_after_s, wait_s
+from gradebook.tasks.judging.transport.retry_policy import (
+    RateLimit,
+    is_retried,
+    may_be_billed,
+    read_rate_limit,
+    retry_after_s,
+    wait_s,
+)
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 
@@ -142,3 +149,19 @@ def test_full_jitter_stays_below_twenty_seconds():
 def test_a_wait_is_never_shorter_than_asked_for():
     rng = np.random.default_rng(1)
     assert all(3 <= wait_s(count, 3.0, rng) <= 3.5 for count in range(100))
+
+
+@pytest.mark.parametrize("status", [408, 409, 425, 451, 499, 500, 502, 503, 504, 529])
+def test_a_failure_after_which_work_may_have_been_done_may_be_billed(status: int):
+    assert may_be_billed(status)
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422, 429])
+def test_a_refusal_before_work_is_not_billed(status: int):
+    assert not may_be_billed(status)
+
+
+def test_the_prompt_of_a_content_filter_may_be_billed():
+    assert may_be_billed(400, "content_filter", None)
+    assert may_be_billed(400, None, "content_policy_violation")
+    assert not may_be_billed(400, "context_length_exceeded", ["content_filter"])

@@ -1,4 +1,4 @@
-"""Charts of names that are not meant to be drawn."""
+"""Charts of hostile names."""
 
 from xml.etree import ElementTree
 
@@ -8,8 +8,8 @@ from gradebook.tasks.reporting.drawing.charts import Colour, draw
 
 
 @pytest.mark.parametrize("unseen", ["\x00", "\x1b", "\x85", "\u2028", "\u202e", "\ufffe", "\n"])
-def test_a_letter_that_cannot_be_seen_is_a_space_in_a_chart(unseen):
-    # of these a zero, an escape and a non-character end the process where Vega measures them, and U+2028 is an error
+def test_an_unprintable_character_becomes_a_space_in_a_chart(unseen):
+    # Vega ends the process on a null byte, an escape and a non-character when it measures them, and fails on U+2028.
     name = f"a{unseen}<b>"
     row = {"model": name, "mean": 0.5, "low": 0.4, "high": 0.6, "tip": name}
     svg = draw("means", {"rows": [row]}, models=[name], colours=[Colour("c1")], height=26)

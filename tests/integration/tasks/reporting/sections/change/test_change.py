@@ -1,4 +1,4 @@
-"""What changed: the sentences, the differences and their parts, and which side is which."""
+"""Section "What changed": sentences, differences and their parts, and sides."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -33,7 +33,7 @@ LEVELS = [{"id": level, "score": score} for level, score in (("bad", 0), ("half"
 
 
 def compared(scope: str, name: str, changes: Sequence[float], category: str | None = None, **more: Any) -> ComparedRow:
-    """A row of pairs whose scores go from 0.5 by these changes."""
+    """Row of pairs with scores of 0.5 before, and these changes."""
     before = np.full(len(changes), 0.5)
     figures = measure_pairs(before, before + np.array(changes), np.arange(len(changes)))
     adjusted = replace(figures, p_adjusted=None if scope == OVERALL else figures.p)
@@ -47,8 +47,8 @@ def part_row(scope: str, name: str | None, part: float | None, uniform: float | 
     return {"scope": scope, "scope_id": name, "part": part, "uniform_part": uniform}
 
 
-# -------- what is said
-def test_what_got_worse_is_named_with_its_difference_and_a_category_only_without_its_criteria():
+# -------- sentences
+def test_regressions_are_named_with_differences_and_a_category_only_without_its_criteria():
     rows = [
         compared(CATEGORY, "voice", FELL),
         compared(CRITERION, "tone", FELL, "voice"),
@@ -57,7 +57,7 @@ def test_what_got_worse_is_named_with_its_difference_and_a_category_only_without
     assert regression_sentence(rows) == "Worse beyond chance: tone -0.250, category x -0.250."
 
 
-def test_the_overall_score_stands_before_what_rose_more():
+def test_the_overall_score_comes_before_larger_changes():
     rows = [compared(CRITERION, "tone", ROSE), compared(OVERALL, "", [0.1, 0.2] * 10)]
     assert improvement_sentence(rows) == "Better beyond chance: overall +0.150, tone +0.250."
 
@@ -69,13 +69,13 @@ def test_a_penalty_whose_score_rises_got_worse():
     assert (beyond_chance(row), direction_words([row])) == ("worse", ("Rose", "Fell"))
 
 
-def test_where_nothing_changed_the_smallest_difference_to_be_found_is_said():
+def test_without_a_change_the_smallest_detectable_difference_is_given():
     row = compared(OVERALL, "", SWAYED)
     expected = f"20 pairs would find a true overall difference of {row.figures.detectable_diff:.3f} four times in five."
     assert unchanged_sentence([row]) == f"Nothing got worse or better beyond chance. {expected}"
 
 
-def test_pairs_that_can_tell_nothing_are_not_called_unchanged():
+def test_too_few_pairs_are_not_called_unchanged():
     assert unchanged_sentence([compared(OVERALL, "", [])]) == "No score of one side has a counterpart on the other."
     assert unchanged_sentence([compared(OVERALL, "", [0.5])]) == "Too few pairs to tell a change from chance."
 
@@ -88,19 +88,19 @@ def test_a_picture_of_differences_shows_hostile_names_as_text():
     assert "&lt;script" in figure.svg
 
 
-def test_the_reading_of_the_differences_names_what_fell_and_rose_most():
+def test_the_sentence_on_differences_names_the_largest_fall_and_rise():
     figure = forest_of([compared(CRITERION, "tone", FELL), compared(CRITERION, "brief", ROSE)], 1)
     assert figure is not None
     assert figure.reading.startswith("tone fell most, by 0.250 (95% interval -0.274 to -0.226) and brief rose most")
     assert figure.table.flagged == {0}
 
 
-def test_nothing_is_drawn_of_nothing():
+def test_without_pairs_nothing_is_drawn():
     assert forest_of([compared(CRITERION, "tone", [])], 1) is None
 
 
-# -------- what a difference is made of
-def test_parts_add_up_to_the_difference_with_what_one_side_lacks():
+# -------- decomposition
+def test_parts_add_up_to_the_difference_including_missing_verdicts():
     rows = [
         part_row(OVERALL, None, 0.01, 0.02),
         part_row(CRITERION, "a", 0.05, 0.1),
@@ -111,28 +111,28 @@ def test_parts_add_up_to_the_difference_with_what_one_side_lacks():
     assert sum(part.part for part in parts) == pytest.approx(-0.14, abs=1e-12)
 
 
-def test_what_rows_without_a_remainder_leave_open_is_named():
+def test_an_unexplained_rest_is_a_part_of_its_own():
     parts = added_parts([part_row(CRITERION, "a", 0.25)], 0.3)
     assert parts[-1] == AddedPart(REST, pytest.approx(0.05), None)
 
 
-def test_of_many_parts_the_narrow_ones_are_one_bar_and_the_sum_stays():
+def test_of_many_parts_the_small_ones_are_one_bar_and_the_sum_is_the_same():
     rows = [part_row(CRITERION, f"c{place}", place / 1000, place / 500) for place in range(1, 31)]
     figure = decomposition_of([compared(OVERALL, "", [0.465] * 3)], rows, 1)  # 0.001 + ... + 0.030 = 0.465
     assert figure is not None
     assert "15 others" in figure.svg
     assert figure.table.rows[-1] == (ALL, "+0.465", "+0.930")
-    assert figure.reading.endswith("With uniform weights it would be +0.930.")
+    assert figure.reading.endswith("With uniform weights the difference would be +0.930.")
 
 
-def test_uniform_weights_that_are_not_known_are_not_zero():
+def test_unknown_parts_with_uniform_weights_are_not_zero():
     figure = decomposition_of([compared(OVERALL, "", [0.25, 0.25])], [part_row(CRITERION, "a", 0.25)], 1)
     assert figure is not None
     assert figure.table.rows[-1] == (ALL, "+0.250", "–")
-    assert "With uniform weights it is not known" in figure.reading
+    assert "The difference with uniform weights is unknown" in figure.reading
 
 
-# -------- the section, of runs in a lake
+# -------- the section, for runs in a lake
 def rubric() -> Rubric:
     criteria = [
         {"id": name, "description": name, "weight": weight, "levels": LEVELS, "method": {"type": "ratings"}}
@@ -143,7 +143,7 @@ def rubric() -> Rubric:
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReportSource]:
-    """Run b against a: tone falls from 1 to 0.5 in 15 of 20 cases, brief rises from 0.5 to 1 in 10."""
+    """Run b compared with a: tone falls from 1 to 0.5 in 15 of 20 cases, brief rises from 0.5 to 1 in 10."""
     lake = make_lake(tmp_path_factory.mktemp("change"))
     for run_id in ("a", "b"):
         is_b = run_id == "b"
@@ -158,7 +158,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReportSource]:
         yield opened
 
 
-def test_the_table_has_what_got_worse_first_with_numbers_worked_out_by_hand(source):
+def test_the_table_has_regressions_first_and_equals_a_hand_calculation(source):
     (pair,) = read_change(source).pairs
     # tone: -0.5 x 15 / 20 = -0.375; brief: 0.5 x 10 / 20 = 0.25; overall: (3 x -0.375 + 0.25) / 4 = -0.21875
     assert [row[:5] for row in pair.table.rows] == [
@@ -178,28 +178,28 @@ def test_the_parts_are_the_weighted_and_the_uniform_changes(source):
     ]
 
 
-def test_the_sides_are_named_in_words(source):
+def test_a_sentence_names_the_sides(source):
     assert read_change(source).sides.startswith("A is run a, named by --against, and B is this run.")
     baseline = replace(source, summary=replace(source.summary, comparison=source.comparison))
     assert read_change(baseline).sides.startswith("A is the baseline, run a, and B is this run.")
 
 
-def test_a_rule_that_fails_is_shown_with_its_reasons(source):
-    gate = GateFinding("p < 1", is_failed=True, reasons=("m: it holds: p = 0.001",))
+def test_a_failed_rule_is_shown_with_its_reasons(source):
+    gate = GateFinding("p < 1", is_failed=True, reasons=("m: the rule holds: p = 0.001",))
     contents = read_change(replace(source, comparison=replace(source.comparison, gate=gate)))
     page = render("parts/change.html.j2", contents=contents)
-    assert "The rule fails:" in page
-    assert "<li>m: it holds: p = 0.001</li>" in page
+    assert "The run fails the rule:" in page
+    assert "<li>m: the rule holds: p = 0.001</li>" in page
 
 
-def test_a_run_beside_nothing_says_how_to_compare_it_and_why_its_models_are_not(source):
+def test_a_run_without_a_comparison_shows_the_command_and_the_reason(source):
     contents = read_change(replace(source, comparison=None, comparison_fault="no case in common"))
     page = render("parts/change.html.j2", contents=contents)
     assert "--baseline latest" in page
-    assert "Its own models are not compared: no case in common" in page
+    assert "The run's own models are not compared: no case in common" in page
 
 
-def test_two_models_of_one_run_are_named_as_such(tmp_path: Path):
+def test_two_models_of_one_run_are_named_as_sides(tmp_path: Path):
     lake = make_lake(tmp_path)
     scores = {"m": {"tone": 1.0, "brief": 1.0}, "n": {"tone": 0.5, "brief": 1.0}}
     outputs = [{"case_id": f"c{case}", "model": name, "scores": scores[name]} for case in range(3) for name in scores]

@@ -1,4 +1,4 @@
-"""The examples of a report: which outputs are shown and why, what stands beside them, and hostile ones as text."""
+"""Section "Examples": selection of outputs, paired outputs, and hostile texts."""
 
 import json
 import re
@@ -58,7 +58,7 @@ OPINIONS = """
 insert into opinions by name
 select 'two' as run_id, 'two/m/b/0' as output_id, 'tone' as criterion_id, 'j' as judge, replicate, false as is_swapped,
     'scored' as status, ['good', 'fair'][replicate + 1] as level_id, [1.0, 0.5][replicate + 1] as score
-from (values (0), (1)) as said (replicate)
+from (values (0), (1)) as opinions (replicate)
 """
 RATINGS = """
 insert into ratings (output_id, criterion_id, rater, level_id, score, rated_at) values
@@ -104,8 +104,8 @@ def give_texts(connection, _version):
     for number, text in enumerate(HOSTILE):
         texts = [text, json.dumps([{"role": text[:20], "content": text}]), f"{number}" * 32]
         connection.execute("update outputs set output = ?, prompt = ? where output_id = ?", texts)
-        said = [json.dumps([text[:50]]), text, f"{number}" * 32]
-        connection.execute("update verdicts set evidence = ?, rationale = ? where output_id = ?", said)
+        reasons = [json.dumps([text[:50]]), text, f"{number}" * 32]
+        connection.execute("update verdicts set evidence = ?, rationale = ? where output_id = ?", reasons)
     for change in (LEVELS, OPINIONS, RATINGS):
         connection.execute(change)
 
@@ -121,7 +121,7 @@ def lake(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def read(lake):
-    """Reads the examples of a run, once for all tests."""
+    """Read the examples of a run, once for all tests."""
 
     @cache
     def read_once(run_id, against=None):
@@ -132,7 +132,7 @@ def read(lake):
 
 
 def summary_of(lake, run_id):
-    """As much of a run's summary as examples are read by."""
+    """The part of a run's summary that examples need."""
     with connect(lake, read_only=True) as connection:
         (run,) = read_rows(connection, "from runs where run_id = ?", run_id)
         scores = read_rows(connection, "from run_scores where run_id = ? order by mean desc, model", run_id)
@@ -153,9 +153,9 @@ def page_of(contents):
     return render("parts/examples.html.j2", contents=contents)
 
 
-def test_each_output_is_there_once_with_all_its_kinds(read):
+def test_each_output_is_shown_once_with_all_its_kinds(read):
     found = {name: kinds_of(example) for name, example in named(read("two", "one")).items()}
-    # changes: a -0.5, b +1, c 0, the same output -0.75; the scores' median is 0.5
+    # changes: a -0.5, b +1, c 0, the shared output -0.75; the median score is 0.5
     assert found == {
         "same": ["fell", "worst"],
         "m/a/0": ["fell", "worst"],
@@ -167,12 +167,12 @@ def test_each_output_is_there_once_with_all_its_kinds(read):
     }
 
 
-def test_the_output_of_the_other_run_stands_beside_it_and_differences_are_told(read):
+def test_an_output_is_paired_with_that_of_the_other_run_and_differences_are_marked(read):
     example = named(read("two", "one"))["m/a/0"]
-    assert (example.change, example.beside.run_id, example.beside.score) == (-0.5, "one", 1.0)
+    assert (example.change, example.paired.run_id, example.paired.score) == (-0.5, "one", 1.0)
     tone, safe = example.verdicts
-    assert (tone.level, tone.beside.level, tone.is_different) == ("Fair enough", "good", True)
-    assert (safe.score, safe.beside.score, safe.is_different) == (1.0, 1.0, False)
+    assert (tone.level, tone.paired.level, tone.is_different) == ("Fair enough", "good", True)
+    assert (safe.score, safe.paired.score, safe.is_different) == (1.0, 1.0, False)
 
 
 def test_evidence_is_marked_in_the_output_and_named_by_its_criterion(read):
@@ -189,16 +189,16 @@ def test_scores_and_gates_on_the_page_are_those_of_sql(lake, read):
     assert rows == [(key, shown[key]["score"], shown[key]["failed_gates"]) for key in sorted(shown)]
 
 
-def test_what_was_read_for_the_examples_hides_nothing_from_who_reads_on(lake):
+def test_reading_examples_leaves_no_temporary_tables_and_no_narrowed_views(lake):
     with opened_source(lake, summary_of(lake, "two"), "one") as source:
         read_examples(source)
         assert source.rows("select count(distinct run_id) as runs from output_scores") == ({"runs": len(RUNS)},)
         assert source.rows("from duckdb_tables() where temporary and table_name like 'example%'") == ()
 
 
-def test_outputs_with_several_of_a_case_and_sample_have_no_change(read):
+def test_ambiguous_outputs_have_no_change(read):
     examples = named(read("two", "one"))
-    assert [(examples[name].change, examples[name].beside) for name in ("m/e/0", "twice")] == [(None, None)] * 2
+    assert [(examples[name].change, examples[name].paired) for name in ("m/e/0", "twice")] == [(None, None)] * 2
 
 
 def test_the_same_output_in_both_runs_is_shown_once(read):
@@ -207,58 +207,58 @@ def test_the_same_output_in_both_runs_is_shown_once(read):
     assert "The same output as in one, where its score was 1.000" in page_of(read("two", "one"))
 
 
-def test_judges_and_people_have_their_say_beside_a_verdict(read):
+def test_a_verdict_shows_the_opinions_of_judges_and_people(read):
     examples = named(read("two", "one"))
     assert examples["m/b/0"].verdicts[0].voices == ("j: fair", "j: good")
-    assert examples["m/c/0"].verdicts[0].voices == ("ann: bad",)  # what she said last
+    assert examples["m/c/0"].verdicts[0].voices == ("ann: bad",)  # her latest rating
 
 
-def test_two_models_of_one_run_stand_beside_each_other(read):
+def test_two_models_of_one_run_are_paired(read):
     ahead = next(example for example in read("many").examples if "rose" in kinds_of(example))
-    assert dict(ahead.kinds)["rose"] == "Ahead of the other model"  # the best, o, beside the second, n
-    assert (ahead.answer.name, ahead.beside.name, ahead.beside.run_id, ahead.change) == ("o", "n", None, 0.5)
+    assert dict(ahead.kinds)["rose"] == "Ahead of the other model"  # the best, o, paired with the second, n
+    assert (ahead.answer.name, ahead.paired.name, ahead.paired.run_id, ahead.change) == ("o", "n", None, 0.5)
 
 
-def test_each_model_has_its_turn_among_the_worst(read):
+def test_models_take_turns_among_the_worst(read):
     worst = [example for example in read("many").examples if "worst" in kinds_of(example)]
-    # o has the highest score everywhere
+    # o has the highest score on every case
     assert sorted(example.group.model for example in worst) == ["m"] * 5 + ["n"] * 5
 
 
-def test_a_model_that_is_not_compared_stands_beside_the_best(read):
-    others = {example.beside.name for example in read("many").examples if example.group.model == "m"}
+def test_a_model_that_is_not_compared_is_paired_with_the_best(read):
+    others = {example.paired.name for example in read("many").examples if example.group.model == "m"}
     assert others == {"o"}
 
 
-def test_scores_by_other_rubrics_tell_of_no_change(read):
+def test_scores_by_different_rubrics_give_no_change(read):
     contents = read("other", "one")
     assert [key for key, _, _ in contents.kinds] == ["worst", "best"]
     worst = contents.examples[0]
-    assert (worst.change, worst.beside.run_id) == (None, "one")
-    assert [verdict.beside is None for verdict in worst.verdicts] == [False, True]  # safe asks something else
+    assert (worst.change, worst.paired.run_id) == (None, "one")
+    assert [verdict.paired is None for verdict in worst.verdicts] == [False, True]  # safe has another text
 
 
-def test_equal_scores_have_no_worst_and_no_best_but_something_is_shown(read):
+def test_with_equal_scores_a_sample_is_shown(read):
     assert [kinds_of(example) for example in read("equal").examples] == [["sample"], ["sample"]]
 
 
-def test_unscored_outputs_of_each_reason_have_their_turn(read):
+def test_reasons_take_turns_among_unscored_outputs(read):
     examples = named(read("gaps"))
     assert len(examples) == 10
     assert examples["m/c29/0"].verdicts[0].why == "parse_error: x"
 
 
-def test_hostile_texts_are_shown_as_texts(read):
+def test_hostile_texts_are_shown_as_text(read):
     page = page_of(read("hostile"))
     assert set(re.findall(r"<(\w+)", page)) <= TAGS
     assert not re.search(r'<[^>]* on\w+="|href="(?!#o-)', page)
     assert not re.search("[\x00-\x08\x0b-\x1f\u202e]", page)
     plain = unescape(re.sub(r'<span class="heard">.*?</span>|</?mark[^>]*>', "", page))
-    shown = (*HOSTILE[:3], HOSTILE[5], *HOSTILE[7:], "[U+202E]gnp.exe", "a␛[31mred␛[0m␀", "100,000 characters in all")
+    shown = (*HOSTILE[:3], HOSTILE[5], *HOSTILE[7:], "[U+202E]gnp.exe", "a␛[31mred␛[0m␀", "100,000 characters in total")
     assert [text for text in shown if text not in plain] == []
 
 
-def test_a_page_has_no_more_examples_than_it_has_room_for(lake, monkeypatch):
+def test_a_page_has_only_as_many_examples_as_fit(lake, monkeypatch):
     monkeypatch.setattr("gradebook.tasks.reporting.sections.examples.examples.MOST_BYTES", 20_000)
     with opened_source(lake, summary_of(lake, "gaps")) as source:
         contents = read_examples(source)

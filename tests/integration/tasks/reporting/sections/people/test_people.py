@@ -1,4 +1,4 @@
-"""The section on the judge and people: its numbers are those of agreement, calibration and judge_noise."""
+"""Section "Judge and people": its numbers are those of agreement, calibration and judge_noise."""
 
 import pytest
 
@@ -43,7 +43,7 @@ criteria:
     method: {type: judge}
     levels: [{id: calm, score: 0}, {id: harsh, score: 1}]
 """
-# a quarter of the variance is the judging's: 0.01 / (0.03 + 0.01)
+# A quarter of the variance is judge noise: 0.01 / (0.03 + 0.01).
 NOISE = {"run_id": "again", "model": "m", "criterion_id": "tone", "n": 40, "opinion_count": 80} | {
     "flip_rate": 0.125,
     "agreement_rate": 0.5,
@@ -51,8 +51,13 @@ NOISE = {"run_id": "again", "model": "m", "criterion_id": "tone", "n": 40, "opin
     "output_variance": 0.03,
     "judge_variance": 0.01,
 }
-# six of eight alike
-AGREED = {"run_id": "as_told", "criterion_id": "tone", "kind": "judge_raters", "statistic": "percent_agreement"} | {
+# Six of eight pairs have the same level.
+AGREED = {
+    "run_id": "as_published",
+    "criterion_id": "tone",
+    "kind": "judge_raters",
+    "statistic": "percent_agreement",
+} | {
     "n": 8,
     "pair_count": 8,
     "value": 0.75,
@@ -61,15 +66,15 @@ AGREED = {"run_id": "as_told", "criterion_id": "tone", "kind": "judge_raters", "
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory):
-    """`again` has opinions, `odd` levels of hostile names; `as_told` published its one rater's ratings; `bare` none.
+    """Lake of five runs: `again` with opinions, `odd` with hostile level names, `as_published` with unchanged ratings.
 
-    The judge of `penalty` finds every output rude, people four of ten.
+    `bare` has no ratings. The judge of `penalty` finds every output rude, people four of ten.
     """
     found = make_lake(tmp_path_factory.mktemp("people"))
     runs = {
         "again": JudgedRun(JUDGED),
         "odd": JudgedRun(JUDGED, rubric=parse_rubric(ODD, "rubric.yaml")),
-        "as_told": JudgedRun(JUDGED, prefix="t"),
+        "as_published": JudgedRun(JUDGED, prefix="t"),
         "bare": JudgedRun(JUDGED[:4], prefix="b"),
         "penalty": JudgedRun([1.0] * 10, prefix="p", rubric=parse_rubric(PENALTY, "rubric.yaml")),
     }
@@ -81,7 +86,7 @@ def lake(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def contents(lake):
-    """The section of a run whose outputs two people rated."""
+    """Section of a run with ratings by two people."""
     with source_of(lake, "again") as source:
         return read_people(source)
 
@@ -92,8 +97,8 @@ def figure(contents, name):
 
 
 # -------- judge and people
-def test_the_heat_table_counts_each_pair_of_levels(contents):
-    # ann: of eight the judge gave good to two that she found bad; bob found all of four good, of which the judge three
+def test_the_confusion_matrix_counts_each_pair_of_levels(contents):
+    # ann rated eight: the judge gave good to two that she rated bad; bob rated four good, of which the judge three
     found = figure(contents, "people-levels-1")
     counts = {row[:2]: row[2] for row in found.table.rows}
     assert counts == {
@@ -102,8 +107,8 @@ def test_the_heat_table_counts_each_pair_of_levels(contents):
         ("Kind", "Unkind"): "2",
         ("Kind", "Kind"): "7",
     }
-    assert found.reading.startswith("The same level in 9 of 12 pairs (75.0%); the judge gave the better one in 2, ")
-    assert found.reading.endswith("Most often, 2 times, it said Kind where people said Unkind.")
+    assert found.reading.startswith("The same level in 9 of 12 pairs (75.0%); the judge gave the better level in 2, ")
+    assert found.reading.endswith("Most frequent difference: judge Kind, people Unkind (2 times).")
 
 
 def test_the_judges_bias_is_the_difference_of_the_means(contents):
@@ -111,15 +116,15 @@ def test_the_judges_bias_is_the_difference_of_the_means(contents):
     assert "+0.083 (" in figure(contents, "people-bias").reading
 
 
-def test_people_stand_beside_the_judge(contents):
-    # ann and bob rated four outputs alike but for two of them
+def test_agreement_among_people_is_compared_with_that_of_the_judge(contents):
+    # ann and bob agree on two of four outputs
     found = figure(contents, "people-same-level")
-    assert "75.0% of 12 pairs; people among themselves in 50.0%" in found.reading
-    assert "no further from people than they are from one another" in found.reading
-    assert "judge and people: 75.0%" in found.svg
+    assert "75.0% of 12 pairs; people with each other in 50.0%" in found.reading
+    assert "agrees with people at least as often as people with each other" in found.reading
+    assert "judge with people: 75.0%" in found.svg
 
 
-def test_the_table_has_what_the_mart_would_have(lake, contents):
+def test_the_table_equals_the_mart(lake, contents):
     with connect(lake, read_only=True) as connection:
         add_statements_of_run(connection, "again")
         rows = agreement_table(connection).to_pylist()
@@ -128,29 +133,29 @@ def test_the_table_has_what_the_mart_would_have(lake, contents):
     assert [row[4].partition(" ")[0] for row in shown.rows] == [f"{100 * rate:.1f}%" for rate in rates]
 
 
-def test_ratings_that_came_after_the_run_are_told_apart_from_what_it_published(lake, contents):
-    assert contents.told[0] == "2 people gave 12 ratings of 8 of the 40 outputs, on 1 criterion."
-    assert contents.told[1].startswith("Ratings changed since the run was published")
+def test_ratings_newer_than_the_published_table_are_reported(lake, contents):
+    assert contents.sentences[0] == "2 people gave 12 ratings of 8 of the 40 outputs, on 1 criterion."
+    assert contents.sentences[1].startswith("Ratings changed since the run was published")
     with source_of(lake, "again") as source:
         assert not read_agreement(source).is_as_published
 
 
-def test_what_was_published_with_the_same_ratings_is_not_told_as_changed(lake):
-    with source_of(lake, "as_told") as source:
+def test_unchanged_ratings_are_not_reported(lake):
+    with source_of(lake, "as_published") as source:
         assert read_agreement(source).is_as_published
-        assert len(read_people(source).told) == 1
+        assert len(read_people(source).sentences) == 1
 
 
 def test_a_judge_that_gives_more_of_a_penalty_than_people_is_too_strict(lake):
     with source_of(lake, "penalty") as source:
         found, findings = read_people(source), read_trust(source).findings
     bias, levels = (figure(found, name).reading for name in ("people-bias", "people-levels-1"))
-    assert "mean is 0.600 above that of people, too strict beyond" in bias
-    assert "where a higher mean is stricter: tone." in bias
-    assert "the judge gave the better one in 0, the worse one in 6." in levels
+    assert "mean is 0.600 above that of people: too strict beyond" in bias
+    assert "On penalties a higher mean is stricter: tone." in bias
+    assert "the judge gave the better level in 0, the worse level in 6." in levels
     assert "the judge is too strict there." in found.means_figure.reading
     (people,) = (each.words for each in findings if each.topic == "People")
-    assert people.endswith("Beyond chance it is stricter than people on tone (+0.600).")
+    assert people.endswith("Beyond chance the judge is stricter than people on tone (+0.600).")
 
 
 # -------- corrected means
@@ -165,21 +170,21 @@ def test_the_corrected_means_are_those_of_calibrate(lake, contents):
     )
 
 
-# -------- the judge beside itself
-def test_each_rate_of_the_opinions_has_its_reading(contents):
-    assert "another level in 12.5% of the pairs on tone of m" in figure(contents, "people-flips").reading
-    assert "worth 1.50 independent ones" in figure(contents, "people-judges").reading
+# -------- judge noise
+def test_each_rate_of_judge_noise_has_a_sentence(contents):
+    assert "differ in 12.5% of the pairs on tone of m" in figure(contents, "people-flips").reading
+    assert "count as 1.50 independent ones" in figure(contents, "people-judges").reading
     assert "25.0% of the variance" in figure(contents, "people-noise").reading
     assert not any(each.id == "people-swaps" for each in contents.noise_figures)
 
 
-# -------- what there may be
-def test_nothing_is_shown_where_nobody_rated_and_the_judge_was_asked_once(lake):
+# -------- absent and hostile values
+def test_without_ratings_and_several_opinions_there_is_no_section(lake):
     with source_of(lake, "bare") as source:
         assert read_people(source) is None
 
 
-def test_levels_of_hostile_and_equal_names_are_text_and_told_apart(lake, tmp_path):
+def test_hostile_and_equal_level_names_are_shown_as_distinct_text(lake, tmp_path):
     page = write_report(lake, summarise(lake, "odd"), tmp_path / "report.html").read_text(encoding="utf-8")
     assert HOSTILE not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt; (2)" in page

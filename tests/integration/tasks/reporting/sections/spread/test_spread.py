@@ -1,4 +1,4 @@
-"""How scores spread: what the section shows equals the marts, and numbers worked out by hand."""
+"""Section "Spread": its numbers equal the marts and hand calculations."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -40,7 +40,7 @@ RUBRICS = {
     "nearly": make_rubric("nearly", {"id": "a"}),
     "wide": make_rubric("wide", *({"id": name, "category": f"in {name}"} for name in "abcdefgh")),
 }
-# By model, the scores of a, b, c and d of each output; of all three, overall (3a + b + c) / 5.
+# Scores on a, b, c and d of each output, by model; the overall score is (3a + b + c) / 5.
 WORKED_A = [(1, 0, 0.5), (1, 1, 1), (0.5, 1, 1), (1, 1, None), (0, 0, 0)]  # 0.7, 1, 0.7, unscored, 0
 UNEVEN = [(0, 1, 0.5, 0), (0.5, 1, 1, 1), (1, None, 0, 0), (1, 1, None, 1), (None, 0, 1, 0.5)]
 SCORES: dict[str, dict[str, list[tuple[float | None, ...]]]] = {
@@ -51,7 +51,7 @@ SCORES: dict[str, dict[str, list[tuple[float | None, ...]]]] = {
     "flat": {"A": [(0,), (0.4,), (0.4,), (1,)]},
     "empty": {"A": [(None,)]},
     "nearly": {"A": [*[(1,)] * 249, (0,)]},
-    # Nothing has h, so nothing has an overall score.
+    # h is never scored, so there is no overall score.
     "wide": {f"m{number}": [(*[0.5] * 7, None)] for number in range(8)},
 }
 OWN = {"tree": {f"own_{number}": 1.0 for number in range(15)}}
@@ -59,7 +59,7 @@ OWN = {"tree": {f"own_{number}": 1.0 for number in range(15)}}
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, ReportSource]]:
-    """What the pages of `RUBRICS` are written from; the later run stands beside the worked one."""
+    """Source of each run of `RUBRICS`; the run `later` is compared with `worked`."""
     lake = make_lake(tmp_path_factory.mktemp("spread"))
     for run_id, rubric in RUBRICS.items():
         own = OWN.get(run_id, {})
@@ -85,37 +85,37 @@ def thresholds_of(sources: Mapping[str, ReportSource], run_id: str) -> Threshold
 def test_a_box_has_the_quartiles_of_the_outputs(sources: Mapping[str, ReportSource]):
     figure = read_boxes(sources["worked"])
     assert figure is not None
-    # A's four scores in y: 0, 0.5, 1, 1. 5% of the way lies 0.15 behind the first, 25% lies 0.75 behind it.
+    # A's four scores in y: 0, 0.5, 1, 1. The 5% quantile is 0.15 of the way from the first to the second, 25% is 0.75.
     assert ("y", "A", "0.625", "0.075", "0.375", "0.750", "1.000", "1.000", "4") in figure.table.rows
     assert [row[:2] for row in figure.table.rows[:2]] == [("Overall", "B"), ("Overall", "A")]
 
 
-def test_boxes_tell_where_outputs_differ_the_most(sources: Mapping[str, ReportSource]):
+def test_the_sentence_on_boxes_names_the_widest_spread(sources: Mapping[str, ReportSource]):
     figure = read_boxes(sources["worked"])
     assert figure is not None
-    # in y with A; its outputs in x: 0, 0.625, 0.75, 1, 1
+    # in y for A; its outputs in x: 0, 0.625, 0.75, 1, 1
     assert figure.reading.startswith(
-        "Outputs differ the most in y with A: the middle half of them scores 0.375 to 1.000."
+        "The spread is largest in y for A: the middle half of its outputs scores 0.375 to 1.000."
     )
 
 
-def test_a_category_within_another_has_both_names(sources: Mapping[str, ReportSource]):
+def test_a_nested_category_has_both_names(sources: Mapping[str, ReportSource]):
     figure = read_boxes(sources["tree"])
     assert figure is not None
     assert {"outer", "outer / inner", "side"} < {row[0] for row in figure.table.rows}
 
 
-def test_a_rubric_without_categories_has_one_box_a_model(sources: Mapping[str, ReportSource]):
+def test_a_rubric_without_categories_has_one_box_per_model(sources: Mapping[str, ReportSource]):
     figure = read_boxes(sources["flat"])
     assert figure is not None
     assert [row[:2] for row in figure.table.rows] == [("Overall", "A")]
 
 
-def test_without_overall_scores_all_that_is_drawn_are_categories(sources: Mapping[str, ReportSource]):
+def test_without_overall_scores_only_categories_are_drawn(sources: Mapping[str, ReportSource]):
     figure = read_boxes(sources["wide"])
     assert figure is not None
     # 48 boxes of 8 models are 6 categories
-    assert " Drawn are the 6 weakest of 7 categories. " in figure.reading
+    assert " The picture shows the 6 weakest of 7 categories. " in figure.reading
 
 
 def test_the_weakest_category_and_criterion_come_first(sources: Mapping[str, ReportSource]):
@@ -123,44 +123,44 @@ def test_the_weakest_category_and_criterion_come_first(sources: Mapping[str, Rep
     # x: (3.375 + 1.5) / 7 = 0.696, b in it 4.5 / 7 and a 5 / 7; y: (2.5 + 1.5) / 6 = 0.667
     assert [category.name for category in categories] == ["y", "x"]
     assert list(dict.fromkeys(row[0] for row in categories[1].figure.table.rows)) == ["b", "a"]
-    assert categories[1].figure.reading.startswith("The weakest criterion is b, worst with A: ")
+    assert categories[1].figure.reading.startswith("The weakest criterion is b, worst for A: ")
 
 
-def test_shares_are_of_all_outputs_the_unscored_among_them(sources: Mapping[str, ReportSource]):
+def test_shares_are_of_all_outputs_including_unscored_ones(sources: Mapping[str, ReportSource]):
     weakest = read_levels(sources["worked"])[0].figure
     words = "0 to 0.2 20.0%, 0.4 to 0.6 20.0%, 0.8 to 1 40.0%, unscored 20.0%."
-    assert weakest.reading == f"c is worst with A: {words}"
+    assert weakest.reading == f"c is worst for A: {words}"
     assert ("c", "A", "unscored", "20.0%", "1") in weakest.table.rows
 
 
-def test_a_label_says_100_percent_of_all_alone(sources: Mapping[str, ReportSource]):
-    # 249 of 250 are 99.6%
+def test_a_label_has_100_percent_only_if_exact(sources: Mapping[str, ReportSource]):
+    # 249 of 250 is 99.6%
     (category,) = read_levels(sources["nearly"])
     assert "99.6%<" in category.figure.svg
     assert " 100%<" not in category.figure.svg
 
 
-def test_of_a_penalty_the_highest_score_is_the_worst(sources: Mapping[str, ReportSource]):
+def test_on_a_penalty_the_highest_score_is_the_worst(sources: Mapping[str, ReportSource]):
     (figure,) = [each.figure for each in read_levels(sources["points"]) if each.name == HOSTILE]
-    # d: 0, 1, 0, 1, 0.5 and, of B, 0, 1: both come to 0.5
-    assert figure.reading.startswith("d is worst with ")
+    # d: 0, 1, 0, 1, 0.5 and, for B, 0, 1: both means are 0.5
+    assert figure.reading.startswith("d is worst for ")
     (figure,) = [each.figure for each in read_levels(sources["points"]) if each.name == "x"]
-    assert figure.reading.startswith("The weakest criterion is a, worst with B: ")
+    assert figure.reading.startswith("The weakest criterion is a, worst for B: ")
 
 
-def test_most_criteria_that_rows_brought_along_are_counted_and_not_shown(sources: Mapping[str, ReportSource]):
-    assert left_out_words(sources["tree"]) == "3 criteria more that rows brought along: not shown."
+def test_surplus_per_case_criteria_are_counted_and_not_shown(sources: Mapping[str, ReportSource]):
+    assert left_out_words(sources["tree"]) == "3 more per-case criteria are not shown."
     assert left_out_words(sources["worked"]) is None
 
 
 def test_the_page_begins_at_the_threshold_of_the_rubric(sources: Mapping[str, ReportSource]):
     found = thresholds_of(sources, "worked")
-    assert found.sentence == "With A, 75% of outputs meet 0.700, with B 50%."
+    assert found.sentence == "75% of the outputs of A meet 0.700, 50% of those of B."
     assert found.plot.x(found.grid, 0) == found.plot.left
 
 
 def test_without_a_threshold_the_page_begins_at_the_median(sources: Mapping[str, ReportSource]):
-    assert thresholds_of(sources, "flat").sentence == "With A, 75% of outputs meet 0.400."
+    assert thresholds_of(sources, "flat").sentence == "75% of the outputs of A meet 0.400."
 
 
 @pytest.mark.parametrize("run_id", ["worked", "points", "tree"])
@@ -177,12 +177,12 @@ def test_counts_at_each_threshold_are_those_of_sql(run_id: str, sources: Mapping
 
 def test_a_baseline_of_the_same_rubric_is_drawn_dashed_and_counted(sources: Mapping[str, ReportSource]):
     found = thresholds_of(sources, "later")
-    assert found.sentence == "With A, 100% of outputs meet 0.700, with A in worked 75%."
+    assert found.sentence == "100% of the outputs of A meet 0.700, 75% of those of A in worked."
     assert "Dashed: the baseline worked." in found.figure.reading
     assert 'stroke-dasharray="5,3"' in found.figure.svg
 
 
-def test_a_run_without_any_score_has_levels_alone(sources: Mapping[str, ReportSource]):
+def test_a_run_without_scores_has_only_levels(sources: Mapping[str, ReportSource]):
     contents = read_spread(sources["empty"])
     assert contents is not None
     assert (contents.thresholds, contents.boxes) == (None, None)
@@ -196,7 +196,7 @@ def test_hostile_names_are_text_in_the_page_and_in_the_counts(sources: Mapping[s
     assert page.count("</script>") == 1
 
 
-def test_the_plot_is_where_the_specification_puts_it(sources: Mapping[str, ReportSource]):
+def test_the_plot_is_at_the_position_of_the_specification(sources: Mapping[str, ReportSource]):
     svg, plot = thresholds_of(sources, "worked").figure.svg, plot_of_curves()
     assert f'viewBox="0 0 {plot.whole_width} {plot.whole_height}"' in svg
     assert f"translate({plot.left},{plot.top})" in svg

@@ -1,4 +1,4 @@
-"""The section about costs: sums, what is unknown, and the next run."""
+"""Section "Cost": sums, unknown prices and the forecast."""
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -26,7 +26,7 @@ Names = tuple[str, ...]
 
 
 def judgment(number: int, cost_usd: float | None = 0.01, **changes: Any) -> Row:
-    """A reply that the run paid for, each to a question of its own."""
+    """Row of a paid reply to a question of its own."""
     row = dict.fromkeys(JUDGMENT_SCHEMA.names) | {"judgment_id": str(number), "request_key": f"k{number}"}
     row |= {"run_id": "r", "output_id": f"o{number}", "criterion_id": "tone", "judge": "small", "status": "scored"}
     row |= {"replicate": 0, "prompt_digest": "p", "latency_ms": 1.0, "attempts": 1, "asked_at": NOW}
@@ -50,7 +50,7 @@ def tables() -> Iterator[duckdb.DuckDBPyConnection]:
 
 @pytest.fixture
 def read(tables: duckdb.DuckDBPyConnection, tmp_path: Path) -> Read:
-    """The section of a run with these stages, judgments, and verdicts that rest on these keys."""
+    """Read the section of a run with these stages and judgments, and verdicts with these request keys."""
 
     def call(
         stages: list[Row], judgments: list[Row], judge: str | None = "small", keys: Names = (), open_keys: Names = ()
@@ -64,7 +64,7 @@ def read(tables: duckdb.DuckDBPyConnection, tmp_path: Path) -> Read:
         fill(tables, runs=[row], stage_costs=stages, judgments=judgments, verdicts=verdicts)
         costs = read_rows(tables, "from stage_costs")
         summary = RunSummary(row, (), (), costs, (), (), False, ())
-        lake = find_lake(f"sqlite:{tmp_path}/catalog.sqlite")  # that nobody opens
+        lake = find_lake(f"sqlite:{tmp_path}/catalog.sqlite")  # never opened
         contents = read_cost(ReportSource(tables, lake, summary, (), None, None, (), ()))
         assert contents is not None
         return contents
@@ -94,7 +94,7 @@ def forecast(contents: CostContents) -> Forecast:
     return contents.forecast
 
 
-def test_billed_and_saved_are_what_it_would_have_cost_without_the_ledger(read: Read):
+def test_billed_and_saved_cost_add_up_to_the_cost_without_the_ledger(read: Read):
     stages = [stage("score", "tone", replayed_count=3, saved_usd=0.06, request_count=2)]
     contents = read(stages, paid(2))
     assert (
@@ -102,104 +102,104 @@ def test_billed_and_saved_are_what_it_would_have_cost_without_the_ledger(read: R
         == "2 judgments cost $0.0200; 3 more judgments came from the ledger, which saved $0.0600: 75.0% of $0.0800."
     )
     numbers = dict(contents.numbers)
-    assert [numbers[name] for name in ("Billed", "Saved by the ledger", "Without the ledger", "An output")] == [
+    assert [numbers[name] for name in ("Billed", "Saved by the ledger", "Without the ledger", "Per output")] == [
         *("$0.0200", "$0.0600", "$0.0800"),
         "$0.00200",
     ]
-    assert (numbers["Tokens in"], numbers["of them cached"]) == ("200", "25.0%")
+    assert (numbers["Tokens in"], numbers["Cached"]) == ("200", "25.0%")
 
 
-def test_an_unknown_price_is_told_and_never_0(read: Read):
+def test_an_unknown_price_is_shown_as_unknown_not_as_0(read: Read):
     contents = read([stage("score", "tone", cost_usd=None)], [judgment(1, None), judgment(2, None)])
-    assert contents.reading.startswith("2 judgments were paid for, at a price that is unknown")
+    assert contents.reading.startswith("2 judgments were paid for, at an unknown price")
     assert dict(contents.numbers)["Billed"] == dict(contents.numbers)["Without the ledger"] == "unknown"
     assert contents.notes == ("Price unknown for 2 judgments: tokens are counted.",)
-    assert forecast(contents).sentences[1].endswith("what they cost is unknown, as a price is.")
-    assert contents.figures[0].reading.endswith("in place of dollars: no price is known.")
+    assert forecast(contents).sentences[1].endswith("the cost is unknown, because a price is unknown.")
+    assert contents.figures[0].reading.endswith("shown in place of dollars because no price is known.")
 
 
-def test_a_sum_with_an_unknown_price_in_it_is_the_least_that_it_can_be(read: Read):
+def test_a_sum_with_an_unknown_price_is_a_lower_bound(read: Read):
     contents = read([stage("score", "tone", cost_usd=None)], [judgment(1, 0.5), judgment(2, None)])
     assert dict(contents.numbers)["Billed"] == "at least $0.500"
     assert contents.figures[0].table.rows[0][1] == "at least $0.500"
 
 
-def test_without_a_judge_cpu_time_stands_in_for_dollars(read: Read):
+def test_without_a_judge_cpu_time_replaces_dollars(read: Read):
     contents = read([stage("ingest"), stage("score", "length", cpu_s=3.0)], [], judge=None)
     assert (
         contents.reading
         == "No judge was asked, so nothing was billed; the work over 10 outputs took 4.00 s of CPU time."
     )
     assert [figure.title for figure in contents.figures] == ["CPU time by criterion", "CPU time by stage"]
-    assert contents.figures[1].reading == "The most went to scoring: 3.00 s of CPU time, 75.0% of 4.00 s."
+    assert contents.figures[1].reading == "Most CPU time went to scoring: 3.00 s, 75.0% of 4.00 s."
     assert (contents.forecast, contents.command) == (None, None)
 
 
-def test_recorded_replies_cost_nothing_and_a_command_prices_a_judge(read: Read):
+def test_recorded_replies_cost_nothing_and_the_page_names_the_command_that_estimates_a_judge(read: Read):
     contents = read([stage("score", "tone")], [judgment(1, 0.0, attempts=0)], judge="replay:replies.jsonl")
     assert (dict(contents.numbers)["Billed"], contents.forecast) == ("$0", None)
     assert contents.command == "gradebook cost r --judge MODEL"
 
 
-def test_the_same_outputs_again_ask_nothing_and_new_ones_cost_what_these_would_have(read: Read):
+def test_the_same_outputs_need_no_new_judgment_and_new_outputs_cost_as_much_as_these(read: Read):
     found = forecast(read([stage("score", "tone", request_count=25)], paid(25)))
     assert found.sentences == (
         "The same outputs again: no new judgment, $0; 25 judgments from the ledger.",
         (
             "10 new outputs: about 25 judgments, about $0.250; in 4 of 5 cases between $0.250 and $0.250, "
-            "if they are like these."
+            "for outputs like these."
         ),
     )
 
 
-def test_the_range_is_that_of_a_sum_of_questions(read: Read):
-    # Half cost 0.01 and half 0.03: their sd is sqrt(20 / 19) * 0.01; 20 new ones after 20 past: sqrt(20 + 20) of them.
+def test_the_range_of_a_forecast_is_that_of_a_sum_of_questions(read: Read):
+    # Half cost 0.01, half 0.03: their sd is sqrt(20 / 19) * 0.01. 20 new after 20 past ones: sqrt(20 + 20) sd.
     judgments = [judgment(number, 0.01 if number % 2 else 0.03) for number in range(20)]
     found = forecast(read([stage("score", "tone", request_count=20)], judgments))
     off = QUANTILE * (20 / 19) ** 0.5 * 0.01 * 40**0.5
     assert (found.new_usd, found.low_usd, found.high_usd) == pytest.approx((0.4, 0.4 - off, 0.4 + off))
 
 
-def test_few_replies_tell_no_range(read: Read):
+def test_too_few_replies_give_no_range(read: Read):
     found = forecast(read([stage("score", "tone", request_count=3)], paid(3)))
     assert (found.new_usd, found.low_usd) == (pytest.approx(0.03), None)
-    assert found.sentences[1].endswith("too few replies tell how far off that may be.")
+    assert found.sentences[1].endswith("too few replies for a range.")
 
 
-def test_judgments_without_a_usable_reply_are_asked_again(read: Read):
+def test_judgments_without_a_usable_reply_are_requested_again(read: Read):
     found = forecast(read([stage("score", "tone", request_count=4)], paid(4), open_keys=("k1",)))
-    assert (found.held_count, found.open_count, found.open_usd) == (3, 1, pytest.approx(0.01))
-    assert found.sentences[0].startswith("The same outputs again: 1 judgment without a usable reply asked for again,")
+    assert (found.recorded_count, found.open_count, found.open_usd) == (3, 1, pytest.approx(0.01))
+    assert found.sentences[0].startswith("The same outputs again: 1 judgment without a usable reply, requested again,")
 
 
-def test_outputs_of_one_text_are_paid_for_once(read: Read):
-    # Four verdicts took 0.04 from the ledger, and rest on two questions: as many new ones cost 0.02.
+def test_outputs_with_the_same_text_are_paid_for_once(read: Read):
+    # Four verdicts took 0.04 from the ledger for two questions: two new questions cost 0.02.
     stages = [stage("score", "tone", replayed_count=4, saved_usd=0.04)]
     found = forecast(read(stages, [], keys=("k1", "k1", "k2", "k2")))
     assert (found.new_count, found.new_usd) == (2, pytest.approx(0.02))
 
 
-def test_the_dearest_criterion_is_named_and_its_bar_tells_both_parts(read: Read):
+def test_the_most_expensive_criterion_is_named_and_its_bar_has_both_parts(read: Read):
     stages = [stage("score", "tone", replayed_count=1, saved_usd=0.01), stage("score", "depth")]
     figure = read(stages, [judgment(1), judgment(2, 0.06, criterion_id="depth")]).figures[0]
     assert (
         figure.reading
-        == "The most went to depth: $0.0600, 75.0% of the $0.0800 that 2 criteria cost, billed and saved."
+        == "The highest cost is that of depth: $0.0600, 75.0% of the $0.0800 that 2 criteria cost, billed and saved."
     )
     assert 'data-tip="tone: $0.0100 saved by the ledger"' in figure.svg
 
 
-def test_beside_an_unknown_price_no_share_is_told(read: Read):
+def test_with_an_unknown_price_no_share_is_shown(read: Read):
     judgments = [judgment(0, 1.0), *(judgment(number, None, criterion_id="depth") for number in range(1, 6))]
     figure = read([stage("score", "tone"), stage("score", "depth", cost_usd=None)], judgments).figures[0]
     assert (
-        figure.reading == "The most that is known of went to tone: $1.00, of at least $1.00 that 2 criteria cost, "
-        "billed and saved."
+        figure.reading
+        == "The highest known cost is that of tone: $1.00, of at least $1.00 that 2 criteria cost, billed and saved."
     )
     assert 'data-tip="depth: unknown billed"' in figure.svg
 
 
-def test_more_criteria_than_a_picture_has_room_for_are_one_bar(read: Read):
+def test_criteria_beyond_the_room_of_a_picture_are_combined_into_one_bar(read: Read):
     figure = read([stage("score", f"c{n}") for n in range(50)], [], judge=None).figures[0]
     assert "39 others" in figure.svg
     assert len(figure.table.rows) == 50
@@ -213,7 +213,7 @@ def test_prices_have_three_digits(value: float | None, words: str):
     assert price_words(value) == words
 
 
-def test_other_words_have_three_digits_too():
+def test_durations_and_counts_have_three_digits():
     assert [seconds_words(value) for value in (0, 0.0123, 90, 600, 9000)] == [
         "0 s",
         "0.0123 s",

@@ -1,4 +1,4 @@
-"""Where: the order of criteria, the heat maps, the radar, the weights and the weak spots."""
+"""Section "Criteria": order, heat maps, radar, weights and weak spots."""
 
 import re
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ create table weak_spots (
 
 
 def score(criterion_id: str, mean: float | None, weight: float | None = None, **more: Any) -> dict[str, Any]:
-    """A row of criterion_scores, of the model m."""
+    """Row of criterion_scores for the model m."""
     row = {"model": "m", "checkpoint": None, "criterion_id": criterion_id, "mean": mean, "weight": weight}
     row |= {"ci_low": None, "ci_high": None, "pass_rate": None, "coverage_rate": 1.0, "output_count": 4}
     return row | {"contribution": None if None in (mean, weight) else mean * weight} | more
@@ -47,7 +47,7 @@ def criterion(
 
 
 def source_of(criteria: list[dict[str, Any]], rows: list[dict[str, Any]], *groups: Group) -> ReportSource:
-    """A run r with these rows of criteria and criterion_scores."""
+    """Source of the run r with these rows of criteria and criterion_scores."""
     connection = duckdb.connect()
     connection.execute(TABLES)
     scores = tuple({"model": group.model, "checkpoint": None, "mean": 0.5} for group in groups)
@@ -65,7 +65,7 @@ def page_of(source: ReportSource) -> str:
 
 
 # -------- the order
-def test_criteria_stand_within_their_categories_and_those_of_rows_last():
+def test_criteria_are_grouped_by_category_and_per_case_criteria_are_last():
     listed = [in_rubric("a", "inner"), in_rubric("b"), in_rubric("c", "outer"), in_rubric("d", "inner")]
     source = source_of(listed, [score(name, 1.0) for name in ("own", "d", "c", "b", "a")], M)
     found = [(each.criterion_id, each.path, each.is_own) for each in measured_criteria(source)]
@@ -79,14 +79,14 @@ def test_criteria_stand_within_their_categories_and_those_of_rows_last():
 
 
 # -------- the heat maps
-def test_a_cell_has_its_number_its_shade_its_coverage_and_a_link_to_its_examples():
+def test_a_cell_has_a_number_a_shade_its_coverage_and_a_link_to_examples():
     (group,) = means_map([criterion("a/b", {"n & co": 0.625}, coverage_rate=0.75)], [N]).groups
     (cell,) = group.rows[0].cells
     assert (cell.words, cell.shade, cell.note) == ("0.625", "0.62", "75.0% scored")
     assert cell.link == "#examples?criterion=a%2Fb&model=n%20%26%20co"
 
 
-def test_what_is_not_scored_has_no_shade_and_is_not_zero():
+def test_a_missing_score_has_no_shade_and_is_not_zero():
     found = means_map([criterion("a", {"m": None})], [M, N]).groups[0].rows[0].cells
     assert [(cell.words, cell.shade, cell.note) for cell in found] == [
         ("–", None, "none of 4 scored"),
@@ -94,16 +94,16 @@ def test_what_is_not_scored_has_no_shade_and_is_not_zero():
     ]
 
 
-def test_contributions_are_summed_beside_the_mean_where_gaps_set_them_apart():
+def test_the_sum_of_contributions_and_the_mean_are_both_shown_if_missing_scores_make_them_differ():
     criteria = [criterion("a", {"m": 0.8}, 0.75), criterion("b", {"m": 0.4}, 0.25), criterion("g", {"m": 1.0}, None)]
     found = contributions_map(criteria, [M], [0.75])  # 0.6 + 0.1 = 0.7
     assert found is not None
     assert [row.criterion_id for row in found.groups[0].rows] == ["a", "b"]
-    assert found.sums == (("sum", ("0.700",)), ("mean of the outputs' scores, some with gaps", ("0.750",)))
+    assert found.sums == (("sum", ("0.700",)), ("mean of the outputs' scores, some with missing scores", ("0.750",)))
     assert contributions_map(criteria, [M], [0.7]).sums == (("sum", ("0.700",)),)
 
 
-def test_a_penalty_takes_from_the_sum_and_is_marked():
+def test_a_penalty_lowers_the_sum_and_is_marked():
     found = contributions_map([criterion("a", {"m": 1.0}, 1.0), criterion("p", {"m": 0.5}, -0.5)], [M], [0.75])
     row = found.groups[0].rows[1]
     assert (row.mark, row.cells[0].words, row.cells[0].is_loss, row.cells[0].shade) == (
@@ -114,7 +114,7 @@ def test_a_penalty_takes_from_the_sum_and_is_marked():
     )
 
 
-def test_a_rubric_of_gates_alone_has_no_sum():
+def test_a_rubric_with_only_gates_has_no_sum():
     page = page_of(source_of([in_rubric("g", is_gate=True)], [score("g", 1.0)], M))
     assert "No criterion of the rubric has a weight" in page
     assert "<small>gate</small>" in page
@@ -129,20 +129,22 @@ def test_hostile_names_are_text():
 
 def test_criteria_that_are_left_out_are_counted():
     page = page_of(source_of([], [score("own", 1.0)], M))
-    assert "Rows brought 2 criteria along; the 1 that most outputs have are shown." in page
-    assert "brought along by rows" in page
+    assert "Input rows define 2 per-case criteria; the map shows the 1 that most outputs have." in page
+    assert "per-case criteria</th>" in page
 
 
 # -------- the sentence
-def test_the_reading_names_strong_weak_and_where_models_differ_most():
+def test_the_sentence_names_the_strongest_the_weakest_and_the_most_different_criterion():
     criteria = [criterion("a", {"m": 0.9, "n & co": 0.7}), criterion("b", {"m": 0.1, "n & co": 0.5})]
-    expected = "Strongest is a with 0.800 and weakest b with 0.300, over 2 models."
+    expected = "The strongest is a with 0.800, the weakest b with 0.300, over 2 models."
     assert criteria_reading(criteria, [M, N]) == f"{expected} The models differ most on b: n & co 0.500, m 0.100."
 
 
-def test_of_a_penalty_less_is_stronger():
+def test_a_lower_mean_on_a_penalty_is_stronger():
     criteria = [criterion("a", {"m": 0.5}), criterion("p", {"m": 0.1}, -0.5)]
-    assert "Strongest is p with 0.100 (a penalty: less is better) and weakest a" in criteria_reading(criteria, [M])
+    assert "The strongest is p with 0.100 (a penalty: lower is better), the weakest a" in criteria_reading(
+        criteria, [M]
+    )
 
 
 def test_equal_means_have_no_strongest():
@@ -151,72 +153,73 @@ def test_equal_means_have_no_strongest():
     assert criteria_reading([criterion("a", {"m": None})], [M]) == "No criterion has a score."
 
 
-def test_a_mean_of_some_is_not_told_of_each():
+def test_a_mean_of_some_criteria_is_not_stated_for_each():
     unscored = [criterion("a", {"m": 0.75}), criterion("b", {"m": None})]
-    assert criteria_reading(unscored, [M]) == "The one with a score is a with 0.750."
+    assert criteria_reading(unscored, [M]) == "The only criterion with a score is a with 0.750."
     penalty = [criterion("a", {"m": 0.75}), criterion("p", {"m": 0.25}, -0.5)]
     assert "Each criterion" not in criteria_reading(penalty, [M])
 
 
-def test_contributions_of_nothing_but_zeros_are_a_sum():
+def test_contributions_of_zero_have_a_sum():
     found = contributions_map([criterion("a", {"m": 0.0})], [M], [0.0])
     assert found is not None and found.sums == (("sum", ("0.000",)),)
 
 
-def test_a_sum_below_zero_says_that_the_mean_is_held():
+def test_with_a_sum_below_zero_the_mean_is_marked_as_clipped():
     found = contributions_map([criterion("p", {"m": 0.5}, -1.0)], [M], [0.0])
-    assert found is not None and found.sums[1] == ("mean of the outputs' scores, held to 0..1", ("0.000",))
+    assert found is not None and found.sums[1] == ("mean of the outputs' scores, clipped to 0..1", ("0.000",))
 
 
 # -------- the radar
-def test_a_radar_has_a_polygon_a_model_and_the_penalty_turned_round():
+def test_a_radar_has_one_polygon_per_model_and_inverts_penalties():
     criteria = [criterion("a", {"m": 1.0}), criterion("b", {"m": 0.5}), criterion("p", {"m": 0.2}, -0.5)]
     figure = radar_of(criteria, [M], 1)
     assert not isinstance(figure, str)
     assert figure.table.rows == (("a", "1.000"), ("b", "0.500"), ("1 − p", "0.800"))
-    assert figure.reading == "The rim is a mean score of 1. Nearest the middle is b with 0.500."
+    assert figure.reading == "The rim is a mean score of 1. Nearest to the centre is b with 0.500."
 
 
 @pytest.mark.parametrize(
     ("count", "mean", "model_count", "expected"),
     [
-        (2, 1.0, 1, "No radar: the rubric has 2 criteria, and one has 3 to 12."),
-        (13, 1.0, 1, "No radar: the rubric has 13 criteria, and one has 3 to 12."),
-        (3, 1.0, 9, "No radar: the run has 9 models, and one has up to 1."),
-        (3, None, 1, "No radar: no model has a score on every criterion."),
+        (2, 1.0, 1, "No radar chart: the rubric has 2 criteria; a radar needs 3 to 12."),
+        (13, 1.0, 1, "No radar chart: the rubric has 13 criteria; a radar needs 3 to 12."),
+        (3, 1.0, 9, "No radar chart: the run has 9 models; a radar shows at most 1."),
+        (3, None, 1, "No radar chart: no model has a score on every criterion."),
     ],
 )
-def test_where_there_is_no_radar_a_sentence_says_why(count, mean, model_count, expected):
+def test_without_a_radar_a_sentence_gives_the_reason(count, mean, model_count, expected):
     assert radar_of([criterion(f"c{place}", {"m": mean}) for place in range(count)], [M], model_count) == expected
 
 
 # -------- the weights
-def test_weights_name_the_heaviest_the_gates_and_the_penalties():
+def test_the_sentence_on_weights_names_the_largest_the_gates_and_the_penalties():
     figure = weights_of(
         [criterion(*each) for each in (("a", {"m": 1}, 0.6), ("g", {"m": 1}, None), ("p", {"m": 1}, -0.2))]
     )
     assert figure is not None
     assert [row[2] for row in figure.table.rows] == ["60.0%", "gate", "-20.0%"]
     sentences = (
-        "a counts most with 60.0%. 1 gate without a weight: an output that fails g fails. What meets p loses points."
+        "a has the largest weight: 60.0%. 1 gate without a weight: an output fails if it fails g. "
+        "An output that meets p loses points."
     )
     assert figure.reading == sentences
 
 
-def test_of_many_criteria_the_heaviest_are_drawn():
+def test_of_many_criteria_those_with_the_largest_weights_are_drawn():
     figure = weights_of([criterion(f"c{place}", {"m": 1.0}, 0.02 + place / 1e4) for place in range(30)])
     assert figure is not None
-    assert figure.reading.endswith("The lightest 6 are in the table alone.")
+    assert figure.reading.endswith("The 6 criteria with the smallest weights are only in the table.")
     assert len(figure.table.rows) == 30
     assert re.search(r">c6<", figure.svg) and not re.search(r">c5<", figure.svg)
 
 
-def test_there_is_no_picture_of_no_weights():
+def test_without_weights_there_is_no_picture():
     assert weights_of([criterion("g", {"m": 1.0}, None)]) is None
 
 
 # -------- the weak spots
-def test_weak_spots_stand_with_the_largest_gain_first_and_link_to_their_examples():
+def test_weak_spots_are_sorted_by_gain_and_link_to_their_examples():
     source = source_of([], [], M)
     spot = ["r", "m", None, "a", "topic", "refunds", 5, 0.25, 0.1, 0.4, 0.5, -0.25]
     rows = [[*spot, gain, ["0123456789abcdef0123456789abcdef"]] for gain in (0.01, None, 0.03)]
@@ -225,7 +228,7 @@ def test_weak_spots_stand_with_the_largest_gain_first_and_link_to_their_examples
     assert [each.cells[-1] for each in found.spots] == ["+0.030", "+0.010", "gate"]
     assert found.spots[0].examples == (("0123456789ab", "c7"),)
     assert found.reading.startswith(
-        "m has a mean of 0.250 on a where topic is refunds, and 0.500 elsewhere; as good as"
+        "m has a mean of 0.250 on a where topic is refunds, and 0.500 elsewhere; at the level of"
     )
 
 
@@ -234,10 +237,10 @@ def test_a_run_without_weak_spots_shows_none():
     assert read_criteria(source_of([], [], M)) is None
 
 
-def test_a_picture_has_at_most_eight_models_and_the_table_all():
+def test_a_picture_has_at_most_eight_models_and_the_table_has_all():
     groups = [replace(M, model=f"m{place}", name=f"m{place}", label=f"m{place}") for place in range(9)]
     source = source_of([in_rubric("a")], [score("a", 0.5, 1.0, model=group.model) for group in groups], *groups)
     contents = read_criteria(source)
     assert contents.means.models == tuple(f"m{place}" for place in range(8))
-    assert contents.undrawn[0] == "The 8 models with the highest means of 9; all are in the table."
+    assert contents.undrawn[0] == "The map shows the 8 of 9 models with the highest means; the table has all."
     assert len(contents.table.rows) == 9

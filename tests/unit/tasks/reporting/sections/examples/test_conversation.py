@@ -1,4 +1,4 @@
-"""Prompts as people read them."""
+"""Prompts as readable turns."""
 
 import json
 
@@ -7,31 +7,31 @@ import pytest
 from gradebook.tasks.reporting.sections.examples.conversation import turns_of
 
 
-def said(prompt):
+def turns(prompt):
     return [(turn.role, "".join(piece.text for piece in turn.segments)) for turn in turns_of(prompt)]
 
 
 def test_chat_messages_are_turns():
     messages = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hello"}]
-    assert said(json.dumps(messages)) == [("system", "Be kind."), ("user", "Hello")]
+    assert turns(json.dumps(messages)) == [("system", "Be kind."), ("user", "Hello")]
 
 
-def test_parts_and_calls_of_tools_are_shown_as_well():
+def test_message_parts_and_tool_calls_are_shown():
     parts = [{"type": "text", "text": "Look:"}, {"type": "image_url", "image_url": "[image 1: 2x2]"}, {"type": "other"}]
     messages = [{"role": "user", "content": parts}, {"role": "assistant", "content": None, "tool_calls": [1]}]
-    assert said(json.dumps(messages)) == [
+    assert turns(json.dumps(messages)) == [
         ("user", 'Look:\n[image 1: 2x2]\n{"type": "other"}'),
         ("assistant", '{"tool_calls": [1]}'),
     ]
 
 
 @pytest.mark.parametrize("prompt", ["What?", "[1] is what?", '["a"]', '[{"no": "role"}]', "[" * 100_000, "[]"])
-def test_any_other_prompt_is_a_text(prompt):
+def test_a_prompt_that_is_no_chat_is_one_text(prompt):
     (turn,) = turns_of(prompt)
     assert turn.role is None
 
 
-def test_no_prompt_has_no_turns():
+def test_without_a_prompt_there_are_no_turns():
     assert turns_of(None) == turns_of("") == ()
 
 

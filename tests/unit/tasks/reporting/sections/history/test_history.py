@@ -1,4 +1,4 @@
-"""The section about earlier runs: which means are joined, and what its sentences say."""
+"""Section "Over time": joined means, and sentences about them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -15,7 +15,7 @@ from gradebook.tasks.lake.schema import make_tables, make_views
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.reporting.drawing.charts import Colour
 from gradebook.tasks.reporting.sections.history.history import HistoryContents, read_history
-from gradebook.tasks.reporting.source.dates import MOST_RUNS, Moments, read_moments
+from gradebook.tasks.reporting.source.dates import MOST_RUNS, Points, read_points
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource
 
 START = datetime(2026, 11, 1, 2, 30, tzinfo=UTC)
@@ -23,7 +23,7 @@ Read = Callable[..., Any]
 
 
 def night(number: int, mean: float | None, **changes: Any) -> Row:
-    """A run of a model. cases: its outputs'; others: means of other models; also: means of more checkpoints."""
+    """Run of a model. cases: of its outputs; others: means of other models; also: means of more checkpoints."""
     row = {"run_id": f"night-{number}", "version": number, "model": "m", "checkpoint": f"step-{number}", "mean": mean}
     row |= {"rubric_version": "1.0.0", "judge": "small", "cases": ("c1", "c2"), "others": {}, "also": {}}
     return row | changes
@@ -60,7 +60,7 @@ def add(connection: duckdb.DuckDBPyConnection, table: str, rows: list[Row]) -> N
 
 
 def criterion(version: str) -> Row:
-    """The same text in all versions 1, another one in version 2."""
+    """Criterion with one text in all versions 1.x, and another in version 2."""
     named = {"rubric_id": "reply", "rubric_version": version, "criterion_id": "tone", "position": 0}
     return named | {"method": "judge", "digest": version[0], "weight": 1.0, "is_gate": False}
 
@@ -73,7 +73,7 @@ def run_row(row: Row) -> Row:
 
 
 def mean_rows(row: Row) -> list[Row]:
-    """The means of the run: of its model, of other models and of more checkpoints."""
+    """Means of the run: of its model, other models and more checkpoints."""
     found = [(row["model"], row["checkpoint"], row["mean"])]
     found += [(model, row["checkpoint"], mean) for model, mean in row["others"].items()]
     found += [(row["model"], checkpoint, mean) for checkpoint, mean in row["also"].items()]
@@ -86,7 +86,7 @@ def mean_rows(row: Row) -> list[Row]:
 
 @pytest.fixture
 def read(tables: duckdb.DuckDBPyConnection, tmp_path: Path) -> Read:
-    """What a reader of sections finds in the last of these runs, or in the one named."""
+    """Apply a reader of sections to the last of these runs, or to the run named."""
 
     def call(reader: Callable[[ReportSource], Any], *nights: Row, run_id: str | None = None) -> Any:
         fill(tables, nights)
@@ -96,7 +96,7 @@ def read(tables: duckdb.DuckDBPyConnection, tmp_path: Path) -> Read:
         criteria = read_rows(tables, "from criteria where rubric_version = ?", run["rubric_version"])
         groups = tuple(group(row, number) for number, row in enumerate(scores, 1))
         summary = RunSummary(run, scores, (), (), (), (), False, ())
-        lake = find_lake(f"sqlite:{tmp_path}/catalog.sqlite")  # that nobody opens
+        lake = find_lake(f"sqlite:{tmp_path}/catalog.sqlite")  # never opened
         return reader(ReportSource(tables, lake, summary, groups, None, None, criteria, ()))
 
     return call
@@ -110,26 +110,26 @@ def reading(contents: HistoryContents, figure: int = 0) -> str:
     return contents.figures[figure].reading
 
 
-def joined(moments: Moments) -> list[bool]:
-    return [moment.is_joined for moment in moments.values()]
+def joined(points: Points) -> list[bool]:
+    return [point.is_joined for point in points.values()]
 
 
 def test_a_first_run_has_no_history(read: Read):
     assert read(read_history, night(1, 0.5)) is None
 
 
-def test_the_way_of_a_model_and_its_last_change_are_told(read: Read):
+def test_the_sentence_has_a_models_change_and_its_last_change(read: Read):
     contents = read(read_history, night(1, 0.59), night(2, 0.84), night(3, 0.86))
     assert reading(contents) == "m rose from 0.590 (night-1) to 0.860 (night-3); the last change is +0.020."
 
 
-def test_two_runs_need_no_last_change(read: Read):
+def test_two_runs_have_no_separate_last_change(read: Read):
     assert (
         reading(read(read_history, night(1, 0.5), night(2, 0.4))) == "m fell from 0.500 (night-1) to 0.400 (night-2)."
     )
 
 
-def test_a_mean_that_moved_less_than_its_digits_stayed(read: Read):
+def test_a_change_too_small_for_the_shown_digits_is_no_change(read: Read):
     assert reading(read(read_history, night(1, 0.5), night(2, 0.5001))) == "m stayed at 0.500 (night-1)."
     assert reading(read(read_history, night(1, 0.6996), night(2, 0.7004))) == "m stayed at 0.700 (night-1)."
 
@@ -154,33 +154,33 @@ def test_a_break_is_drawn_between_the_runs(read: Read):
     assert 'data-tip="not comparable: the judge from small to big"' in contents.figures[0].svg
 
 
-def test_a_run_that_nothing_can_be_compared_with_says_so(read: Read):
+def test_a_run_without_a_comparable_earlier_run_is_reported(read: Read):
     contents = read(read_history, night(1, 0.5), night(2, 0.6, judge=None))
-    assert "m stands at 0.600; no run before can be compared with it." in reading(contents)
+    assert "m has a mean of 0.600; no earlier run is comparable." in reading(contents)
     assert "the judge from small to none at night-2" in reading(contents)
 
 
-def test_later_runs_are_left_out_and_so_are_other_models(read: Read):
+def test_later_runs_and_other_models_are_left_out(read: Read):
     nights = night(1, 0.5), night(2, 0.6), night(3, 0.7), night(4, 0.9, model="other")
-    moments = read(read_moments, *nights, run_id="night-2")
-    assert [moment.run_id for moment in moments.values()] == ["night-1", "night-2"]
+    points = read(read_points, *nights, run_id="night-2")
+    assert [point.run_id for point in points.values()] == ["night-1", "night-2"]
 
 
-def test_the_last_runs_are_read_alone(read: Read):
-    moments = read(read_moments, *(night(number, 0.5) for number in range(1, MOST_RUNS + 5)))
-    assert (len(moments), next(iter(moments))[0]) == (MOST_RUNS, "night-5")
-    assert joined(moments) == [False] + [True] * (MOST_RUNS - 1)  # the run before the first one is not on the page
+def test_only_the_last_runs_are_read(read: Read):
+    points = read(read_points, *(night(number, 0.5) for number in range(1, MOST_RUNS + 5)))
+    assert (len(points), next(iter(points))[0]) == (MOST_RUNS, "night-5")
+    assert joined(points) == [False] + [True] * (MOST_RUNS - 1)  # the run before the first one is not on the page
 
 
-def test_checkpoints_of_one_run_follow_each_other_in_the_order_of_their_steps(read: Read):
+def test_checkpoints_of_one_run_are_in_the_order_of_their_steps(read: Read):
     first, second = night(1, 0.5, checkpoint="step-100"), night(2, 0.6, checkpoint="step-1000")
-    moments = read(read_moments, first, second | {"also": {"step-900": 0.55, "base": 0.4}})
-    assert [moment.checkpoint for moment in moments.values()] == ["step-100", "base", "step-900", "step-1000"]
-    assert [moment.before and moment.before[2] for moment in moments.values()] == [None, "step-100", "base", "step-900"]
-    assert [moment.place for moment in moments.values()] == [1, 2, 3, 4]
+    points = read(read_points, first, second | {"also": {"step-900": 0.55, "base": 0.4}})
+    assert [point.checkpoint for point in points.values()] == ["step-100", "base", "step-900", "step-1000"]
+    assert [point.before and point.before[2] for point in points.values()] == [None, "step-100", "base", "step-900"]
+    assert [point.place for point in points.values()] == [1, 2, 3, 4]
 
 
-def test_a_mean_that_is_not_known_is_not_drawn_and_no_0(read: Read):
+def test_an_unknown_mean_is_not_drawn_and_not_0(read: Read):
     contents = read(read_history, night(1, 0.5), night(2, None), night(3, 0.75))
     assert "night-2" not in contents.figures[0].svg
     assert [row[7] for row in contents.figures[0].table.rows] == ["0.750", "–", "0.500"]
@@ -193,7 +193,7 @@ def test_models_without_any_mean_have_no_pictures(read: Read):
 def test_the_criterion_that_moved_most_is_named(read: Read):
     contents = read(read_history, night(1, 0.5), night(2, 0.75))
     assert reading(contents, 1) == (
-        "Since the run before, tone moved most: with m @ step-2 it rose from 0.500 to 0.750."
+        "Since the run before, tone moved most: for m @ step-2 it rose from 0.500 to 0.750."
     )
 
 
@@ -205,28 +205,28 @@ def test_the_criterion_that_moved_most_is_named(read: Read):
         (0.6994, "it fell from 0.700 to 0.699."),
     ],
 )
-def test_a_criterion_that_moved_less_than_its_digits_did_not_move(read: Read, mean: float, words: str):
+def test_a_criterions_change_too_small_for_the_shown_digits_is_no_change(read: Read, mean: float, words: str):
     assert reading(read(read_history, night(1, 0.7), night(2, mean)), 1).endswith(words)
 
 
-def test_a_move_between_means_of_the_same_digits_is_told_by_its_size(read: Read):
+def test_a_change_between_means_with_equal_digits_is_given_as_a_difference(read: Read):
     assert reading(read(read_history, night(1, 0.6996), night(2, 0.7003)), 1).endswith("it rose by 0.001 to 0.700.")
 
 
-def test_a_criterion_of_one_text_is_joined_across_versions_of_the_rubric(read: Read):
+def test_a_criterion_with_unchanged_text_is_joined_across_rubric_versions(read: Read):
     same = read(read_history, night(1, 0.5), night(2, 0.75, rubric_version="1.1.0"))
     assert "rose from 0.500 to 0.750" in reading(same, 1)
 
 
-def test_a_criterion_of_another_text_is_not_joined(read: Read):
+def test_a_criterion_with_changed_text_is_not_joined(read: Read):
     contents = read(read_history, night(1, 0.5), night(2, 0.75, rubric_version="2.0.0"))
     assert reading(contents, 1) == "No criterion can be compared with the run before."
 
 
-def test_of_many_models_the_highest_are_told_and_the_others_counted(read: Read):
+def test_of_many_models_the_highest_are_named_and_the_others_counted(read: Read):
     others = {f"m{number}": 0.1 * number for number in range(1, 5)}
     contents = read(read_history, night(1, 0.9, others=others), night(2, 0.8, others=others))
-    assert "2 more stand in the table." in reading(contents)
+    assert "The table has 2 more." in reading(contents)
     assert len(contents.figures[0].table.rows) == 10
 
 

@@ -5,7 +5,7 @@
 -- materialized: table
 with criteria as (select * from int_criteria_weighted),
 
--- Levels have few scores: what millions of verdicts share is worked out once.
+-- Levels have few distinct scores, so each value shared by many verdicts is computed once.
 counted as (
     select
         group_number,

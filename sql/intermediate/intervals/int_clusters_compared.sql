@@ -23,7 +23,7 @@ totals as (
     group by measure, scope, scope_id, model, checkpoint
 ),
 
--- slack: what a cluster leaves to the others, 0 where it is alone.
+-- slack: 1 minus the cluster's share, null for a single cluster.
 weighed as (
     select
         clusters.*,

@@ -34,7 +34,7 @@ totals as (
     group by output_number, root, parent
 ),
 
--- The node right below the root keeps its weight: the sum of these is the denominator. Below it, shares.
+-- The nodes directly below the root have their weights, whose sum is the denominator. Deeper nodes have shares.
 weighed as (
     select
         steps.output_number,

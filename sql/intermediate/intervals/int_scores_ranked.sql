@@ -4,7 +4,7 @@
 -- materialized: table
 with outputs as (select * from int_scores_unioned where score is not null),
 
--- Millions of scores have few values then: a quantile of them all holds them all in memory.
+-- Rounding leaves few distinct values among millions of scores; a quantile over all scores would need them in memory.
 counted as (
     select
         scope, scope_id, group_number,

@@ -2,7 +2,7 @@
 -- output_number of int_outputs_clustered with a value: a score, or 1 for a pass and 0 for a fail.
 with outputs as (select * from int_outputs_clustered),
 
--- Only theirs from the start, so that nothing is read in a run that has no use for it.
+-- Restricted to these outputs first, so that a run without clusters reads nothing.
 verdicts as (
     select verdicts.*,
     from int_verdicts_weighted as verdicts

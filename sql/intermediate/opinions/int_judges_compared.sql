@@ -10,7 +10,7 @@ voices as (
         criterion_id,
         output_number,
         judge,
-        exact_mean(score) as score,  -- equal means are equal, however many replicates they are of
+        exact_mean(score) as score,  -- equal means compare as equal for any number of replicates
         arg_min(level_id, replicate) as level_id,
     from opinions
     group by model, checkpoint, criterion_id, output_number, judge

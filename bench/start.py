@@ -1,0 +1,233 @@
+"""Start-up of a small evaluation: wall time, CPU of each process and memory, beside bare parts, in one run.
+
+    python bench/start.py [--gradebook GRADEBOOK] [--times 3] [--judgments 0]
+
+Three outputs and one check, in a new home: the first command, which starts the shared processes, and later ones, which
+find them. Beside it: a bare Prefect flow of one task, a bare import of great-expectations, and commands that should
+refuse or answer before Prefect starts. --judgments N: also a whole run of N judgments at 200 ms, 64 in flight, beside a
+plain openai loop. --gradebook: the console command of another version.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+JUDGE = ROOT / "tests" / "support" / "loopback_judge.py"
+TICKS = os.sysconf("SC_CLK_TCK")
+RUBRIC = """id: short
+version: 1.0.0
+description: Short answers.
+criteria:
+  - id: short
+    description: The answer is short.
+    weight: 1
+    method: {type: check, check: length_words, settings: {max: 3}}
+"""
+JUDGED = """id: judged
+version: 1.0.0
+description: Clear answers.
+criteria:
+  - id: clear
+    description: The answer is clear.
+    weight: 1
+    method: {type: judge}
+    levels:
+      - {id: "no", score: 0, description: It is unclear.}
+      - {id: "yes", score: 1, description: It is clear.}
+"""
+QUIET = {
+    "OPENAI_API_KEY": "none",
+    "GX_ANALYTICS_ENABLED": "False",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
+}
+FLOW = """
+from prefect import flow, task
+
+@task
+def add(x: int) -> int:
+    return x + 1
+
+@flow
+def one() -> int:
+    return add(1)
+
+one()
+"""
+LOOP = """
+import asyncio, json, sys
+from openai import AsyncOpenAI
+
+async def main(base_url: str, count: int) -> None:
+    numbers = iter(range(count))
+    async with AsyncOpenAI(api_key="none", base_url=base_url) as client:
+        async def work() -> None:
+            for number in numbers:
+                message = {"role": "user", "content": f"Is answer {number} clear?"}
+                await client.chat.completions.create(model="gpt-4o-mini", messages=[message])
+        await asyncio.gather(*(work() for _ in range(64)))
+
+asyncio.run(main(sys.argv[1], int(sys.argv[2])))
+"""
+
+
+class Watched:
+    """CPU seconds and peak memory of all processes whose environment names a Prefect home, sampled until `stop`."""
+
+    def __init__(self, home: Path) -> None:
+        self._mark = f"PREFECT_HOME={home}".encode()
+        self._is_over = threading.Event()
+        self.cpu_s: dict[int, float] = {}
+        self.names: dict[int, str] = {}
+        self.peak_mb = 0.0
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the sampling."""
+        self._is_over.set()
+        self._thread.join()
+
+    def _sample(self) -> None:
+        while not self._is_over.wait(0.02):
+            self._look()
+        self._look()
+
+    def _look(self) -> None:
+        resident = 0.0
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if self._mark not in (folder / "environ").read_bytes().split(b"\0"):
+                    continue
+                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+                words = (folder / "cmdline").read_text().split("\0")
+            except OSError:
+                continue
+            process = int(folder.name)
+            self.cpu_s[process] = (int(fields[11]) + int(fields[12])) / TICKS
+            self.names[process] = process_name(words)
+            resident += int(fields[21]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+        self.peak_mb = max(self.peak_mb, resident)
+
+
+def process_name(words: Sequence[str]) -> str:
+    """Role of a process, read from its command line."""
+    line = " ".join(words)
+    if "flows/server/process.py" in line or "prefect.server" in line or "uvicorn" in line:
+        return "Prefect's server"
+    return "suites" if "suite_process" in line else "command"
+
+
+def measure(name: str, command: Sequence[str], folder: Path, environment: dict[str, str], code: int = 0) -> None:
+    """Run a command and print its wall time, the CPU of each process, and the peak memory of them all."""
+    before = Watched(folder / "home")
+    before.stop()  # one look: what the kept processes have used until now
+    watched = Watched(folder / "home")
+    begun = time.perf_counter()
+    finished = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    wall_s = time.perf_counter() - begun
+    time.sleep(0.3)  # a kept process has done what the command left it to do
+    watched.stop()
+    spent: dict[str, float] = {}
+    for process, cpu_s in watched.cpu_s.items():
+        key = watched.names[process]
+        spent[key] = spent.get(key, 0.0) + cpu_s - before.cpu_s.get(process, 0.0)
+    parts = ", ".join(f"{key} {each:.1f}" for key, each in sorted(spent.items()) if each >= 0.05)
+    print(
+        f"{name:34}{wall_s:7.2f} s wall{sum(spent.values()):7.2f} s CPU{watched.peak_mb:7.0f} MB  ({parts})", flush=True
+    )
+    if finished.returncode != code:
+        raise SystemExit(f"{' '.join(command)}: exit {finished.returncode}\n{finished.stdout}{finished.stderr}")
+
+
+def new_folder(parent: Path, name: str) -> tuple[Path, dict[str, str]]:
+    """A folder with three outputs and a rubric, and the environment of a new user."""
+    folder = parent / name
+    folder.mkdir()
+    rows = [{"case_id": f"c{n}", "model": "m", "prompt": "Greet", "output": "good day to you " * n} for n in range(3)]
+    (folder / "outputs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (folder / "rubric.yaml").write_text(RUBRIC, encoding="utf-8")
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PREFECT_", "PYTHON"))}
+    environment = kept | {"HOME": str(folder), "PREFECT_HOME": str(folder / "home"), "GRADEBOOK_SERVER_IDLE_S": "600"}
+    return folder, environment | QUIET
+
+
+def measure_start(gradebook: str, times: int, parent: Path) -> None:
+    """A small evaluation, first and later, and what answers before Prefect starts."""
+    evaluate = [
+        gradebook,
+        "evaluate",
+        "outputs.jsonl",
+        "--rubric",
+        "rubric.yaml",
+        "--lake",
+        "sqlite:lake/catalog.sqlite",
+    ]
+    for number in range(times):
+        folder, environment = new_folder(parent, f"start-{number}")
+        measure("first evaluation", evaluate, folder, environment)
+        for _ in range(2):
+            measure("later evaluation", evaluate, folder, environment)
+        measure("review", [gradebook, "review", "rubric.yaml", "--rubrics", "rubric.yaml"], folder, environment)
+        measure("wrong rubric", [*evaluate[:-1], "none.yaml"], folder, environment, 2)
+        measure("wrong column", [*evaluate, "--map", "output=answer"], folder, environment, 2)
+        subprocess.run([gradebook, "server", "stop"], env=environment, capture_output=True, check=False)
+        shutil.rmtree(folder)
+
+
+def measure_parts(python: str, times: int, parent: Path) -> None:
+    """Measure a bare Prefect flow and a bare import of great-expectations."""
+    for number in range(times):
+        folder, environment = new_folder(parent, f"parts-{number}")
+        measure("bare Prefect flow", [python, "-c", FLOW], folder, environment)
+        measure("bare import great_expectations", [python, "-c", "import great_expectations"], folder, environment)
+
+
+def measure_judged(gradebook: str, python: str, count: int, parent: Path) -> None:
+    """A whole run of judgments, beside a loop that only asks."""
+    folder, environment = new_folder(parent, "judged")
+    rows = ({"case_id": f"c{n}", "model": "m", "prompt": "Greet", "output": f"answer {n}"} for n in range(count))
+    (folder / "outputs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (folder / "rubric.yaml").write_text(JUDGED, encoding="utf-8")
+    with subprocess.Popen(
+        [sys.executable, str(JUDGE), "--latency-s", "0.2"], stdout=subprocess.PIPE, text=True
+    ) as judge:
+        try:
+            base_url = f"http://127.0.0.1:{judge.stdout.readline().strip() if judge.stdout else ''}/v1"
+            settings = f"model: gpt-4o-mini\nbase_url: {base_url}\nmax_in_flight: 64\n"
+            (folder / "judge.yaml").write_text(settings, encoding="utf-8")
+            evaluate = [gradebook, "evaluate", "outputs.jsonl", "--rubric", "rubric.yaml", "--judge", "judge.yaml"]
+            print(f"{count} judgments at 200 ms, 64 in flight: {count * 0.2 / 64:.1f} s at best")
+            measure("plain openai loop", [python, "-c", LOOP, base_url, str(count)], folder, environment)
+            measure("whole evaluation", evaluate, folder, environment | {"OPENAI_BASE_URL": base_url})
+        finally:
+            judge.terminate()
+    subprocess.run([gradebook, "server", "stop"], env=environment, capture_output=True, check=False)
+
+
+def main() -> None:
+    """Measure what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gradebook", default=str(Path(sys.executable).with_name("gradebook")))
+    parser.add_argument("--times", type=int, default=3)
+    parser.add_argument("--judgments", type=int, default=0)
+    given = parser.parse_args()
+    python = str(Path(given.gradebook).with_name("python"))
+    with tempfile.TemporaryDirectory() as parent:
+        measure_parts(python, given.times, Path(parent))
+        measure_start(given.gradebook, given.times, Path(parent))
+        if given.judgments:
+            measure_judged(given.gradebook, python, given.judgments, Path(parent))
+
+
+if __name__ == "__main__":
+    main()

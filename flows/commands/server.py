@@ -1,0 +1,95 @@
+"""The commands `gradebook server start`, `stop` and `status`."""
+
+import typer
+
+from gradebook.flows.commands.options import NOT_MET, JsonOption, print_json
+from gradebook.flows.display.terminal import people
+
+app = typer.Typer(
+    name="server",
+    no_args_is_help=True,
+    help="""Start, stop or show the Prefect server that commands share.
+
+    A command that evaluates starts a Prefect server for you, unless Prefect's settings name one, and a process that
+    checks data quality. Both stay for later commands and end 15 minutes after the last one (GRADEBOOK_SERVER_IDLE_S,
+    in seconds).
+    """,
+)
+
+
+@app.command("start")
+def start(as_json: JsonOption = False) -> None:
+    """Start the server, or find the running one, and print its address.
+
+    \b
+    gradebook server start
+    """
+    from gradebook.flows.server.shared import shared_server
+
+    server = shared_server()
+    if server is not None:
+        server.announce()
+        server.wait()
+    address = server.address if server else None
+    if as_json:
+        print_json({"address": address})
+    elif address:
+        people.print(f"Prefect's server answers at {address}", highlight=False, soft_wrap=True)
+    else:
+        people.print("Prefect's settings name a server (PREFECT_API_URL), so no other is started", highlight=False)
+
+
+@app.command("stop")
+def stop(as_json: JsonOption = False) -> None:
+    """Stop the server and the data-quality process. A running command starts them again.
+
+    \b
+    gradebook server stop
+    """
+    from gradebook.flows.server.shared import KIND, prefect_home
+    from gradebook.tasks.stages.suite_process import KIND as SUITES
+    from gradebook.tasks.system.kept_process import stop_processes
+
+    stop_processes(prefect_home(), SUITES)
+    count = stop_processes(prefect_home(), KIND)
+    if as_json:
+        print_json({"stopped_count": count})
+    else:
+        people.print(f"{count} server{'' if count == 1 else 's'} stopped" if count else "no server runs")
+
+
+@app.command("status")
+def status(as_json: JsonOption = False) -> None:
+    """Show the running server. Exit: 0 a server runs, 1 none runs.
+
+    \b
+    gradebook server status
+    gradebook server status --json
+    """
+    from gradebook.flows.server.shared import KIND, prefect_home, server_answers
+    from gradebook.tasks.system.kept_process import find_processes
+
+    servers = [
+        {
+            "address": server.address,  # the password is not shown
+            "process_id": server.process_id,
+            "started_at": server.started_at,
+            "idle_s": server.idle_s,
+            "answers": server_answers(server),
+        }
+        for server in find_processes(prefect_home(), KIND)
+    ]
+    if as_json:
+        print_json({"servers": servers})
+    for server in servers if not as_json else []:
+        state = "answers" if server["answers"] else "does not answer (yet)"
+        people.print(
+            f"{server['address']} {state}: process {server['process_id']}, since {server['started_at']}, "
+            f"ends after {server['idle_s']:g} s without a command",
+            highlight=False,
+            soft_wrap=True,
+        )
+    if not servers:
+        if not as_json:
+            people.print("no server runs; the next evaluation starts one")
+        raise typer.Exit(NOT_MET)

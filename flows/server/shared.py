@@ -1,0 +1,168 @@
+"""The Prefect server of a person's commands, if the settings name no other.
+
+The first command starts it, later ones find it, and it ends when no command has used it for a while. Its start takes
+seconds and as much CPU time as a small evaluation. Prefect can start such a server too, but imports its whole server
+into the command for that, and ends it with each command.
+"""
+
+import hashlib
+import http.client
+import os
+import platform
+import secrets
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from importlib import metadata
+from pathlib import Path
+
+from gradebook.rubrics.model.errors import UnfinishedError
+from gradebook.tasks.system.files import write_text
+from gradebook.tasks.system.kept_process import (
+    KeptProcess,
+    find_process,
+    log_file,
+    read_answer,
+    start_process,
+    state_file,
+)
+
+KIND = "server"
+API_URL = "PREFECT_API_URL"
+API_AUTH = "PREFECT_API_AUTH_STRING"
+SERVER_AUTH = "PREFECT_SERVER_API_AUTH_STRING"
+CERTIFICATES = "PREFECT_API_SSL_CERT_FILE"
+STARTUP_TIMEOUT = "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"  # Prefect's setting; gradebook.flows sets it
+REVIVAL_COUNT = 5  # restarts for one command, after which a server is taken for broken
+LOOK_S = 0.5
+# A command keeps its own log quiet; the server's log has to say why it did not start.
+LOG_LEVELS = ("PREFECT_LOGGING_", "PREFECT_INTERNAL_LOGGING_", "PREFECT_SERVER_LOGGING_")
+# Settings of the command that do not change what the server is; all others are part of its identity.
+OF_THE_COMMAND = (*LOG_LEVELS, "PREFECT_CLIENT_")
+
+
+class SharedServer:
+    """The server that this command uses: found running, or started.
+
+    While the command runs, a server that is gone is started again at the same address; Prefect's clients repeat their
+    requests until then.
+    """
+
+    def __init__(self, home: Path) -> None:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._home = home
+        self._state = state_file(home, KIND, settings_digest(home))
+        self._running = find_process(self._state)
+        self._process = None if self._running else self._start()
+
+    def announce(self) -> None:
+        """Put the server's address into the environment. Call it before the first import of Prefect, which reads it.
+
+        A new process has read Prefect's settings: if they name another server, nothing is announced.
+        Raises `UnfinishedError` if the process exits without an answer.
+        """
+        if self._process is not None:
+            self._running = self._read_answer(self._process)
+        if self._running is not None:
+            os.environ[API_URL], os.environ[API_AUTH] = self._running.address, self._running.auth
+            os.environ.setdefault(CERTIFICATES, str(_one_certificate(self._home)))
+
+    def wait(self) -> None:
+        """Return when the server answers. Raises `UnfinishedError` if it does not start."""
+        if self._running is None:
+            return
+        timeout_s = float(os.environ[STARTUP_TIMEOUT])
+        end = time.monotonic() + timeout_s
+        while not server_answers(self._running):
+            if find_process(self._state) is None:
+                raise UnfinishedError(f"Prefect's server did not start; its log is {log_file(self._state)}")
+            if time.monotonic() > end:
+                raise UnfinishedError(
+                    f"Prefect's server (process {self._running.process_id}) did not answer within {timeout_s:g} s "
+                    f"({STARTUP_TIMEOUT}); `gradebook server stop` ends it, its log is {log_file(self._state)}"
+                )
+            time.sleep(0.05)
+        threading.Thread(target=self._revive, args=[self._running], daemon=True).start()
+
+    @property
+    def address(self) -> str | None:
+        """The address, once it is announced; None if Prefect's settings name another server."""
+        return self._running.address if self._running else None
+
+    def _start(self, before: KeptProcess | None = None) -> "subprocess.Popen[str]":
+        """Start a server process, at the address and with the password of an earlier one if there was one."""
+        auth = before.auth if before else os.environ.get(SERVER_AUTH) or f"gradebook:{secrets.token_urlsafe(32)}"
+        program = [str(Path(__file__).with_name("process.py"))]
+        port = str(before.port if before else 0)
+        return start_process(
+            self._state, program, port, variables={SERVER_AUTH: auth}, but=(API_URL, API_AUTH, *LOG_LEVELS)
+        )
+
+    def _read_answer(self, process: "subprocess.Popen[str]") -> KeptProcess | None:
+        """The server that a new process has started or found; None if it is not needed."""
+        try:
+            return read_answer(process)
+        except OSError as error:
+            raise UnfinishedError(f"Prefect's server did not start; its log is {log_file(self._state)}") from error
+
+    def _revive(self, running: KeptProcess) -> None:
+        """Start the server again whenever it is gone, until the command ends."""
+        for _ in range(REVIVAL_COUNT):
+            while find_process(self._state) is not None:
+                time.sleep(LOOK_S)
+            with suppress(UnfinishedError):
+                self._read_answer(self._start(running))
+
+
+def shared_server() -> SharedServer | None:
+    """The server of this person's commands; None if the environment names one, or Prefect is imported already."""
+    return None if os.environ.get(API_URL) or "prefect" in sys.modules else SharedServer(prefect_home())
+
+
+def prefect_home() -> Path:
+    """Prefect's folder of this person, in which the state files of servers lie."""
+    return Path(os.environ.get("PREFECT_HOME") or "~/.prefect").expanduser()
+
+
+def server_answers(server: KeptProcess) -> bool:
+    """Whether a server serves requests by now."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)
+    try:
+        connection.request("GET", "/api/health")
+        return connection.getresponse().status == http.client.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def settings_digest(home: Path) -> str:
+    """Digest of what a server depends on: machine, programs, Prefect's variables and settings files; 12 hex digits."""
+    names = sorted(name for name in os.environ if name.startswith("PREFECT_") and not name.startswith(OF_THE_COMMAND))
+    network = Path("/proc/self/ns/net")  # on a shared home, a server of another container can't be reached
+    parts = [sys.executable, metadata.version("prefect"), metadata.version("gradebook"), str(home), platform.node()]
+    parts += [str(network.readlink()) if network.is_symlink() else ""]
+    parts += [f"{name}={os.environ[name]}" for name in names if name != CERTIFICATES]
+    profiles = Path(os.environ.get("PREFECT_PROFILES_PATH") or home / "profiles.toml")
+    for file in (profiles, Path("prefect.toml"), Path("pyproject.toml"), Path(".env")):
+        text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
+        parts.append(text if file.name != "pyproject.toml" or "tool.prefect" in text else "")
+    return hashlib.blake2b("\0".join(parts).encode(), digest_size=6).hexdigest()
+
+
+def _one_certificate(home: Path) -> Path:
+    """A CA bundle of one certificate in Prefect's folder, written by the first command.
+
+    Prefect parses the full bundle of 140 certificates for each of its 22 HTTP clients, 20 ms of CPU each time.
+    This server speaks plain HTTP, so no client of it needs a certificate.
+    """
+    path = home / "gradebook-certificate.pem"
+    if not path.exists():
+        import certifi
+
+        begin, end = "-----BEGIN", "-----END CERTIFICATE-----\n"
+        first = Path(certifi.where()).read_text(encoding="utf-8").partition(begin)[2].partition(end)[0]
+        write_text(path, f"{begin}{first}{end}")
+    return path

@@ -1,0 +1,24 @@
+-- unreadable_replies: one row per judge that run $run_id paid and that gave replies with one of $statuses: the number
+-- of its replies, of these replies, and the beginning of the first of these.
+with judged as (
+    select
+        *,
+        status in (select unnest($statuses)) as is_unreadable,
+    from judgments
+    where run_id = $run_id
+),
+
+final as (
+    select
+        judge,
+        count(*) as reply_count,
+        count(*) filter (is_unreadable) as unreadable_count,
+        arg_min(left(reply, 2000), (asked_at, judgment_id)) filter (is_unreadable) as first_reply,
+        arg_min(status, (asked_at, judgment_id)) filter (is_unreadable) as first_status,
+    from judged
+    group by judge
+    having unreadable_count > 0
+    order by judge
+)
+
+select * from final

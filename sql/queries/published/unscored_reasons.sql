@@ -1,0 +1,19 @@
+-- unscored_reasons: one row per reason of the verdicts without a score of the run $run_id, the most frequent first.
+-- reason is cut at its first colon, as the rest differs from output to output; example is one of them in full.
+with unscored as (
+    select coalesce(reason, 'no reason') as reason
+    from verdicts
+    where run_id = $run_id and status <> 'scored'
+),
+
+final as (
+    select
+        split_part(reason, ':', 1) as reason,
+        count(*) as verdict_count,
+        min(reason) as example,
+    from unscored
+    group by split_part(reason, ':', 1)
+    order by verdict_count desc, reason
+)
+
+select * from final

@@ -1,0 +1,26 @@
+"""Replies that can't be read: their description for an error or a note, with the setting that may help."""
+
+import re
+
+UNREADABLE = frozenset({"parse_error", "truncated"})
+MOST_SHOWN = 120  # characters of a reply
+_PAGE = re.compile(r"\s*<(!doctype html|html)\b", re.IGNORECASE)
+
+
+def is_page(text: str) -> bool:
+    """Whether a text is a page of HTML, such as of a gateway or a login."""
+    return _PAGE.match(text) is not None
+
+
+def describe_unreadable(reply: str, status: str) -> str:
+    """Beginning of an unreadable reply on one line, and what to set. reply: without the endpoint's key."""
+    begin = " ".join(reply[: 10 * MOST_SHOWN].split())
+    shown = repr(begin if len(begin) <= MOST_SHOWN else begin[:MOST_SHOWN] + "...")
+    if is_page(reply):
+        return f"a page of HTML, {shown}; expected a chat completion: set `base_url` to the API's address, often .../v1"
+    if status == "truncated":
+        return f"cut off at its token limit, {shown}; expected a whole reply: set a larger `max_tokens`"
+    return (
+        f"{shown if begin else 'an empty text'}; expected one JSON object: set another `model`, or a `base_url` whose "
+        "server supports structured output (`response_format`)"
+    )

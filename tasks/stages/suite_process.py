@@ -1,0 +1,159 @@
+"""Process that checks great-expectations suites, kept for later commands.
+
+The import of great-expectations takes seconds. A process of its own has it beside the command's other imports, and
+once for all commands of some minutes. Without the process, as in a worker of Prefect, suites are checked in place.
+
+    python -m gradebook.tasks.stages.suite_process STATE_FILE IDLE_S
+"""
+
+import gc
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import socket
+import socketserver
+import sys
+import threading
+import time
+from contextlib import suppress
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from gradebook.tasks.stages.expectations import check_suite, import_great_expectations
+from gradebook.tasks.system.kept_process import (
+    LEAST_IDLE_S,
+    KeptProcess,
+    claim_state,
+    find_process,
+    other_state,
+    read_answer,
+    start_process,
+    state_file,
+    write_state,
+)
+from gradebook.tasks.workspace.timings import add_cpu_s
+
+KIND = "suites"
+AUTH = "GRADEBOOK_SUITES_AUTH"
+MOST_HEADER_BYTES = 1000
+HEADER_TIMEOUT_S = 5.0
+LOOK_S = 0.5
+_STARTING = threading.Lock()
+_states: list[Path] = []  # the state file of the process that this command uses; empty: checks are done in place
+
+
+def use_suite_process(home: Path) -> None:
+    """Let `check_in_process` use the process of this person, and start it where it does not run. Returns at once."""
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _states[:] = [state_file(home, KIND, _digest())]
+    threading.Thread(target=_found_or_started, args=_states, daemon=True).start()
+
+
+def warm_up() -> threading.Thread:
+    """Prepare for checks in place, if no process does them: import great-expectations in the background."""
+    target = (lambda: None) if _states else import_great_expectations
+    thread = threading.Thread(target=target, name="import great_expectations", daemon=True)
+    thread.start()
+    return thread
+
+
+def check_in_process(suite: str, table: pa.Table) -> list[dict[str, Any]]:
+    """As `check_suite`, by the process of `use_suite_process`; in place if there is none or it does not answer."""
+    for state in _states:
+        with suppress(OSError, ValueError):
+            return _ask(_found_or_started(state), suite, table)
+    return check_suite(suite, table)
+
+
+def _found_or_started(state: Path) -> KeptProcess | None:
+    with _STARTING:
+        if running := find_process(state):
+            return running
+        program = ["-m", "gradebook.tasks.stages.suite_process"]
+        with suppress(OSError, ValueError):
+            return read_answer(start_process(state, program, variables={AUTH: secrets.token_urlsafe(32)}))
+    return None
+
+
+def _ask(process: KeptProcess | None, suite: str, table: pa.Table) -> list[dict[str, Any]]:
+    """Raises `OSError`, `ValueError` if the process does not answer."""
+    if process is None:
+        raise OSError("no process")
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    rows = sink.getvalue()
+    header = {"auth": process.auth, "suite": suite, "byte_count": rows.size}
+    with socket.create_connection(("127.0.0.1", process.port)) as connection:
+        connection.sendall(json.dumps(header).encode() + b"\n")
+        connection.sendall(rows)
+        with connection.makefile("rb") as answer:
+            found: dict[str, Any] = json.load(answer)
+    add_cpu_s(found["cpu_s"])
+    outcomes: list[dict[str, Any]] = found["outcomes"]
+    return outcomes
+
+
+def _digest() -> str:
+    """Digest of what the process depends on; 12 hex digits."""
+    code = b"".join(Path(__file__).with_name(name).read_bytes() for name in ("expectations.py", "suite_process.py"))
+    versions = [metadata.version(name) for name in ("gradebook", "great_expectations", "pandas", "pyarrow")]
+    parts = [sys.executable, os.environ.get("PYTHONPATH", ""), *versions, hashlib.blake2b(code).hexdigest()]
+    return hashlib.blake2b("\0".join(parts).encode(), digest_size=6).hexdigest()
+
+
+class _Server(socketserver.ThreadingTCPServer):
+    daemon_threads = True
+    used_at = time.monotonic()
+    busy_count = 0
+
+
+class _Handler(socketserver.StreamRequestHandler):
+    server: _Server
+    timeout = HEADER_TIMEOUT_S
+
+    def handle(self) -> None:
+        """Answer one table with the outcomes of its suite; whoever does not know the password gets nothing."""
+        header = json.loads(self.rfile.readline(MOST_HEADER_BYTES))
+        if not hmac.compare_digest(str(header["auth"]).encode(), os.environ[AUTH].encode()):
+            return
+        self.server.busy_count += 1
+        try:
+            self.connection.settimeout(None)
+            with pa.ipc.open_stream(self.rfile.read(header["byte_count"])) as stream:
+                outcomes = check_suite(header["suite"], stream.read_all())
+            self.wfile.write(json.dumps({"outcomes": outcomes, "cpu_s": time.thread_time()}).encode())
+        finally:
+            self.server.used_at = time.monotonic()
+            self.server.busy_count -= 1
+
+
+def main() -> None:
+    """Check suites until none was asked for during IDLE_S."""
+    state_path, idle_s = Path(sys.argv[1]), max(float(sys.argv[2]), LEAST_IDLE_S)
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # other output must not be read as the answer
+    os.umask(0o077)
+    state = claim_state(state_path)
+    if state is None:
+        print(other_state(state_path), file=answers, flush=True)
+        return
+    with _Server(("127.0.0.1", 0), _Handler) as server:
+        address = f"http://127.0.0.1:{server.server_address[1]}"
+        print(write_state(state, address, os.environ[AUTH], idle_s), file=answers, flush=True)
+        answers.close()
+        import_great_expectations()
+        gc.freeze()
+        threading.Thread(target=server.serve_forever, args=[LOOK_S], daemon=True).start()
+        server.used_at = time.monotonic()
+        while server.busy_count or time.monotonic() - server.used_at < idle_s:
+            time.sleep(LOOK_S)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+"""Permissions of the operator: keys at hosts, packages with functions, folders of checkpoints.
+
+They come from the environment and the user's own settings file, never from the current folder, which may be others'.
+"""
+
+import ipaddress
+import os
+import re
+import stat
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from gradebook.rubrics.model.errors import InputError
+
+KEYS, FUNCTIONS, FOLDERS = "GRADEBOOK_ALLOW_KEYS", "GRADEBOOK_ALLOW_FUNCTIONS", "GRADEBOOK_ALLOW_FOLDERS"
+MOST_BYTES = 100_000
+_WRITABLE = stat.S_IWGRP | stat.S_IWOTH
+_PORTS = {"https": 443, "http": 80, "postgresql": 5432}
+
+Origin = tuple[str, str | None, int | None]  # scheme, host and port of an address
+_ENTRY = re.compile(
+    r"(?P<name>[A-Za-z_][A-Za-z0-9_]*|secret:[a-z0-9][a-z0-9-]*)@(?P<plain>http://)?(?P<place>[^@/\s]+)"
+)
+
+Texts = tuple[Annotated[str, Field(min_length=1)], ...]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    allow: Texts = ()
+
+
+class _SettingsFile(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    keys: _Part = _Part()
+    functions: _Part = _Part()
+    folders: _Part = _Part()
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedKey:
+    """A key that may go to a host. name: variable, or secret:BLOCK. port: None for every port.
+
+    is_plain: also without TLS; to this machine itself always.
+    """
+
+    name: str
+    host: str
+    port: int | None
+    is_plain: bool
+
+    def allows(self, name: str, address: str) -> bool:
+        """Whether the key of this name may go to an address, as https://HOST:PORT/PATH."""
+        scheme, host, port = origin_of(address)
+        is_there = host == self.host and self.port in (None, port)
+        is_safe = scheme != "http" or self.is_plain or is_loopback(self.host)
+        return name == self.name and is_there and is_safe
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSettings:
+    """Everything that the operator allows."""
+
+    keys: tuple[AllowedKey, ...] = ()
+    functions: tuple[str, ...] = ()
+    folders: tuple[Path, ...] = ()
+
+    def allows_key(self, name: str, address: str) -> bool:
+        """Whether the key of this name may go to an address."""
+        return any(each.allows(name, address) for each in self.keys)
+
+
+def read_operator_settings(environ: Mapping[str, str]) -> OperatorSettings:
+    """Read the permissions of the environment and of the user's settings file. Raises `InputError`."""
+    path = settings_path(environ)
+    written = _SettingsFile() if path is None else _read_file(path)
+    keys = [*_keys(environ.get(KEYS, "").split(), KEYS), *_keys(written.keys.allow, f"{path}: keys.allow")]
+    packages = [name for name in re.split(r"[\s,]+", environ.get(FUNCTIONS, "")) if name]
+    folders = [name for name in environ.get(FOLDERS, "").split(os.pathsep) if name]
+    return OperatorSettings(
+        tuple(keys), (*packages, *written.functions.allow), tuple(map(Path, (*folders, *written.folders.allow)))
+    )
+
+
+def settings_path(environ: Mapping[str, str]) -> Path | None:
+    """Path of the user's settings file; None where the environment names no home."""
+    base = environ.get("XDG_CONFIG_HOME", "")
+    if not os.path.isabs(base):  # noqa: PTH117 - the XDG specification: a relative one is ignored
+        home = environ.get("HOME", "")
+        if not home:
+            return None
+        base = f"{home}/.config"
+    return Path(base) / "gradebook" / "settings.toml"
+
+
+def origin_of(address: str) -> Origin:
+    """Scheme, host and port of an address. Raises `ValueError` if it is none."""
+    parts = urlsplit(address)
+    return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)
+
+
+def allowing(name: str, address: str) -> str:
+    """Entry that allows a key at an address, literally."""
+    parts = urlsplit(address)
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
+    scheme = "http://" if parts.scheme == "http" and not is_loopback(parts.hostname or "") else ""
+    return f"{name}@{scheme}{host}" + (f":{parts.port}" if parts.port else "")
+
+
+def where_to_allow(entry: str) -> str:
+    """Where the operator writes an entry for a key, as the end of a sentence."""
+    return f'{KEYS}="{entry}" in the environment, or {entry!r} under [keys] allow in ~/.config/gradebook/settings.toml'
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine itself, by name or number; nothing is looked up."""
+    try:
+        return host.lower() == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _keys(entries: Iterable[str], place: str) -> Iterable[AllowedKey]:
+    for number, entry in enumerate(entries, start=1):
+        read = _ENTRY.fullmatch(entry)
+        try:
+            parts = urlsplit(f"//{read['place']}") if read else None
+            if read is None or parts is None or not parts.hostname:
+                raise ValueError
+            yield AllowedKey(read["name"], parts.hostname, parts.port, is_plain=bool(read["plain"]))
+        except ValueError:  # the entry is not shown: it may be a key
+            expected = "NAME@HOST, NAME@HOST:PORT or NAME@http://HOST, NAME a variable or secret:BLOCK"
+            raise InputError(place, f"something else in entry {number}", expected) from None
+
+
+def _read_file(path: Path) -> _SettingsFile:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return _SettingsFile()
+    except OSError as error:
+        raise InputError(f"{path}", f"what can't be read ({error.strerror})", "TOML") from None
+    try:
+        _refuse_others(path, os.fstat(descriptor))
+        _refuse_others(path, path.parent.stat())
+        content = os.read(descriptor, MOST_BYTES)
+    finally:
+        os.close(descriptor)
+    try:
+        return _SettingsFile.model_validate(tomllib.loads(content.decode("utf-8-sig")))
+    except ValidationError as error:
+        place = ".".join(map(str, error.errors()[0]["loc"]))
+        expected = "[keys], [functions] and [folders], each with allow = [TEXT, ...]"
+        raise InputError(f"{path}: {place}", "something else", expected) from None
+    except (ValueError, RecursionError):
+        raise InputError(f"{path}", "no TOML", "TOML") from None
+
+
+def _refuse_others(path: Path, state: os.stat_result) -> None:
+    """Raise `InputError` where somebody else may write what the user allows."""
+    if state.st_mode & _WRITABLE or state.st_uid not in (0, os.geteuid()):
+        raise InputError(
+            f"{path}",
+            "a file or folder that others can write",
+            "one that is the user's alone",
+            f"chmod go-w {path.parent} {path}",
+        )

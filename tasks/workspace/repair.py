@@ -1,0 +1,60 @@
+"""Repair of an unfinished run's folder: files that do not read, after a kill, a full disk or a power cut, are dropped.
+
+Whatever is dropped is written anew by the run. Records of money are never dropped.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gradebook.tasks.system.files import write_bytes
+from gradebook.tasks.workspace.folder import RunFolder
+
+_INGESTED = ("shards", "case_criteria")  # written by the ingest, which ends with ingest.json
+
+
+def drop_unreadable(folder: RunFolder) -> None:
+    """Remove the files of a run that do not read; the run goes on as if they had not been written yet."""
+    for path in unreadable_files(folder):
+        path.unlink(missing_ok=True)
+        if path.parent.name in _INGESTED or path == folder.quarantine_file:
+            (folder.path / "ingest.json").unlink(missing_ok=True)
+    for path in (folder.timings_file, folder.quality_file):
+        if path.exists():
+            _drop_broken_lines(path)
+
+
+def unreadable_files(folder: RunFolder) -> Iterator[Path]:
+    """Files of a run that do not read and can be written anew, such as empty ones."""
+    rewritten = (folder.path.glob("*.json"), folder.path.glob("*.parquet"), folder.path.glob("*/**/*.parquet"))
+    for path in sorted(path for paths in rewritten for path in paths):
+        if path in (folder.identity_file, folder.published_file):  # without them it is another run
+            continue
+        if not (_is_json(path.read_bytes()) if path.suffix == ".json" else _is_parquet(path)):
+            yield path
+
+
+def _drop_broken_lines(path: Path) -> None:
+    content = path.read_bytes()
+    whole = b"".join(line for line in content.splitlines(keepends=True) if line.endswith(b"\n") and _is_json(line))
+    if whole != content:
+        write_bytes(path, whole)
+
+
+def _is_json(content: bytes) -> bool:
+    with suppress(ValueError):
+        json.loads(content)
+        return True
+    return False
+
+
+def _is_parquet(path: Path) -> bool:
+    """Whether the file ends as a Parquet file does; its pages are not read."""
+    with suppress(pa.ArrowInvalid, OSError):
+        pq.read_metadata(path)
+        return True
+    return False

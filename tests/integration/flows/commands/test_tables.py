@@ -1,0 +1,140 @@
+"""Tables of every command on a console of 80 columns."""
+
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradebook.flows.display.terminal import people
+from gradebook.tasks.lake.connections import commit
+from tests.support.replicated_lake import make_rubric, write_replicates
+from tests.support.scored_lake import make_lake
+
+RUNS = ("20261101-020000-a1b2c3", "20261102-020000-d4e5f6")
+CRITERIA = ("answers_the_question_that_was_asked_first", "answers_the_question_that_was_asked_last")
+COLUMNS = 80
+
+
+RATINGS = """
+update verdicts set method = 'judge';
+insert into ratings by name
+select output_id, criterion_id, rater, if(score > 0.5, 'l2', 'l0') as level_id, if(score > 0.5, 1, 0) as score
+from verdicts, (values ('ann'), ('bob')) as raters(rater)
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lake with two published runs of two models, judged twice by a judge, on two criteria with long ids."""
+    folder = tmp_path_factory.mktemp("tables")
+    lake = make_lake(folder)
+    rubric = make_rubric("support_replies_of_the_night", *({"id": name, "weight": 1} for name in CRITERIA))
+    outputs = [
+        {"case_id": f"case-{place:02}", "model": f"the-model-with-the-long-name-{place % 2}"} for place in range(40)
+    ]
+    rng = np.random.default_rng(0)
+    for run_id in RUNS:
+        replies = {"judge": {name: rng.integers(0, 3, (40, 2)) / 2 for name in CRITERIA}}
+        write_replicates(lake, run_id, rubric, outputs, replies)
+    commit(lake, "ratings", lambda connection, _version: connection.execute(RATINGS))
+    return folder
+
+
+@pytest.fixture
+def lake(made: Path, tmp_path: Path) -> Path:
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+@pytest.fixture
+def in_terminal(gradebook, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The command with a stdout that says it is a terminal of 80 columns."""
+
+    def call(*words: str) -> Any:
+        monkeypatch.setenv("COLUMNS", str(COLUMNS))
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+        monkeypatch.setattr(people, "is_wide", False)
+        return gradebook(*words)
+
+    return call
+
+
+def lines_of(text: str) -> list[str]:
+    return re.sub("\x1b\\[[0-9;]*m", "", text).splitlines()
+
+
+def shows(line: str, name: str) -> bool:
+    """Whether a line has a name, or its beginning and its end around an ellipsis."""
+    cuts = [(name[:head], name[-tail:]) for head in range(8, len(name)) for tail in range(8, len(name) - head)]
+    return name in line or any(f"{head}…{tail}" in line for head, tail in cuts)
+
+
+SHOWN: dict[tuple[str, ...], tuple[str, ...]] = {  # a command, and what its tables name
+    ("runs",): RUNS,
+    ("status",): RUNS[1:],
+    ("versions",): (),
+    ("compare", *RUNS): CRITERIA,
+    (
+        "compare",
+        RUNS[0],
+        "--model-a",
+        "the-model-with-the-long-name-0",
+        "--model-b",
+        "the-model-with-the-long-name-1",
+    ): (CRITERIA),
+    ("noise", RUNS[0], "--fail-if", "mean_diff < -0.01 and p < 0.05", "--draws", "20"): CRITERIA,
+    ("agreement", RUNS[0]): CRITERIA,
+    ("agreement", RUNS[0], "--criterion", CRITERIA[0]): CRITERIA[:1],
+    ("calibrate", RUNS[0], "--rate-next", "2"): CRITERIA,
+    ("cost",): (),
+    ("rebuild", RUNS[0], "--check"): ("run_scores",),
+    ("rubric", "list"): ("general_answer", "support_replies_of_the_night"),
+    ("checks", "list"): ("length_words",),
+    ("checks", "show", "length_words"): ("length_words",),
+    ("ratings", "list"): CRITERIA,
+    ("ratings", "show", "case-01"): CRITERIA,
+    ("sql", "from run_scores order by all"): RUNS,
+    ("sql", "from verdicts order by all"): (RUNS[0], CRITERIA[0]),
+    ("sql", "select output_id, method, rationale, status, run_id, criterion_id from verdicts"): (*RUNS, *CRITERIA),
+}
+
+
+@pytest.mark.parametrize("words", SHOWN, ids=" ".join)
+def test_no_line_is_longer_than_the_terminal_and_each_name_is_readable(in_terminal, lake, words):
+    finished = in_terminal(*words)
+    lines = lines_of(finished.out)
+    assert finished.code in (0, 1), finished.err
+    assert [line for line in lines if len(line) > COLUMNS and str(lake) not in line] == []
+    assert [name for name in SHOWN[words] if not any(shows(line, name) for line in lines)] == []
+    assert [run for run in SHOWN[words] if run in RUNS and run not in finished.out] == []
+
+
+@pytest.mark.usefixtures("lake")
+@pytest.mark.parametrize("words", [("agreement",), ("calibrate",), ("noise", "--draws", "20")], ids=" ".join)
+def test_without_a_run_the_latest_is_meant(gradebook, words):
+    unnamed, named = gradebook(*words, "--json"), gradebook(words[0], RUNS[1], *words[1:], "--json")
+    assert (unnamed.code, unnamed.out) == (0, named.out)
+
+
+@pytest.mark.usefixtures("lake")
+def test_wide_shows_all_columns_and_whole_names(in_terminal):
+    narrow, wide = in_terminal("compare", *RUNS), in_terminal("compare", *RUNS, "--wide")
+    assert "not shown: worse, tied, pairs, unscored, alone; --wide shows all" in narrow.out and "…" in narrow.out
+    assert "alone" in wide.out and "--wide" not in wide.out and "…" not in wide.out
+
+
+@pytest.mark.usefixtures("lake")
+def test_a_pipe_has_no_width(gradebook):
+    piped = gradebook("compare", *RUNS)
+    assert CRITERIA[0] in piped.out and "alone" in piped.out and piped.err == ""
+
+
+@pytest.mark.usefixtures("lake")
+def test_what_is_asked_for_goes_to_stdout_alone(gradebook):
+    found = [(words, finished.err) for words in SHOWN if (finished := gradebook(*words)).err or not finished.out]
+    # a remark on what `versions` leaves out is no row of it
+    assert found == [(("versions",), "not listed: 1 intermediate (--all)\n")]

@@ -1,0 +1,49 @@
+"""Notes of a run about its judge."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.loopback_judge import LoopbackJudge
+from tests.support.published_runs import publish
+from tests.support.samples import judged_criteria, write_lines, write_outputs, write_rubric
+
+
+@pytest.fixture
+def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackJudge]:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
+    with LoopbackJudge() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        yield server
+
+
+def notes_with(judge: LoopbackJudge, folder: Path, faults: list[str]) -> tuple[str, ...]:
+    judge.faults = faults
+    outputs = write_outputs(folder / "outputs.jsonl", 10)
+    return tuple(publish(outputs, write_rubric(folder / "rubric.yaml"), judge="m").run["notes"])
+
+
+def test_a_run_with_many_unreadable_replies_says_so_first(judge: LoopbackJudge, tmp_path: Path):
+    notes = notes_with(judge, tmp_path, ["", *["prose"] * 6])
+    assert "6 of" in notes[0], notes
+    assert "replies of m can't be read; the first is 'I would say" in notes[0]
+
+
+def test_a_single_unreadable_reply_is_no_note(judge: LoopbackJudge, tmp_path: Path):
+    assert not any("can't be read" in note for note in notes_with(judge, tmp_path, ["", "prose"]))
+
+
+def test_a_summary_counts_unscored_verdicts_by_reason(judge: LoopbackJudge, tmp_path: Path):
+    def row(number: int) -> dict[str, Any]:
+        image = {"type": "image_url", "image_url": {"url": f"file:{number}.png"}}
+        prompt = [{"role": "user", "content": [{"type": "text", "text": "What is it?"}, image]}]
+        return {"case_id": f"c{number}", "model": "m", "prompt": prompt, "output": f"A cat, or {number}."}
+
+    write_lines(tmp_path / "outputs.jsonl", [row(number) for number in range(3)])
+    (tmp_path / "rubric.yaml").write_text(f"id: r\nversion: 1.0.0\ncriteria:{judged_criteria('warm')}")
+    (unscored,) = publish(tmp_path / "outputs.jsonl", tmp_path / "rubric.yaml", judge="m").unscored
+    assert (unscored["reason"], unscored["verdict_count"]) == ("unreadable_media", 3)
+    assert unscored["example"].startswith("unreadable_media: 0.png")
+    assert judge.request_count == 0

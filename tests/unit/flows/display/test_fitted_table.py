@@ -1,0 +1,58 @@
+"""Tables that fit their console."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from gradebook.flows.display.fitted_table import FittedTable
+
+RUN = "20261101-020000-a1b2c3"
+
+
+def printed(table: FittedTable, width: int) -> list[str]:
+    console = Console(file=io.StringIO(), width=width)
+    console.print(table)
+    return [line.rstrip() for line in console.file.getvalue().splitlines()]
+
+
+def test_a_name_is_cut_in_the_middle():
+    table = FittedTable("criterion")
+    table.add_row("answers_the_question_first")
+    # of 11 columns one is the ellipsis: five letters before it, five after it
+    assert printed(table, 11)[2] == "answe…first"
+
+
+def test_a_run_id_is_never_cut_and_other_columns_leave_first():
+    table = FittedTable("model", "checkpoint", "reason", "run_id")
+    table.add_row("m" * 40, "step-1", "a sentence of several words", RUN)
+    head, _, row, *note = printed(table, 44)
+    assert (head.split(), row.split()[-1]) == (["model", "run_id"], RUN)
+    assert " ".join(note) == "not shown: checkpoint, reason; --wide shows all"
+
+
+def test_a_run_id_that_is_longer_than_the_console_goes_on_in_the_next_line():
+    table = FittedTable("run")
+    table.add_row(RUN)
+    assert "".join(printed(table, 12)[2:4]) == RUN
+
+
+@pytest.mark.parametrize("width", [30, 60, 80])
+def test_a_number_is_shown_whole_or_not_at_all(width):
+    table = FittedTable("criterion")
+    for heading in "abcdefgh":
+        table.add_column(heading, justify="right")
+    table.add_row("c" * 60, *["-0.125..+0.125"] * 8)
+    _, _, row, *_ = printed(table, width)
+    assert set(row.split()[1:]) <= {"-0.125..+0.125"}
+
+
+def test_a_sentence_wraps_over_a_few_lines():
+    table = FittedTable("suite", "reason")
+    table.add_row("s", " ".join(["word"] * 100))
+    lines = printed(table, 40)
+    assert len(lines) <= 7 and any("…" in line for line in lines)
+
+
+def test_an_empty_table_is_no_fault():
+    assert printed(FittedTable("criterion"), 80)[0] == "criterion"

@@ -1,0 +1,62 @@
+"""Timings of a run's work: a command's start, other processes, and work that a resumed run did again."""
+
+from pathlib import Path
+
+import pytest
+
+from gradebook.tasks.workspace.folder import RunFolder
+from gradebook.tasks.workspace.timings import (
+    Timing,
+    add_cpu_s,
+    append_start,
+    append_timing,
+    note_start,
+    read_timings,
+    timed,
+)
+
+FIRST = (
+    Timing("ingest", wall_s=1, row_count=80),
+    Timing("plan", row_count=80),
+    Timing("score", "tone", row_count=40, shard_index=0),
+    Timing("score", "tone", row_count=40, replayed_count=3, shard_index=1),
+)
+SECOND = (
+    Timing("ingest", wall_s=1, row_count=80),
+    Timing("plan", row_count=80),
+    Timing("plan"),  # again, after a batch
+    Timing("score", "tone", row_count=40, replayed_count=9, shard_index=1),
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    return RunFolder(tmp_path)
+
+
+def test_the_start_of_a_command_belongs_to_its_first_run(folder):
+    note_start()
+    append_start(folder)
+    append_start(folder)
+    (row,) = read_timings(folder).to_pylist()
+    assert (row["stage"], row["wall_s"] > 0, row["cpu_s"] > 0) == ("start", True, True)
+
+
+def test_cpu_time_of_another_process_counts_toward_the_work_that_waits_for_it(folder):
+    add_cpu_s(50.0)  # nothing is timed
+    with timed(folder, "quality"):
+        add_cpu_s(100.0)
+    (row,) = read_timings(folder).to_pylist()
+    assert 100.0 <= row["cpu_s"] < 150.0
+
+
+def test_a_piece_that_a_later_command_did_again_counts_once_and_its_time_twice(folder):
+    for timing in (*FIRST, *SECOND):
+        append_timing(folder, timing)
+    rows = read_timings(folder).to_pylist()
+    counts: dict[str, int] = {}
+    for row in rows:
+        counts[row["stage"]] = counts.get(row["stage"], 0) + row["row_count"]
+    assert counts == {"ingest": 80, "plan": 80, "score": 80}
+    assert sum(row["replayed_count"] for row in rows) == 9
+    assert sum(row["wall_s"] for row in rows) == 2
