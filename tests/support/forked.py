@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import count
 from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
@@ -18,13 +19,14 @@ IMPORTED = (
     "openai",
     "tests.support.forked",
 )
+_NUMBERS = count()
 
 
 class Forked:
     """A command at work in a folder, with the environment of its start and more; what it wrote is in files there."""
 
     def __init__(self, words: Sequence[str | Path], folder: Path, **more: str) -> None:
-        number = len(list(folder.glob("forked-*.out")))
+        number = next(_NUMBERS)  # not a count of the files there: a process just started has written none yet
         self._written = [folder / f"forked-{number}.{stream}" for stream in ("out", "err")]
         given = (list(map(str, words)), folder, self._written, os.environ | more)
         self._process = _context().Process(target=_run, args=given)
