@@ -13,6 +13,8 @@ STAMP := $(VENV)/.stamp
 DEV_STAMP := $(VENV)/.dev-stamp
 RUN := $(VENV)/bin/python -m
 PIP := $(RUN) pip
+# The tests start hundreds of processes: without stored bytecode, each would compile all modules again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help demo test test-quick test-browser test-server test-install lint format bench lock clean
 

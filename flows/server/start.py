@@ -22,7 +22,7 @@ from gradebook.tasks.operations.doctor.machine import without_secrets
 from gradebook.tasks.operations.nightly import Night, NightUnfinished
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.runs.request import EvaluationRequest, Use, json_values
-from gradebook.tasks.stages.check_request import check_request
+from gradebook.tasks.stages.check_request import check_request, refuse_bad_start
 from gradebook.tasks.stages.suite_process import use_suite_process
 from gradebook.tasks.system.lazy_imports import uncollected
 from gradebook.tasks.workspace.folder import RunFolder
@@ -44,6 +44,7 @@ def evaluate_here(request: EvaluationRequest, *, is_verbose: bool = False) -> tu
     Raises `InputError` within a second if the request is wrong: no server is started for it.
     """
     checked = check_request(request)
+    refuse_bad_start(request, checked)
     with _prefect_set_up(checked.lake, is_verbose=is_verbose):
         from gradebook.flows.evaluate_outputs import evaluate_outputs
 

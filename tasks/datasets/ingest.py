@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 
@@ -19,6 +20,7 @@ from gradebook.tasks.datasets.shards import QuarantineWriter, ShardWriter, count
 from gradebook.tasks.system.files import write_text
 
 _ADVANCE_ROWS = 1_000
+_FIRST_ROWS = 1_000
 _NO_RENAMES: Mapping[str, str] = MappingProxyType({})
 
 
@@ -75,7 +77,7 @@ def ingest_outputs(  # noqa: PLR0913  # six of them have defaults, and are named
         cases = None if sample is None else CaseSample(sample)
         fitter = RowFitter(column_map, taken_ids, is_unscored_allowed=is_unscored_allowed, checkpoint=checkpoint)
         with QuarantineWriter(folder / "quarantine.parquet", run_id) as quarantine:
-            bad_rows = _BadRows(files, max_bad_rate, quarantine)
+            bad_rows = _BadRows(files, max_bad_rate, quarantine.add)
             row_count = _store_rows(read_rows(files, column_map), fitter, cases, shards, bad_rows, advance)
         ingested = _conclude(folder, row_count, fitter, cases, shards, quarantine)
     except BaseException:
@@ -84,6 +86,25 @@ def ingest_outputs(  # noqa: PLR0913  # six of them have defaults, and are named
         raise
     _write_ingested(ingested, folder)
     return ingested
+
+
+def refuse_bad_rows(
+    files: Sequence[Path], fitter: RowFitter, column_map: Mapping[str, str], max_bad_rate: float
+) -> None:
+    """Read up to 1,000 rows of a dataset, and raise the `OutputsError` that `ingest_outputs` is sure to raise.
+
+    It is sure to where a header lacks a column, and where there are no further rows. Nothing is written.
+    """
+    bad_rows = _BadRows(files, max_bad_rate, lambda _raw, _reason: None)
+    rows = read_rows(files, column_map)
+    row_count = 0
+    for raw in islice(rows, _FIRST_ROWS):
+        row_count += 1
+        fitted = raw.content if isinstance(raw.content, str) else fitter.fit(raw.content, raw.format)
+        if isinstance(fitted, str):
+            bad_rows.add(raw, fitted)
+    if next(rows, None) is None:
+        bad_rows.raise_if_too_many(row_count)
 
 
 def _store_rows(
@@ -142,16 +163,18 @@ class _BadRows:
 
     files: Sequence[Path]
     max_bad_rate: float
-    quarantine: QuarantineWriter
+    store: Callable[[RawRow, str], None]  # gets each bad row with its reason
+    count: int = 0
     faults: list[Fault] = field(default_factory=list)
 
     def add(self, raw: RawRow, reason: str) -> None:
-        self.quarantine.add(raw, reason)
+        self.count += 1
+        self.store(raw, reason)
         if len(self.faults) < MOST_FAULTS_SHOWN - 1:  # one line is for the summary
             self.faults.append(Fault(raw.source, raw.line, reason))
 
     def raise_if_too_many(self, row_count: int) -> None:
-        bad_count = self.quarantine.count
+        bad_count = self.count
         if bad_count < row_count and bad_count / row_count <= self.max_bad_rate:
             return
         more = f" and {len(self.files) - 1} more" if len(self.files) > 1 else ""

@@ -11,8 +11,10 @@ from gradebook.rubrics.model.errors import Fault, InputError, JudgeSettingsError
 from gradebook.rubrics.model.methods import SCORED_METHODS
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.comparing.baseline import refuse_baseline
-from gradebook.tasks.datasets.case_criteria import own_level_scores
+from gradebook.tasks.datasets.case_criteria import own_level_scores, taken_ids
 from gradebook.tasks.datasets.discovery import dataset_files
+from gradebook.tasks.datasets.ingest import refuse_bad_rows
+from gradebook.tasks.datasets.row_parser import RowFitter
 from gradebook.tasks.judging.money.prices import find_price, refuse_unpriced
 from gradebook.tasks.judging.replies.recorded_judge import check_replies
 from gradebook.tasks.judging.settings.files import read_judge
@@ -82,6 +84,22 @@ def check_request(request: EvaluationRequest) -> CheckedRequest:
         refuse_unreachable_server(runner)
     probe_functions(rubric, functions)
     return CheckedRequest(rubric, judge, files, lake, functions)
+
+
+def refuse_bad_start(request: EvaluationRequest, checked: CheckedRequest) -> None:
+    """Raise `OutputsError` if the first rows already show that the ingest will refuse the outputs.
+
+    Nobody reads the message of a nightly or triggered run in a terminal: the ingest refuses it, which leaves its row.
+    """
+    if request.trigger != "manual":
+        return
+    fitter = RowFitter(
+        request.column_map,
+        taken_ids(checked.rubric),
+        is_unscored_allowed=request.allow_unscored,
+        checkpoint=request.checkpoint,
+    )
+    refuse_bad_rows(checked.files, fitter, request.column_map, request.max_bad_rate)
 
 
 def read_request_ratings(request: EvaluationRequest, rubric: Rubric, files: tuple[Path, ...]) -> pa.Table | None:

@@ -3,6 +3,8 @@
 import fcntl
 import gzip
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -339,6 +341,20 @@ def test_an_unknown_command_offers_the_nearest(gradebook):
 def test_a_lake_that_cant_be_made_is_refused_before_prefect_starts(gradebook, outputs, rubric, tmp_path, lake, words):
     (tmp_path / "a_file").write_text("no database " * 500)
     assert_refused(gradebook("evaluate", outputs, "--rubric", rubric, "--lake", f"sqlite:{lake}", "--json"), words)
+
+
+def test_a_wrong_column_is_refused_before_prefect_is_imported(outputs, rubric, tmp_path):
+    words = ["evaluate", str(outputs), "--rubric", str(rubric), "--map", "output=answer"]
+    program = (
+        f"import sys; sys.argv = ['gradebook', *{words}]\n"
+        "from gradebook.flows.cli import main\n"
+        "try: main()\n"
+        "except SystemExit as end: sys.exit(end.code if 'prefect' not in sys.modules else 'Prefect is imported')\n"
+    )
+    finished = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (finished.returncode, "which --map output=answer names" in finished.stderr) == (2, True), finished.stderr
 
 
 def test_reading_does_not_change_another_program_s_database(gradebook, tmp_path):

@@ -102,3 +102,11 @@ def test_an_import_into_a_folder_with_one_of_its_files_writes_none(gradebook, tm
 def test_an_unknown_version_is_reported(gradebook):
     finished = gradebook("rubric", "show", "support_reply", "--version", "9.9.9")
     assert (finished.code, "support_reply@9.9.9: found no version of it in" in finished.err) == (2, True)
+
+
+def test_a_review_draws_its_report_on_demand(gradebook, tmp_path):
+    artifact, rubric = write_row(tmp_path / "a.json"), write_rubric(tmp_path / "r.yaml", "short")
+    (evaluation,) = gradebook("review", artifact, "--rubrics", rubric, "--json").json["evaluations"]
+    assert not list(tmp_path.rglob("report.html"))
+    assert gradebook("report", evaluation["run_id"], "--out", tmp_path / "report.html").code == 0
+    assert "length" in (tmp_path / "report.html").read_text(encoding="utf-8")

@@ -1,4 +1,6 @@
 import json
+import re
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -8,7 +10,8 @@ import pytest
 
 from gradebook.rubrics.model.errors import OutputsError
 from gradebook.rubrics.model.outputs import QUARANTINE_SCHEMA, SHARD_SCHEMA, Output, output_id
-from gradebook.tasks.datasets.ingest import Ingested, ingest_outputs
+from gradebook.tasks.datasets.ingest import Ingested, ingest_outputs, refuse_bad_rows
+from gradebook.tasks.datasets.row_parser import RowFitter
 
 
 def row(case_id="c1", **columns):
@@ -242,3 +245,32 @@ def test_a_csv_file_and_its_twin_in_json_lines_are_the_same_outputs(tmp_path):
     (tmp_path / "a.csv").write_text("case_id,model,output\nc1,m,yes\n")
     files = [tmp_path / "a.csv", json_lines(tmp_path, row())]
     assert ingest_outputs("run1", files, tmp_path / "run").duplicate_count == 1
+
+
+FILES = {
+    "good": ([row("c1"), row("c2")], {}),
+    "no rows": ([], {}),
+    "a wrong column": ([row("c1")], {"column_map": {"output": "answer"}}),
+    "one bad row of three": ([row("c1"), row("c2"), row("c3", output=None)], {}),
+    "one bad row of three, allowed": ([row("c1"), row("c2"), row("c3", output=None)], {"max_bad_rate": 0.5}),
+    "bad rows that further rows make few": ([row("c0", output=None)] + [row(f"c{n}") for n in range(1, 1002)], {}),
+}
+
+
+@pytest.mark.parametrize(("rows", "settings"), FILES.values(), ids=list(FILES))
+def test_a_look_at_the_first_rows_refuses_what_the_ingest_refuses_and_nothing_else(tmp_path, rows, settings):
+    path = json_lines(tmp_path, *rows)
+    column_map, max_bad_rate = settings.get("column_map", {}), settings.get("max_bad_rate", 0.01)
+    look = partial(refuse_bad_rows, [path], RowFitter(column_map), column_map, max_bad_rate)
+    try:
+        ingest(path, **settings)
+    except OutputsError as error:
+        with pytest.raises(OutputsError, match=f"^{re.escape(str(error))}$"):
+            look()
+    else:
+        look()
+
+
+def test_a_look_at_the_first_rows_reads_no_further(tmp_path):
+    path = json_lines(tmp_path, *[row(f"c{n}", output=None) for n in range(2000)])
+    refuse_bad_rows([path], RowFitter({}), {}, 0.01)  # whether 1,000 bad rows are too many depends on the others
