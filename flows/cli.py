@@ -1,9 +1,12 @@
 """The command `gradebook`: the table of its commands, and the handling of errors and exit codes."""
 
+import shutil
 import sys
 import tempfile
+import textwrap
 import traceback
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -135,7 +138,8 @@ def gradebook(
 
     \b
     gradebook demo
-    gradebook evaluate outputs.jsonl --rubric general_answer --judge gpt-4o-mini --budget-usd 5
+    gradebook evaluate outputs.jsonl --rubric general_answer \\
+        --judge gpt-4o-mini --budget-usd 5
     gradebook sql "select model, mean, ci_low, ci_high from latest_run_scores"
     """
 
@@ -168,8 +172,13 @@ def main() -> None:
 
 def _print_error(sentence: str) -> None:
     """Print a sentence on stderr; control characters, for example of a file name, are escaped."""
-    shown = (letter if letter.isprintable() or letter == "\n" else repr(letter)[1:-1] for letter in sentence)
-    typer.echo(f"gradebook: {''.join(shown)}", err=True)
+    shown = "".join(letter if letter.isprintable() or letter == "\n" else repr(letter)[1:-1] for letter in sentence)
+    lines = f"gradebook: {shown}".split("\n")
+    if sys.stderr.isatty():  # a terminal breaks lines within words
+        width = shutil.get_terminal_size().columns
+        fill = partial(textwrap.fill, width=width, break_long_words=False, break_on_hyphens=False)
+        lines = [fill(line, replace_whitespace=False, drop_whitespace=True) for line in lines]
+    typer.echo("\n".join(lines), err=True)
 
 
 def _write_traceback() -> str:

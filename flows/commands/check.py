@@ -81,8 +81,10 @@ def try_out(  # noqa: PLR0913 - each is an option
 
     \b
     gradebook checks try length_words --set max=3 --text "one two three four"
-    gradebook checks try contains --set "any=[refund, money back]" --file reply.txt
-    gradebook checks try matches_reference --text Paris --reference paris --set case_sensitive=false
+    gradebook checks try contains --set "any=[refund, money back]" \\
+        --file reply.txt
+    gradebook checks try matches_reference --text Paris --reference paris \\
+        --set case_sensitive=false
 
     Exit: 0 passed, 1 failed or unscored, 2 unknown check or setting.
     """

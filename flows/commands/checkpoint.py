@@ -53,9 +53,11 @@ def sweep(  # noqa: PLR0913 - each is an option
 
     \b
     gradebook sweep outputs --model support --rubric support_reply@1.0.0
-    gradebook sweep "runs/*/eval" --pattern "{model}/eval/step-{step}.jsonl" --rubric support_reply@1.0.0 --notify
+    gradebook sweep "runs/*/eval" --pattern "{model}/eval/step-{step}.jsonl" \\
+        --rubric support_reply@1.0.0 --notify
     gradebook sweep saved.csv --rubric support_reply@1.0.0 --notify
-    gradebook sweep --query "select * from saved" --rubric support_reply@1.0.0 --json
+    gradebook sweep --query "select * from saved" \\
+        --rubric support_reply@1.0.0 --json
 
     Exit: 0 done, 2 bad input, 3 outputs can't be read, no answer from a server, or all flow runs for one failed.
     """

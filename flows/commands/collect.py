@@ -41,8 +41,10 @@ def collect(  # noqa: PLR0913 - each is an option
 
     \b
     gradebook collect prompts.jsonl --endpoint my-model --out outputs.jsonl
-    gradebook collect prompts.jsonl --endpoint endpoint.yaml --model my-model --checkpoint 12000 --out 12000.jsonl
-    gradebook collect "suite/*.csv" --endpoint gpt-4o-mini --samples 4 --budget-usd 5 --out outputs.jsonl
+    gradebook collect prompts.jsonl --endpoint endpoint.yaml \\
+        --model my-model --checkpoint 12000 --out 12000.jsonl
+    gradebook collect "suite/*.csv" --endpoint gpt-4o-mini --samples 4 \\
+        --budget-usd 5 --out outputs.jsonl
 
     Exit: 0 done, 2 bad input, 3 not finished.
     """

@@ -55,7 +55,8 @@ def compare(  # noqa: PLR0913 - each is an option
 
     \b
     gradebook compare 20261101-020000-a1b2c3 20261102-020000-d4e5f6
-    gradebook compare nightly-1 nightly-2 --fail-if "mean_diff < -0.01 and p < 0.05"
+    gradebook compare nightly-1 nightly-2 \\
+        --fail-if "mean_diff < -0.01 and p < 0.05"
     gradebook compare nightly-1 --model-a small --model-b large --json
 
     Exit: 0 done, 1 the rule holds or is undecidable, 2 bad input.

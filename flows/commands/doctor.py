@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from gradebook.flows.commands.options import DEFAULT_LAKE, DONE, NOT_MET, DataOption, JsonOption, LakeOption, print_json
-from gradebook.flows.display.terminal import plain
+from gradebook.flows.display.terminal import say
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.operations.doctor.examine import Examination, examine_lake, mend_lake
 
@@ -45,10 +45,10 @@ def doctor(
 
 def _show(examination: Examination) -> None:
     for sentence in examination.mended:
-        typer.echo(f"fixed    {plain(sentence)}")
+        say(f"fixed    {sentence}")
     for finding in examination.findings:
-        typer.echo(f"{finding.severity:<8} {finding.check}: {plain(finding.found)}")
+        say(f"{finding.severity:<8} {finding.check}: {finding.found}")
         if finding.mend is not None:
-            typer.echo(f"         fix: {plain(finding.mend)}")
+            say(f"         fix: {finding.mend}")
     count = examination.problem_count
-    typer.echo("nothing is wrong" if not count else f"{count} problem{'s' if count > 1 else ''}")
+    say("nothing is wrong" if not count else f"{count} problem{'s' if count > 1 else ''}")

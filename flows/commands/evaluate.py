@@ -30,9 +30,12 @@ def evaluate(
 
     \b
     gradebook evaluate outputs.jsonl --rubric rubric.yaml
-    gradebook evaluate "night/*.parquet" --rubric general_answer --judge gpt-4o-mini --dry-run
-    gradebook evaluate outputs.csv --rubric json_record --map output=response --json
-    gradebook evaluate outputs.jsonl --rubric rubric.yaml --baseline latest --fail-if "mean_diff < 0 and p < 0.05"
+    gradebook evaluate "night/*.parquet" --rubric general_answer \\
+        --judge gpt-4o-mini --dry-run
+    gradebook evaluate outputs.csv --rubric json_record \\
+        --map output=response --json
+    gradebook evaluate outputs.jsonl --rubric rubric.yaml --baseline latest \\
+        --fail-if "mean_diff < 0 and p < 0.05"
 
     Exit: 0 done, 1 a gate or threshold is not met or --fail-if holds, 2 bad input, 3 not finished.
     """

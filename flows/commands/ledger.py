@@ -7,7 +7,7 @@ import typer
 from gradebook.flows.commands.completion import complete_run
 from gradebook.flows.commands.options import DEFAULT_LAKE, DONE, NOT_MET, DataOption, JsonOption, LakeOption, print_json
 from gradebook.flows.display.progress_bars import shown_progress
-from gradebook.flows.display.terminal import plain
+from gradebook.flows.display.terminal import plain, say
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.ledger.ledger import find_judgments
 from gradebook.tasks.ledger.verify import verify_ledger
@@ -74,19 +74,19 @@ def show(
 
 
 def _show(verification: Verification) -> None:
-    typer.echo(
+    say(
         f"{verification.judgment_count} judgments: {verification.recomputed_count} keys recomputed, "
         f"{verification.reread_count} replies parsed again; {verification.verdict_count} verdicts looked up"
     )
     for why, count in sorted(verification.not_recomputed.items()):
-        typer.echo(f"not checked: {count} {why}")
+        say(f"not checked: {count} {why}")
     for finding in verification.findings[:MOST_SHOWN]:
         place = f"judgment {finding.judgment_id or 'none'} of run {finding.run_id}: {finding.subject}"
-        typer.echo(f"{place}: found {_shown(finding.found)}, expected {_shown(finding.expected)}")
+        say(f"{place}: found {_shown(finding.found)}, expected {_shown(finding.expected)}")
     if verification.finding_count > MOST_SHOWN:
-        typer.echo(f"... {verification.finding_count} differences in total; --json lists the first thousand")
+        say(f"... {verification.finding_count} differences in total; --json lists the first thousand")
     count = verification.finding_count
-    typer.echo("no differences" if not count else f"{count} difference{'s' if count > 1 else ''}")
+    say("no differences" if not count else f"{count} difference{'s' if count > 1 else ''}")
 
 
 def _shown(value: Any) -> str:

@@ -41,7 +41,8 @@ def noise(
     gradebook noise
     gradebook noise 20261101-020000-a1b2c3
     gradebook noise nightly-1 --fail-if "mean_diff < -0.01 and p < 0.05"
-    gradebook noise nightly-1 --fail-if "any criterion (mean_diff < 0 and p < 0.05)" --draws 5000 --json
+    gradebook noise nightly-1 \\
+        --fail-if "any criterion (mean_diff < 0 and p < 0.05)" --draws 5000 --json
 
     Exit: 0 done, even if a rule fired, 2 bad input.
     """

@@ -50,9 +50,12 @@ def notify(  # noqa: PLR0913 - each is an option
     --prompts and --endpoint the flow first collects the checkpoint's outputs into the file OUTPUTS.
 
     \b
-    gradebook notify checkpoint outputs/step-1200.jsonl --model support --step 1200
-    gradebook notify checkpoint outputs/ --model support --checkpoint sft-2 --param budget_usd=5 --json
-    gradebook notify checkpoint step-1200.jsonl --model support --step 1200 --prompts prompts.jsonl --endpoint e.yaml
+    gradebook notify checkpoint outputs/step-1200.jsonl --model support \\
+        --step 1200
+    gradebook notify checkpoint outputs/ --model support --checkpoint sft-2 \\
+        --param budget_usd=5 --json
+    gradebook notify checkpoint step-1200.jsonl --model support --step 1200 \\
+        --prompts prompts.jsonl --endpoint e.yaml
 
     Exit: 0 requested, now or before, 2 bad input, 3 no answer from a server, or all flow runs for it failed.
     """

@@ -80,8 +80,10 @@ def import_file(  # noqa: PLR0913 - each is an option
 
     \b
     gradebook ratings import annotations.jsonl --rubric rubric.yaml
-    gradebook ratings import export.json --format label-studio --rubric support_replies --dry-run
-    gradebook ratings import ratings.csv --rubric rubric.yaml --map case_id=text_id --missing 0
+    gradebook ratings import export.json --format label-studio \\
+        --rubric support_replies --dry-run
+    gradebook ratings import ratings.csv --rubric rubric.yaml \\
+        --map case_id=text_id --missing 0
 
     Exit: 0 done, 2 bad input or too many invalid ratings: nothing was written.
     """

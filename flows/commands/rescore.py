@@ -43,7 +43,8 @@ def rescore(
 
     \b
     gradebook rescore 20261101-020000-a1b2c3 --rubric heavier.yaml
-    gradebook rescore nightly-1 --rubric support_reply@1.1.0 --run-id nightly-1-new-weights --json
+    gradebook rescore nightly-1 --rubric support_reply@1.1.0 \\
+        --run-id nightly-1-new-weights --json
 
     Exit: 0 done, 1 a gate or threshold is not met, 2 bad input.
     """

@@ -199,7 +199,8 @@ def import_rubric(
     \b
     gradebook rubric import config.yaml --format potato -o rubric.yaml
     gradebook rubric import task.json --format scale -o task/
-    gradebook rubric import input_data.jsonl --format ifeval --answers responses.jsonl -o outputs.jsonl
+    gradebook rubric import input_data.jsonl --format ifeval \\
+        --answers responses.jsonl -o outputs.jsonl
     """
     summary = import_file(form.value, file, out, answers, is_forced=is_forced)
     if as_json:

@@ -38,8 +38,10 @@ def sql(
 
     \b
     gradebook sql "from latest_run_scores"
-    gradebook sql "select run_id, criterion_id, mean from criterion_scores" --format csv
-    gradebook sql "from output_scores" --at 12 --format parquet --out scores.parquet
+    gradebook sql "select run_id, criterion_id, mean from criterion_scores" \\
+        --format csv
+    gradebook sql "from output_scores" --at 12 --format parquet \\
+        --out scores.parquet
     gradebook sql "select count(*) from ratings" --at 2026-11-01T09:30
     gradebook sql < question.sql
     gradebook sql
