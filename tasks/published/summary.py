@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import duckdb
 
 from gradebook.rubrics.model.errors import GradebookError
-from gradebook.rubrics.statistics.agreement import Measure
+from gradebook.rubrics.statistics.agreement import STATISTICS, Measure
 from gradebook.tasks.agreement.calibration import Calibration, calibrated_means, corrected_row
 from gradebook.tasks.agreement.published_run import AgreementPart
 from gradebook.tasks.agreement.standing import JudgeStanding, judge_standings
@@ -177,19 +177,24 @@ def summarise(lake: Lake, run_id: str) -> RunSummary:
 
 def _published_agreement(connection: duckdb.DuckDBPyConnection, run_id: str) -> tuple[AgreementPart, ...]:
     """Agreement of judge and people, and among people, by the ratings at publication."""
-    found: dict[tuple[str, str], list[Row]] = {}
+    found: dict[tuple[str, str], dict[str, Row]] = {}
     for row in read_rows(connection, _AGREEMENT, run_id):
-        found.setdefault((row["criterion_id"], row["kind"]), []).append(row)
-    names = ("statistic", "value", "ci_low", "ci_high", "reason")
+        found.setdefault((row["criterion_id"], row["kind"]), {})[row["statistic"]] = row
     return tuple(
-        AgreementPart(
-            *(*key, None, None, rows[0]["n"], rows[0]["pair_count"]),
-            tuple(Measure(*(row[name] for name in names)) for row in rows),
-            (),
-            (),
-        )
+        AgreementPart(*key, None, None, *_counts(rows), tuple(_measure(name, rows) for name in STATISTICS), (), ())
         for key, rows in found.items()
     )
+
+
+def _counts(rows: dict[str, Row]) -> tuple[int, int]:
+    first = next(iter(rows.values()))
+    return first["n"], first["pair_count"]
+
+
+def _measure(statistic: str, rows: dict[str, Row]) -> Measure:
+    """Measure of one statistic; unknown if the run was published without it."""
+    row = rows.get(statistic, {})
+    return Measure(statistic, *(row.get(name) for name in ("value", "ci_low", "ci_high", "reason")))
 
 
 def _gate_of(run: Row) -> str:

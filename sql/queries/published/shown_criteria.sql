@@ -1,6 +1,6 @@
 -- shown_criteria: one row per criterion_id, model, checkpoint of the run $run_id, in the rubric's order: the rubric's
--- criteria, and the 30 per-case criteria of the most outputs. Scores are 0..1. is_gate: in every case that has it. description: its question,
--- of several cases the first one.
+-- criteria, and the 30 per-case criteria of the most outputs. Scores are 0..1. is_gate: in every case that has it.
+-- description: its question; if it differs from case to case, the first one.
 with most_used as (
     select
         criterion_id,
