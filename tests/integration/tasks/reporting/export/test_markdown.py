@@ -133,9 +133,9 @@ def line_of(text, begin):
 
 
 def test_a_comment_begins_with_the_verdict_and_its_reasons(comment):
-    assert comment.startswith(
-        "### replies 1.0.0: Not every gate and threshold is met.\n\n- large: 9 of 12 outputs fail"
-    )
+    assert comment.startswith("**No model may ship: ")
+    assert "9 of 12 outputs fail" in comment.splitlines()[0]
+    assert "#### Requirements not met\n\n- large: 9 of 12 outputs fail" in comment
 
 
 def test_a_comment_has_the_scores_by_model(comment):
