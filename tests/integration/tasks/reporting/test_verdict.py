@@ -26,7 +26,7 @@ from tests.support.scored_lake import make_lake
 
 CRITERIA = [{"id": "kind"}, {"id": "safe", "gate": True}]
 # Of 12 cases the model says yes in so many, in the baseline and in the run; the gate asks for yes in each.
-COMPARED = {"worse": (12, 2), "better": (2, 12), "same": (6, 6), "gate": (None, 9), "met": (None, 12)}
+COMPARED = {"worse": (12, 2), "better": (2, 12), "same": (6, 7), "gate": (None, 9), "met": (None, 12)}
 JUDGED = [1.0, 0.0] * 20
 # What people say of the same forty outputs.
 RATED = {
@@ -141,9 +141,7 @@ def test_no_section_says_otherwise_of_the_change(world, source):
         (figure, *_) = pair.figures
         assert {row[1] for row in figure.table.rows} == {outcome}
         assert f"| {outcome} |" in run_comment(source)
-        assert ("found four times in five" in told.sentence or "No score changed" in told.sentence.capitalize()) or (
-            outcome != "no"
-        )
+        assert ("four times in five" in told.sentence) == (outcome == "no")
 
 
 @pytest.mark.parametrize(
