@@ -80,7 +80,7 @@ def change_fact(name: str, rows: Sequence[ComparedRow], of_b: str, of_a: str) ->
     outcome = _outcome(rows)
     changed = [row for row in worst_first(rows) if row.scope not in (OVERALL, CATEGORY) and row.outcome.is_beyond]
     worse = [row for row in changed if row.outcome is Chance.BELOW]
-    better = [row for row in changed if row.outcome is Chance.ABOVE]
+    better = [row for row in reversed(changed) if row.outcome is Chance.ABOVE]  # the largest first
     if overall is not None and outcome.is_beyond:
         figures = overall.figures
         interval = difference_interval_words(figures.diff_low, figures.diff_high)

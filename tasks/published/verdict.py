@@ -168,7 +168,7 @@ def standing_words(trust: Trust, standings: Sequence[JudgeStanding]) -> str:
     first = standings[0]
     match trust:
         case Trust.CHANCE:
-            return f"is no better than chance on {names} ({_skill_words(first)})"
+            return f"is no better than chance on {names}, as far as the ratings show ({_skill_words(first)})"
         case Trust.WEAK:
             return f"rarely agrees with people on {names} (same level in {rate_words(first.rate)} of the pairs)"
         case Trust.BIASED:
