@@ -32,4 +32,4 @@ async def evaluate_outputs(**options: Any) -> State[RunSummary]:
     warm_up()
     request = read_request(options, datetime.now(UTC))
     summary = await publish_evaluation(replace(request, run_id=request.run_id or deployed_run_id(request.trigger)))
-    return Completed(name=None if summary.is_met else GATES_NOT_MET, message=summary.verdict, data=summary)
+    return Completed(name=None if summary.is_met else GATES_NOT_MET, message=summary.verdict.sentence, data=summary)

@@ -14,11 +14,13 @@ from gradebook.flows.commands.options import (
     FailIfOption,
     JsonOption,
     LakeOption,
+    lake_words,
     print_json,
 )
 from gradebook.flows.display.comparison import show_comparison
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.comparing.compare import Asked, compare_runs
+from gradebook.tasks.comparing.verdict import comparison_verdict
 from gradebook.tasks.lake.versions import find_lake_at
 
 MOST_RESAMPLES = 1_000_000
@@ -69,8 +71,8 @@ def compare(  # noqa: PLR0913 - each is an option
     asked = Asked((model_a, model_b), fail_if, resamples, tuple(share_at or ()))
     found = compare_runs(find_lake_at(lake, data, at), run_a, run_b, asked)
     if as_json:
-        print_json(found.as_json())
+        print_json({"verdict": comparison_verdict(found).as_json()} | found.as_json())
     else:
-        show_comparison(found)
+        show_comparison(found, lake_words(lake, data))
     if found.gate is not None and found.gate.is_failed:
         raise typer.Exit(NOT_MET)

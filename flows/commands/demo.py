@@ -5,10 +5,10 @@ from pathlib import Path
 
 import typer
 
-from gradebook.flows.commands.options import LakeOption
+from gradebook.flows.commands.options import LakeOption, lake_words
 from gradebook.flows.display.summary import show_summary
 from gradebook.flows.display.tables import write_rows
-from gradebook.flows.display.terminal import notes
+from gradebook.flows.display.terminal import notes, people, say
 from gradebook.flows.server.start import evaluate_here
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.user_queries import run_query
@@ -35,9 +35,11 @@ def demo(lake: LakeOption = DEMO_LAKE) -> None:
     )
     notes.print("84 support replies of two models; the judge's replies are recorded and were invented for the demo.")
     summary, report = evaluate_here(request)
-    show_summary(summary, report=None)
+    show_summary(summary, None, lake_words(lake, None))
     for question, query in _questions(example / "questions.sql"):
-        typer.echo(f"\n{question}\n\n{query}\n")
+        people.print()
+        say(question)
+        typer.echo(f"\n{query}\n")
         write_rows(run_query(find_lake(lake), query), "table", None)
     typer.echo(f'\nreport: {report}\nyour own query: gradebook sql --lake {lake} "from latest_run_scores"')
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gradebook.flows.commands.options import DONE, NOT_MET, JsonOption, LogOption, print_json, takes_options
+from gradebook.flows.commands.options import DONE, NOT_MET, JsonOption, LogOption, lake_words, print_json, takes_options
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.runs.request import EvaluationRequest, read_request
 
@@ -46,17 +46,17 @@ def evaluate(
     from gradebook.flows.server.start import evaluate_here
 
     summary, report = evaluate_here(request, is_verbose=verbose)
-    _print_summary(summary, report, as_json=as_json)
+    _print_summary(summary, report, lake_words(request.lake, request.data), as_json=as_json)
     raise typer.Exit(DONE if summary.is_met else NOT_MET)
 
 
-def _print_summary(summary: RunSummary, report: Path, *, as_json: bool) -> None:
+def _print_summary(summary: RunSummary, report: Path, lake: tuple[str, ...], *, as_json: bool) -> None:
     if as_json:
         print_json(summary.as_json() | {"report": str(report)})
         return
     from gradebook.flows.display.summary import show_summary
 
-    show_summary(summary, str(report))
+    show_summary(summary, str(report), lake)
 
 
 def _print_plan(request: EvaluationRequest, *, as_json: bool) -> None:

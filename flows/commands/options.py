@@ -1,6 +1,7 @@
 """Shared options of the commands, exit codes, and printing of JSON."""
 
 import inspect
+import os
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import wraps
@@ -128,6 +129,12 @@ def json_text(row: dict[str, Any]) -> str:
     import orjson
 
     return orjson.dumps(row, default=str, option=orjson.OPT_INDENT_2).decode() + "\n"
+
+
+def lake_words(lake: str, data: str | None) -> tuple[str, ...]:
+    """Options that name the lake in a command to paste in this folder; none for the lake that commands take anyway."""
+    words = () if lake == os.environ.get("GRADEBOOK_LAKE", DEFAULT_LAKE) else ("--lake", lake)
+    return words if data is None else (*words, "--data", data)
 
 
 def print_json(row: dict[str, Any]) -> None:

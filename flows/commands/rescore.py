@@ -12,6 +12,7 @@ from gradebook.flows.commands.options import (
     DataOption,
     JsonOption,
     LakeOption,
+    lake_words,
     print_json,
 )
 from gradebook.flows.display.summary import show_summary
@@ -52,5 +53,5 @@ def rescore(
     if as_json:
         print_json(summary.as_json() | {"report": str(report)})
     else:
-        show_summary(summary, str(report))
+        show_summary(summary, str(report), lake_words(lake, data))
     raise typer.Exit(DONE if summary.is_met else NOT_MET)

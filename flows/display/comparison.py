@@ -1,17 +1,19 @@
 """Tables and sentences of a comparison, regressions first, on stdout."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rich.markup import escape
 from rich.table import Table
 
 from gradebook.flows.display.terminal import people, plain, table_titled
+from gradebook.flows.display.verdict import show_verdict
 from gradebook.tasks.comparing.attribution import Explanation, LostCase
 from gradebook.tasks.comparing.compare import Comparison, ModelComparison
 from gradebook.tasks.comparing.figures import ComparedRow, worst_first
 from gradebook.tasks.comparing.gate import GateFinding
 from gradebook.tasks.comparing.run_comparison import ComparedModels, RunComparison
 from gradebook.tasks.comparing.sentences import pair_sentences
+from gradebook.tasks.comparing.verdict import comparison_verdict
 from gradebook.tasks.system.number_format import (
     difference_interval_words,
     p_words,
@@ -25,8 +27,12 @@ MOST_LOSSES = 3
 MOST_ROWS = 10  # of a run's comparison with its baseline
 
 
-def show_comparison(comparison: Comparison) -> None:
-    """Print the banner, if any, then the tables of each pair of models, and the gate last."""
+def show_comparison(comparison: Comparison, lake_words: Sequence[str] = ()) -> None:
+    """Print the verdict and the banner, if any, then the tables of each pair of models, and the gate last.
+
+    lake_words: options that name the lake.
+    """
+    show_verdict(comparison_verdict(comparison), lake_words)
     for letter, run in (("A", comparison.run_a), ("B", comparison.run_b)):
         people.print(
             f"[bold]{letter}[/] {run['run_id']}  {plain(run['rubric_id'])} {run['rubric_version']}", highlight=False
@@ -48,7 +54,6 @@ def show_run_comparison(comparison: RunComparison) -> None:
     for pair in comparison.models:
         if pair.rows:
             people.print(_baseline_table(pair, comparison))
-    people.print(f"full comparison: gradebook compare {comparison.baseline_run_id} {comparison.run_id}", soft_wrap=True)
     if comparison.gate is not None and not comparison.gate.is_failed:
         _show_gate(comparison.gate)
 

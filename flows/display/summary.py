@@ -1,22 +1,29 @@
 """Tables of a published run and of a plan, on stdout."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from rich.markup import escape
 from rich.table import Table
 
 from gradebook.flows.display.terminal import people, plain, table_titled
+from gradebook.flows.display.verdict import show_verdict
 from gradebook.tasks.lake.rows import model_name
 from gradebook.tasks.planning.plan import RunPlan
-from gradebook.tasks.published.summary import RunSummary
+from gradebook.tasks.published.summary import RunSummary, cost_words
+from gradebook.tasks.published.verdict import question_words
 from gradebook.tasks.system.number_format import rate_words, score_words, short_interval_words, sqrt_words, usd_words
 
+MOST_STAGES = 4
 
-def show_summary(summary: RunSummary, report: str | None) -> None:
-    """Print the score table, the criteria, the costs and the verdict of a published run."""
+
+def show_summary(summary: RunSummary, report: str | None, lake_words: Sequence[str] = ()) -> None:
+    """Print the verdict on a published run, then scores, criteria and costs. lake_words: options that name its lake."""
     run = summary.run
+    verdict = summary.verdict
+    show_verdict(verdict, lake_words)
     people.print(
-        f"\n[bold]{escape(plain(run['rubric_id']))} {run['rubric_version']}[/] over {escape(plain(run['dataset']))}"
+        f"[bold]{escape(plain(run['rubric_id']))} {run['rubric_version']}[/] over {escape(plain(run['dataset']))}"
     )
     people.print(_score_table(summary))
     people.print(_criterion_table(summary))
@@ -32,14 +39,15 @@ def show_summary(summary: RunSummary, report: str | None) -> None:
     if summary.noise:
         people.print(_noise_table(summary))
     _show_calibration(summary)
-    people.print(_cost_table(summary))
+    people.print(escape(cost_words(summary.costs)))
+    people.print(_time_words(summary))
     for note in run["notes"] or ():
         people.print(f"[yellow]note:[/] {escape(plain(note))}")
-    people.print(f"[{'green' if summary.is_met else 'red'}]{summary.verdict}[/]")
-    for sentence in summary.unmet:
-        people.print(f"  {escape(plain(sentence))}")
+    if any(each.brief not in verdict.sentence for each in summary.unmet):
+        for unmet in summary.unmet:
+            people.print(f"[red]not met:[/] {escape(plain(unmet))}")
     for sentence in summary.waived:
-        people.print(f"  not counted by --gate {summary.run_gate}: {escape(plain(sentence))}")
+        people.print(f"not counted by --gate {summary.run_gate}: {escape(plain(sentence))}")
     people.print(f"run {run['run_id']}, published as version {run['version']}", highlight=False)
     if summary.report_fault:
         fault = f"{summary.report_fault}; gradebook report {run['run_id']} tries again"
@@ -95,9 +103,12 @@ def _score_table(summary: RunSummary) -> Table:
 def _criterion_table(summary: RunSummary) -> Table:
     models = {(row["model"], row["checkpoint"]): _model(row) for row in summary.criteria}
     table = table_titled("mean (coverage) by criterion", "criterion")
+    questions = {row["criterion_id"]: question_words(row.get("description")) for row in summary.criteria}
     table.add_column("weight", justify="right")
     for name in models.values():
         table.add_column(escape(name), justify="right")
+    if any(questions.values()):
+        table.add_column("question")
     cells: dict[str, dict[tuple[str, str | None], dict[str, Any]]] = {}
     for row in summary.criteria:
         cells.setdefault(row["criterion_id"], {})[row["model"], row["checkpoint"]] = row
@@ -105,7 +116,10 @@ def _criterion_table(summary: RunSummary) -> Table:
         (first, *_) = by_model.values()
         weight = "gate" if first["is_gate"] else "per case" if first["weight"] is None else score_words(first["weight"])
         table.add_row(
-            escape(plain(criterion_id)), weight, *(_mean_and_coverage(by_model.get(model)) for model in models)
+            escape(plain(criterion_id)),
+            weight,
+            *(_mean_and_coverage(by_model.get(model)) for model in models),
+            *([escape(plain(questions[criterion_id]))] if any(questions.values()) else []),
         )
     return table
 
@@ -141,22 +155,15 @@ def _show_calibration(summary: RunSummary) -> None:
         people.print(f"[yellow]note:[/] no corrected means: {escape(plain(summary.calibration_fault))}")
 
 
-def _cost_table(summary: RunSummary) -> Table:
-    headings = ("task s", "CPU s", "rows", "asked", "replayed", "tokens", "billed", "saved")
-    table = table_titled("cost by stage", "stage", right=headings)
+def _time_words(summary: RunSummary) -> str:
+    """Time by stage, the longest first, and where the rest of the costs is."""
+    by_stage: dict[str, float] = {}
     for row in summary.costs:
-        table.add_row(
-            escape(plain(f"{row['stage']} {row['criterion_id'] or ''}")),
-            f"{row['wall_s']:.2f}",
-            f"{row['cpu_s']:.2f}",
-            f"{row['row_count']:,}",
-            f"{row['request_count']:,}",
-            f"{row['replayed_count']:,}",
-            f"{row['prompt_tokens'] + row['completion_tokens']:,}",
-            usd_words(row["cost_usd"]),
-            usd_words(row["saved_usd"]),
-        )
-    return table
+        by_stage[row["stage"]] = by_stage.get(row["stage"], 0.0) + row["wall_s"]
+    longest = sorted(by_stage.items(), key=lambda stage: -stage[1])
+    cpu_s = sum(row["cpu_s"] for row in summary.costs)
+    named = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in longest[:MOST_STAGES])
+    return f"Time: {named or 'unknown'}; {cpu_s:.1f} s CPU in all. The table stage_costs has each stage and criterion."
 
 
 def _model(row: dict[str, Any]) -> str:

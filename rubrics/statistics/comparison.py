@@ -8,13 +8,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics.bootstrap import bootstrap_means, percentile_interval
+from gradebook.rubrics.statistics.chance import is_significant
 from gradebook.rubrics.statistics.clusters import cluster_sums
 from gradebook.rubrics.statistics.distributions import pair_distributions
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval, mean_interval, measure_mean
 from gradebook.rubrics.statistics.paired import TIED, count_shares, mcnemar, mean_p, standardised_effect, wilcoxon
 from gradebook.rubrics.statistics.power import minimal_effect
 
-SIGNIFICANT = 0.05
 SEED = 20_261_101
 FEW_MOVED = 10  # below this, bench/coverage.py finds 84 to 92% coverage instead of 95%
 FEW_CLUSTERS = 30  # below this, 87 to 92%
@@ -164,12 +164,12 @@ def describe_conflict(figures: PairFigures) -> str | None:
     ranks = figures.p_wilcoxon
     if is_apart:
         few = "losses" if has_more_wins else "gains"
-        is_chance = figures.p >= SIGNIFICANT and (ranks is None or ranks >= SIGNIFICANT)
+        is_chance = not (is_significant(figures.p) or is_significant(ranks))
         chance = "; neither is more than chance" if is_chance else ""
         return f"{mean}, but {counts}: the {few} are fewer but larger{chance}"
-    if ranks is not None and (figures.p < SIGNIFICANT) != (ranks < SIGNIFICANT):
+    if ranks is not None and is_significant(figures.p) != is_significant(ranks):
         tells = "the mean alone tells A from B, the ranks do not"
-        if ranks < SIGNIFICANT:
+        if is_significant(ranks):
             tells = "the ranks alone tell A from B, the mean does not"
         return f"{mean} and {counts}; {tells} (Wilcoxon p = {ranks:.2g})"
     return None

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradebook.rubrics.model.rubric import NO_CATEGORY, Rubric, category_weights
+from gradebook.rubrics.statistics.chance import Chance, chance_of_p
 from gradebook.rubrics.statistics.comparison import (
-    SIGNIFICANT,
     PairFigures,
     PassFigures,
     describe_caution,
@@ -57,13 +57,18 @@ class ComparedRow:
 
     @property
     def is_regression(self) -> bool:
-        """Whether B is worse beyond chance: p, adjusted if there are several rows, is at most 0.05."""
-        return self.merit_diff < 0 and self._is_beyond_chance
+        """Whether B is worse beyond chance."""
+        return self.outcome is Chance.BELOW
 
     @property
     def is_improvement(self) -> bool:
         """Whether B is better beyond chance."""
-        return self.merit_diff > 0 and self._is_beyond_chance
+        return self.outcome is Chance.ABOVE
+
+    @property
+    def outcome(self) -> Chance:
+        """Whether B is better (ABOVE) or worse (BELOW) beyond chance: `chance` is at most 0.05."""
+        return chance_of_p(self.merit_diff, self.chance)
 
     @property
     def merit_diff(self) -> float:
@@ -75,10 +80,6 @@ class ComparedRow:
     def chance(self) -> float | None:
         """p; adjusted for the number of rows, except for the overall score."""
         return self.figures.p if self.scope == OVERALL else self.figures.p_adjusted
-
-    @property
-    def _is_beyond_chance(self) -> bool:
-        return self.chance is not None and self.chance <= SIGNIFICANT
 
     @property
     def is_compared(self) -> bool:

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 
+from gradebook.rubrics.statistics.chance import Chance
 from gradebook.rubrics.statistics.comparison import PairFigures, PassFigures
 from gradebook.rubrics.statistics.rules import CATEGORY, OVERALL
 from gradebook.tasks.comparing.figures import ComparedRow, worst_first
 from gradebook.tasks.system.number_format import counted, p_words, rate_words, signed_words
 
 MOST_NAMED = 6
+WORSE, BETTER, NO_CHANGE = "worse", "better", "no"
 
 
 def overall_row(rows: Sequence[ComparedRow]) -> ComparedRow | None:
@@ -18,6 +20,11 @@ def overall_row(rows: Sequence[ComparedRow]) -> ComparedRow | None:
 def row_name(row: ComparedRow) -> str:
     """Display name of a row, with a mark if it is a penalty, where less is better."""
     return f"{row.name} (penalty)" if row.is_penalty else row.name
+
+
+def outcome_word(row: ComparedRow) -> str:
+    """Change beyond chance as one word: worse, better or no; a dash if there are too few pairs for a test."""
+    return {Chance.BELOW: WORSE, Chance.ABOVE: BETTER, Chance.WITHIN: NO_CHANGE}.get(row.outcome, "–")
 
 
 def direction_words(rows: Sequence[ComparedRow]) -> tuple[str, str]:

@@ -68,7 +68,7 @@ class Decider:
         latest = summary.comparison
         found = best_checkpoint(self.lake, self.key)
         best, fault = self._compare_with_best(latest, found["run_id"] if found else None, summary.run_id)
-        reasons = [*summary.unmet, *(self._best_reasons(latest, best, fault, found) if found else ())]
+        reasons = [*map(str, summary.unmet), *(self._best_reasons(latest, best, fault, found) if found else ())]
         overall = _overall(best)
         row: Row = {
             "model": self.key.model,

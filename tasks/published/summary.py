@@ -1,18 +1,25 @@
 """Summary of a published run, read from the lake with the same numbers as SQL."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import duckdb
 
 from gradebook.rubrics.model.errors import GradebookError
+from gradebook.rubrics.statistics.agreement import STATISTICS, Measure
 from gradebook.tasks.agreement.calibration import Calibration, calibrated_means, corrected_row
+from gradebook.tasks.agreement.published_run import AgreementPart
+from gradebook.tasks.agreement.standing import JudgeStanding, judge_standings
 from gradebook.tasks.comparing.run_comparison import RunComparison, read_run_comparison
+from gradebook.tasks.comparing.verdict import MOST_NAMED, RunVerdict
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, read_published_run, read_rows
 from gradebook.tasks.lake.sql import query
-from gradebook.tasks.published.requirements import unmet_requirements
+from gradebook.tasks.published.requirements import Unmet, unmet_requirements
+from gradebook.tasks.published.verdict import Grounds, run_verdict
+from gradebook.tasks.system.number_format import counted, price_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +30,8 @@ class RunSummary:
     judge_noise, if verdicts have several opinions. unmet: requirements that are not met, as sentences; waived: unmet
     ones that `--gate` ignores. means: the judge's means calibrated with the ratings of that time; calibration_fault:
     why there are none. comparison: with the baseline, if any. report_fault: why the page could not be written.
-    unscored: reasons of the verdicts without a score, as rows of unscored_reasons.
+    unscored: reasons of the verdicts without a score, as rows of unscored_reasons. standings: of the judge, by
+    criterion, by the ratings at publication. reading: cases to read first, as rows of cases_to_read.
     """
 
     run: Row
@@ -33,23 +41,33 @@ class RunSummary:
     quality: tuple[Row, ...]
     feedback: tuple[Row, ...]
     has_requirement: bool
-    unmet: tuple[str, ...]
+    unmet: tuple[Unmet, ...]
     noise: tuple[Row, ...] = ()
     means: "tuple[Calibration, ...]" = ()
     calibration_fault: str | None = None
     comparison: "RunComparison | None" = None
     report_fault: str | None = None
-    waived: tuple[str, ...] = ()
+    waived: tuple[Unmet, ...] = ()
     unscored: tuple[Row, ...] = ()
+    standings: tuple[JudgeStanding, ...] = ()
+    reading: tuple[Row, ...] = ()
 
     @property
-    def verdict(self) -> str:
-        """Sentence that states whether the requirements are met."""
-        if not self.has_requirement and self.run_gate != "both":
-            return f"No requirement counts under --gate {self.run_gate}."
-        if not self.has_requirement:
-            return "The rubric has no gate and no pass_threshold, so there is no requirement."
-        return "Not every gate and threshold is met." if self.unmet else "Every gate and threshold is met."
+    def verdict(self) -> RunVerdict:
+        """What a lead needs first: which model may ship and why, how far to trust that, and what to do next."""
+        return run_verdict(
+            Grounds(
+                self.run,
+                self.scores,
+                self.criteria,
+                self.run_gate,
+                self.has_requirement,
+                self.unmet,
+                self.standings,
+                self.reading,
+                self.comparison,
+            )
+        )
 
     @property
     def calibration(self) -> tuple[Row, ...]:
@@ -78,9 +96,9 @@ class RunSummary:
         return {
             **self.run,
             "is_met": self.is_met,
-            "verdict": self.verdict,
-            "unmet": list(self.unmet),
-            "waived": list(self.waived),
+            "verdict": self.verdict.as_json(),
+            "unmet": list(map(str, self.unmet)),
+            "waived": list(map(str, self.waived)),
             "scores": list(self.scores),
             "criteria": list(self.criteria),
             "unscored": list(self.unscored),
@@ -93,6 +111,21 @@ class RunSummary:
             "comparison": None if self.comparison is None else self.comparison.as_json(),
             "report_fault": self.report_fault,
         }
+
+
+def cost_words(rows: Iterable[Row]) -> str:
+    """Sentence about the cost of a run. rows: of stage_costs."""
+    rows = tuple(rows)
+    billed, saved = (_sum(rows, name) for name in ("cost_usd", "saved_usd"))
+    counts = [sum(row[name] for row in rows) for name in ("request_count", "replayed_count")]
+    asked, replayed = counted(counts[0], "request"), counted(counts[1], "verdict")
+    return f"Billed {price_words(billed)} for {asked}; {replayed} used again, which saved {price_words(saved)}."
+
+
+def _sum(rows: tuple[Row, ...], name: str) -> float | None:
+    """Sum of a column; None if one value is unknown."""
+    values = [row[name] for row in rows]
+    return None if None in values else float(sum(values))
 
 
 def summarise(lake: Lake, run_id: str) -> RunSummary:
@@ -113,8 +146,13 @@ def summarise(lake: Lake, run_id: str) -> RunSummary:
         has_requirement, unmet = unmet_requirements(connection, run_id)
         means, fault = _calibrate(connection, run_id, [row["criterion_id"] for row in criteria])
         comparison, unheld = _comparison(connection, lake, run)
+        parts = _published_agreement(connection, run_id) if run["judge"] is not None else ()
+        reading = read_rows(connection, query("published/cases_to_read"), run_id=run_id, case_count=MOST_NAMED)
     has_rule = unheld is not None or (comparison is not None and comparison.gate is not None)
-    of_baseline = (() if unheld is None else (unheld,)) + (() if comparison is None else comparison.unmet)
+    of_baseline = tuple(
+        Unmet(None, words, words)
+        for words in ((() if unheld is None else (unheld,)) + (() if comparison is None else comparison.unmet))
+    )
     gate = _gate_of(run)
     counts_rubric, counts_baseline = gate in ("both", "rubric"), gate in ("both", "baseline")
     return RunSummary(
@@ -132,7 +170,31 @@ def summarise(lake: Lake, run_id: str) -> RunSummary:
         comparison=comparison,
         waived=(*(() if counts_rubric else unmet), *(() if counts_baseline else of_baseline)),
         unscored=unscored,
+        standings=judge_standings(parts, means, {row["criterion_id"] for row in criteria if (row["weight"] or 0) < 0}),
+        reading=reading,
     )
+
+
+def _published_agreement(connection: duckdb.DuckDBPyConnection, run_id: str) -> tuple[AgreementPart, ...]:
+    """Agreement of judge and people, and among people, by the ratings at publication."""
+    found: dict[tuple[str, str], dict[str, Row]] = {}
+    for row in read_rows(connection, _AGREEMENT, run_id):
+        found.setdefault((row["criterion_id"], row["kind"]), {})[row["statistic"]] = row
+    return tuple(
+        AgreementPart(*key, None, None, *_counts(rows), tuple(_measure(name, rows) for name in STATISTICS), (), ())
+        for key, rows in found.items()
+    )
+
+
+def _counts(rows: dict[str, Row]) -> tuple[int, int]:
+    first = next(iter(rows.values()))
+    return first["n"], first["pair_count"]
+
+
+def _measure(statistic: str, rows: dict[str, Row]) -> Measure:
+    """Measure of one statistic; unknown if the run was published without it."""
+    row = rows.get(statistic, {})
+    return Measure(statistic, *(row.get(name) for name in ("value", "ci_low", "ci_high", "reason")))
 
 
 def _gate_of(run: Row) -> str:
@@ -178,6 +240,11 @@ order by
     criterion_id nulls first
 """
 _FEEDBACK = "select model, checkpoint, feedback from run_feedback where run_id = ? order by mean desc nulls last, model"
+_AGREEMENT = """
+select * from agreement
+where run_id = ? and judge is null and rater is null and kind in ('judge_raters', 'raters')
+order by criterion_id, kind, statistic
+"""
 _NOISE = "select * exclude (run_id) from judge_noise where run_id = ? order by criterion_id, model, checkpoint"
 # Ratings of any run count: this cheap query of one table avoids the others in a lake without ratings.
 _IS_RATED = "select 1 as is_rated from ratings where score is not null and list_contains(?, criterion_id) limit 1"

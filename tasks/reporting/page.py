@@ -13,6 +13,7 @@ from gradebook.tasks.reporting.sections.cost.cost import read_cost
 from gradebook.tasks.reporting.sections.criteria.criteria import read_criteria
 from gradebook.tasks.reporting.sections.examples.examples import read_examples
 from gradebook.tasks.reporting.sections.history.history import read_history
+from gradebook.tasks.reporting.sections.people.agreement import report_verdict
 from gradebook.tasks.reporting.sections.people.people import read_people
 from gradebook.tasks.reporting.sections.scores.scores import read_scores
 from gradebook.tasks.reporting.sections.spread.spread import read_spread
@@ -45,13 +46,16 @@ _SECTIONS: tuple[tuple[str, str, Callable[[ReportSource], Any]], ...] = (
 )
 
 
-def write_report(lake: Lake, summary: RunSummary, path: Path, against: str | None = None) -> Path:
+def write_report(
+    lake: Lake, summary: RunSummary, path: Path, against: str | None = None, rubric_page: str | None = None
+) -> Path:
     """Write the report of a published run and return its path. against: run to compare with, instead of its baseline.
 
+    rubric_page: address of the rubric's page, relative to the report; only a site has these pages.
     Raises `InputError` if there is no such run, or nothing to compare.
     """
     with opened_source(lake, summary, against) as source:
-        page = run_page(source)
+        page = run_page(source, rubric_page)
     write_text(path, page)
     return path
 
@@ -71,14 +75,16 @@ def write_own_report(lake: Lake, summary: RunSummary, path: Path) -> RunSummary:
     return summary
 
 
-def run_page(source: ReportSource) -> str:
-    """Render the page of a run as HTML."""
+def run_page(source: ReportSource, rubric_page: str | None = None) -> str:
+    """Render the page of a run as HTML. rubric_page: as in `write_report`."""
     sections = tuple(_read_sections(source))
     examples = next((section.contents.examples for section in sections if section.id == "examples"), ())
     return render(
         "report.html.j2",
         source=source,
         summary=source.summary,
+        verdict=report_verdict(source),
+        rubric_page=rubric_page,
         run=source.summary.run,
         sections=sections,
         anchors={example.anchor for example in examples},

@@ -141,7 +141,7 @@ def _evaluation(summary: RunSummary, request: EvaluationRequest) -> Evaluation:
         status=APPROVED if is_approved else NEEDS_REVISION,
         score=output["score"],
         failed_gates=tuple(output["failed_gates"]),
-        unmet=summary.unmet,
+        unmet=tuple(map(str, summary.unmet)),
         notes=tuple(summary.run["notes"] or ()),
         verdicts=verdicts,
         feedback=feedback["feedback"],

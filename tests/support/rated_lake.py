@@ -8,6 +8,8 @@ from typing import Any
 
 from gradebook.rubrics.files.load import parse_rubric
 from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.agreement.mart import agreement_table
+from gradebook.tasks.agreement.statements import add_statements_of_run
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import commit
 from gradebook.tasks.published.summary import summarise
@@ -91,6 +93,17 @@ def add_rows(connection: Any, tables: Mapping[str, Iterable[Row]]) -> None:
         for row in rows:
             names, marks = ", ".join(row), ", ".join("?" for _ in row)
             connection.execute(f"insert into {table} ({names}) values ({marks})", list(row.values()))
+
+
+def publish_agreement(lake: Lake, run_id: str) -> None:
+    """Publish the run's agreement by the ratings now in the lake, as a run of these ratings does."""
+
+    def body(connection: Any, _version: int) -> None:
+        if add_statements_of_run(connection, run_id):
+            rows = [row | {"run_id": run_id} for row in agreement_table(connection).to_pylist()]
+            add_rows(connection, {"agreement": rows})
+
+    commit(lake, "agree", body)
 
 
 def source_of(lake: Lake, run_id: str) -> AbstractContextManager[ReportSource]:

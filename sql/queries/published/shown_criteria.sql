@@ -1,9 +1,11 @@
 -- shown_criteria: one row per criterion_id, model, checkpoint of the run $run_id, in the rubric's order: the rubric's
 -- criteria, and the 30 per-case criteria of the most outputs. Scores are 0..1. is_gate: in every case that has it.
+-- description: its question; if it differs from case to case, the first one.
 with most_used as (
     select
         criterion_id,
         bool_and(is_gate) as is_gate,
+        min(description) as description,
     from case_criteria
     where run_id = $run_id
     group by criterion_id
@@ -15,6 +17,7 @@ final as (
     select
         scores.* exclude (run_id),
         coalesce(criteria.is_gate, most_used.is_gate) as is_gate,
+        coalesce(criteria.description, most_used.description) as description,
     from criterion_scores as scores
     inner join runs on scores.run_id = runs.run_id
     left join criteria

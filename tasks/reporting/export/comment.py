@@ -3,8 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
+from markupsafe import Markup
+
+from gradebook.tasks.comparing.verdict import RunVerdict
 from gradebook.tasks.lake.rows import Row
-from gradebook.tasks.published.summary import RunSummary
+from gradebook.tasks.published.summary import RunSummary, cost_words
 from gradebook.tasks.reporting.export.markdown import command, escaped, render_markdown, table_text
 from gradebook.tasks.reporting.export.run_tables import (
     comparison_table,
@@ -13,11 +16,13 @@ from gradebook.tasks.reporting.export.run_tables import (
     rows_cut,
     sides_words,
 )
+from gradebook.tasks.reporting.sections.people.agreement import report_verdict
 from gradebook.tasks.reporting.sections.scores.scores import score_table
 from gradebook.tasks.reporting.source.report_source import MOST_DRAWN, ReportSource
-from gradebook.tasks.system.number_format import counted, price_words, rate_words
+from gradebook.tasks.system.number_format import counted, rate_words
 
 MOST_CHARACTERS = 65_000  # of a comment on GitHub, with some room for added lines
+MOST_LETTERS = 2_000  # of the verdict's sentences
 MOST_COMPARED, MOST_ARTIFACT_ROWS = 20, 500
 MOST_ROWS = (60, 30, 15, 8, 3)  # of the other tables: the first number with which the comment is short enough
 
@@ -41,11 +46,11 @@ def artifact_texts(summary: RunSummary) -> Iterator[tuple[str, str, str]]:
     """Artifacts of a run's flow run: key, description and Markdown of each."""
     run_id, comparison = summary.run_id, summary.comparison
     scores = table_text(score_table(summary.scores))
-    unmet = "".join(f"- {escaped(sentence)}\n" for sentence in summary.unmet)
+    verdict = verdict_text(summary.verdict)
     words = f"Scores of run {run_id}, version {summary.run['version']}"
     models = summary.scores[:MOST_DRAWN]
     criteria = table_text(criterion_table(summary.criteria, (), models))
-    yield "scores", words, f"{escaped(summary.verdict)}\n\n{unmet}\n{scores}\n\n#### Mean by criterion\n\n{criteria}\n"
+    yield "scores", words, f"{verdict}\n\n{scores}\n\n#### Mean by criterion\n\n{criteria}\n"
     if comparison is not None:
         banner = "" if comparison.banner is None else f"> {escaped(comparison.banner)}\n\n"
         table = table_text(comparison_table(comparison, MOST_ARTIFACT_ROWS))
@@ -55,12 +60,14 @@ def artifact_texts(summary: RunSummary) -> Iterator[tuple[str, str, str]]:
     yield "costs", f"Costs of run {run_id}", f"{escaped(cost_words(summary.costs))}\n\n{costs}\n"
 
 
-def cost_words(rows: tuple[Row, ...]) -> str:
-    """Sentence about the cost of a run. rows: of stage_costs."""
-    billed, saved = (_sum(rows, name) for name in ("cost_usd", "saved_usd"))
-    counts = [sum(row[name] for row in rows) for name in ("request_count", "replayed_count")]
-    asked, replayed = counted(counts[0], "request"), counted(counts[1], "verdict")
-    return f"Billed {price_words(billed)} for {asked}; {replayed} used again, which saved {price_words(saved)}."
+def verdict_text(verdict: RunVerdict) -> Markup:
+    """Verdict in Markdown: its sentence, then the facts and what to do next."""
+    values = {
+        "sentence": escaped(verdict.sentence, MOST_LETTERS),
+        "facts": [escaped(fact.sentence, MOST_LETTERS) for fact in verdict.facts],
+        "next_steps": verdict.next_steps,
+    }
+    return Markup(render_markdown("verdict.md.j2", values).strip())
 
 
 def _values(source: ReportSource, against: str | None) -> dict[str, Any]:
@@ -68,6 +75,7 @@ def _values(source: ReportSource, against: str | None) -> dict[str, Any]:
     words = ("gradebook", "report", source.run_id, *(("--against", against) if against else ()))
     return {
         "summary": summary,
+        "verdict": verdict_text(report_verdict(source)),
         "run": run,
         "comparison": source.comparison,
         "sides": sides_words(source.comparison) if source.comparison else "",
@@ -87,8 +95,8 @@ def _tables(source: ReportSource, most_rows: int) -> dict[str, Any]:
     models = summary.scores[: len(source.drawn_groups)]
     unmet_count = len(summary.unmet)
     return {
-        "unmet": summary.unmet[:most_rows],
-        "waived": summary.waived[:most_rows],
+        "unmet": [*map(str, summary.unmet[:most_rows])],
+        "waived": [*map(str, summary.waived[:most_rows])],
         "unmet_rest": counted(unmet_count - most_rows, "other") if unmet_count > most_rows else "",
         "scores": rows_cut(score_table(summary.scores), most_rows),
         "compared": comparison and comparison_table(comparison, min(most_rows, MOST_COMPARED)),
@@ -122,9 +130,3 @@ def _gap_words(gaps: list[Row]) -> str:
 def _undrawn(source: ReportSource) -> str:
     rest_count = len(source.groups) - len(source.drawn_groups)
     return f"And {counted(rest_count, 'model')} more, with lower means." if rest_count else ""
-
-
-def _sum(rows: tuple[Row, ...], name: str) -> float | None:
-    """Sum of a column; None if one value is unknown."""
-    values = [row[name] for row in rows]
-    return None if None in values else float(sum(values))

@@ -1,7 +1,6 @@
 """Markdown in which text from inputs can't become markup: for comments and Prefect's artifacts."""
 
 import re
-import shlex
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
@@ -11,6 +10,7 @@ import jinja2
 from markupsafe import Markup
 
 from gradebook.tasks.reporting.drawing.figures import Table
+from gradebook.tasks.system.shell import shell_line
 
 MOST_LETTERS, MOST_CELL_LETTERS = 400, 100  # of a text from an input, in a sentence and in a table
 _JOINER = "\u2060"  # invisible; breaks text that would become a mention, a link or an emoji
@@ -42,7 +42,7 @@ def escaped(value: object, most_letters: int = MOST_LETTERS) -> Markup:
 
 def command(*words: str) -> Markup:
     """Shell command as inline code; no word of it can end the code or its table cell."""
-    line = "".join(letter if letter.isprintable() else " " for letter in shlex.join(words))
+    line = "".join(letter if letter.isprintable() else " " for letter in shell_line(words))
     return Markup(f"`` {line.replace('`', chr(39)).replace('|', '¦')} ``")
 
 

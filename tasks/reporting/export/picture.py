@@ -1,27 +1,31 @@
 """Run as one picture for a chat: verdict, means, criteria by model and changes, in light colours."""
 
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
 from gradebook.rubrics.statistics.rules import OVERALL
 from gradebook.tasks.comparing.figures import ComparedRow
+from gradebook.tasks.comparing.sentences import outcome_word
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.reporting.drawing.charts import distinct_labels, draw_png, shortened
 from gradebook.tasks.reporting.export.comment import run_comment
-from gradebook.tasks.reporting.export.run_tables import beyond_chance, compared_rows, sides_words, weight_words
+from gradebook.tasks.reporting.export.run_tables import compared_rows, sides_words, weight_words
 from gradebook.tasks.reporting.page import run_page
+from gradebook.tasks.reporting.sections.people.agreement import report_verdict
 from gradebook.tasks.reporting.sections.scores.scores import interval_words
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource, opened_source
 from gradebook.tasks.system.number_format import counted, difference_interval_words, score_words, signed_words
 
 MOST_CRITERIA = 20
 MOST_CHANGES = 16
-MOST_UNMET = 4
+MOST_FACTS = 4
+MOST_VERDICT_LINES = 4
 CELLS_WIDTH = 340  # the slanted name of the last model extends beyond it
 LINE = 20  # units
-LABEL_LETTERS, HALF_LABEL_LETTERS, HEAD_LETTERS = 29, 13, 100
+LABEL_LETTERS, HALF_LABEL_LETTERS, HEAD_LETTERS, VERDICT_LETTERS = 29, 13, 100, 84
 SIDE_LETTERS = 40
 _TITLE, _TEXT = 22, 13  # font sizes
 
@@ -58,16 +62,17 @@ Labels = dict[Group, str]
 def _head(source: ReportSource) -> tuple[list[Row], int]:
     """Lines at the top, and their height in units."""
     summary, run = source.summary, source.summary.run
-    kind = ("good" if summary.is_met else "bad") if summary.has_requirement else "plain"
+    verdict = report_verdict(source)
+    kind = {True: "good", False: "bad", None: "plain"}[verdict.is_good]
     facts = [f"run {run['run_id']}", counted(run["output_count"], "output"), f"judge: {run['judge'] or 'none'}"]
     facts += [f"{run['finished_at']:%Y-%m-%d}"] if run["finished_at"] else []
-    rest = len(summary.unmet) - MOST_UNMET
+    sentence = [(line, kind, _TEXT + 3) for line in _lines(verdict.sentence, VERDICT_LETTERS, MOST_VERDICT_LINES)]
+    stated = [line for fact in verdict.facts[:MOST_FACTS] for line in _lines(f"• {fact.sentence}", HEAD_LETTERS, 2)]
     lines = [
+        *sentence,
+        *((line, "plain", _TEXT) for line in stated),
         (f"{run['rubric_id']} {run['rubric_version']}", "plain", _TITLE),
         (" · ".join(facts), "soft", _TEXT),
-        (summary.verdict, kind, _TEXT + 3),
-        *((f"• {sentence}", "plain", _TEXT) for sentence in summary.unmet[:MOST_UNMET]),
-        *([(f"and {counted(rest, 'other')}", "soft", _TEXT)] if rest > 0 else []),
         *([] if any(row["n"] for row in summary.scores) else [("No output has an overall score.", "soft", _TEXT)]),
         *([(source.comparison.banner, "bad", _TEXT)] if source.comparison and source.comparison.banner else []),
     ]
@@ -76,6 +81,12 @@ def _head(source: ReportSource) -> tuple[list[Row], int]:
         drawn.append({"line": shortened(line, HEAD_LETTERS), "y": y, "ink": ink, "size": size})
         y += size + 7
     return drawn, y
+
+
+def _lines(sentence: str, most_letters: int, most_lines: int) -> list[str]:
+    """Sentence on lines of the picture; its last line is cut if there are more."""
+    lines = textwrap.wrap(sentence, most_letters, break_on_hyphens=False)
+    return [*lines[: most_lines - 1], *([" ".join(lines[most_lines - 1 :])] if len(lines) >= most_lines else [])]
 
 
 def _means(source: ReportSource, labels: Labels) -> tuple[list[Row], dict[str, Any]]:
@@ -153,7 +164,7 @@ def _changes(source: ReportSource, labels: Labels) -> tuple[list[Row], dict[str,
 
 
 def _change(name: str, row: ComparedRow) -> Row:
-    figures, kind = row.figures, beyond_chance(row)
+    figures, kind = row.figures, outcome_word(row) if row.outcome.is_beyond else ""
     words = (
         f"{signed_words(figures.mean_diff)} ({difference_interval_words(figures.diff_low, figures.diff_high)}) {kind}"
     )
@@ -166,7 +177,7 @@ def _change(name: str, row: ComparedRow) -> Row:
 def _notable(source: ReportSource, by_criterion: dict[str, dict[Group, Row]]) -> list[str]:
     """Criteria to show, in their order: largest changes first, then gates, then largest weights."""
     found = [] if source.comparison is None else compared_rows(source.comparison)
-    changed = [row.scope_id for row in _most_changed(found) if row.scope_id in by_criterion and beyond_chance(row)]
+    changed = [row.scope_id for row in _most_changed(found) if row.scope_id in by_criterion and row.outcome.is_beyond]
     weights = {name: next(iter(rows.values()))["weight"] for name, rows in by_criterion.items()}
     heavy = sorted(by_criterion, key=lambda name: (weights[name] is not None, -abs(weights[name] or 0.0)))
     chosen = list(dict.fromkeys([*changed, *heavy]))[:MOST_CRITERIA]
@@ -176,7 +187,7 @@ def _notable(source: ReportSource, by_criterion: dict[str, dict[Group, Row]]) ->
 def _most_changed(rows: Sequence[ComparedRow]) -> list[ComparedRow]:
     """Sort rows: overall scores first, then changes beyond chance, then by size of the difference."""
     return sorted(
-        rows, key=lambda row: (row.scope != OVERALL, not beyond_chance(row), -abs(row.figures.mean_diff or 0.0))
+        rows, key=lambda row: (row.scope != OVERALL, not row.outcome.is_beyond, -abs(row.figures.mean_diff or 0.0))
     )
 
 

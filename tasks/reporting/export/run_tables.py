@@ -5,7 +5,7 @@ from typing import Any
 
 from gradebook.tasks.comparing.figures import ComparedRow, worst_first
 from gradebook.tasks.comparing.run_comparison import RunComparison
-from gradebook.tasks.comparing.sentences import direction_words, row_name
+from gradebook.tasks.comparing.sentences import direction_words, outcome_word, row_name
 from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.reporting.drawing.figures import Table, table_of
 from gradebook.tasks.system.number_format import (
@@ -38,11 +38,6 @@ def compared_rows(comparison: RunComparison) -> list[ComparedRow]:
     return worst_first(row for pair in comparison.models for row in pair.rows)
 
 
-def beyond_chance(row: ComparedRow) -> str:
-    """Direction of a change beyond chance: worse or better; empty if there is none, or it is unknown."""
-    return "worse" if row.is_regression else "better" if row.is_improvement else ""
-
-
 def comparison_table(comparison: RunComparison, most_rows: int | None = None) -> Table:
     """Table of a comparison, regressions first; the last line counts the rows left out."""
     rows = compared_rows(comparison)
@@ -50,7 +45,7 @@ def comparison_table(comparison: RunComparison, most_rows: int | None = None) ->
     words = ("Models", "Criterion", "Beyond chance") if has_pairs else ("Criterion", "Beyond chance")
     shown = rows[:most_rows]
     cells = [(*((row.pair_name,) if has_pairs else ()), *_compared_cells(row)) for row in shown]
-    worse_count = sum(beyond_chance(row) == "worse" for row in rows[len(shown) :])
+    worse_count = sum(row.is_regression for row in rows[len(shown) :])
     rest = f", {worse_count:,} of them worse beyond chance" if worse_count else ""
     numbers = tuple(heading.format(*direction_words(rows)) for heading in COMPARED)
     return _with_rest(table_of("What changed", words, numbers, cells), len(rows) - len(shown), rest)
@@ -103,7 +98,7 @@ def _compared_cells(row: ComparedRow) -> tuple[str, ...]:
     counts = (found.better_count, found.worse_count, found.tied_count, found.n)
     return (
         row_name(row),
-        beyond_chance(row),
+        outcome_word(row),
         score_words(found.mean_a),
         score_words(found.mean_b),
         signed_words(found.mean_diff),

@@ -63,7 +63,7 @@ def _write_reports(lake: Lake, wanted: Sequence[tuple[RunLine, Path]]) -> dict[s
     reporter().begin(STAGE, len(wanted))
     for run, path in wanted:
         try:
-            write_report(lake, summarise(lake, run.run_id), path)
+            write_report(lake, summarise(lake, run.run_id), path, rubric_page=f"../rubrics/{run.run['rubric_id']}.html")
         except OSError:  # a fault of the folder affects all reports
             raise
         except Exception as error:  # noqa: BLE001 - a fault of one run must not stop the others

@@ -26,6 +26,11 @@ class MeasuredCriterion:
     rows: Mapping[GroupKey, Row]
 
     @property
+    def description(self) -> str | None:
+        """Its question in full; of a per-case criterion that of one case."""
+        return next((row.get("description") for row in self.rows.values()), None)
+
+    @property
     def heading(self) -> str:
         """Categories as text; empty if it has none."""
         return " / ".join(self.path)

@@ -11,6 +11,7 @@ from gradebook.tasks.comparing.sentences import (
     direction_words,
     improvement_sentence,
     outcome_sentences,
+    outcome_word,
     regression_sentence,
     row_name,
     unchanged_sentence,
@@ -18,7 +19,7 @@ from gradebook.tasks.comparing.sentences import (
 from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.reporting.drawing.figures import Figure, Table, table_of
 from gradebook.tasks.reporting.sections.change.decomposition import decomposition_of
-from gradebook.tasks.reporting.sections.change.forest import chance_words, forest_of
+from gradebook.tasks.reporting.sections.change.forest import forest_of
 from gradebook.tasks.reporting.source.report_source import MOST_DRAWN, ReportSource
 from gradebook.tasks.system.number_format import counted, difference_interval_words, p_words, score_words, signed_words
 
@@ -105,7 +106,7 @@ def _cells(row: ComparedRow) -> tuple[str, ...]:
     found = row.figures
     return (
         row_name(row),
-        f"{chance_words(row)} (rough)" if row.caution else chance_words(row),
+        f"{outcome_word(row)} (rough)" if row.caution else outcome_word(row),
         score_words(found.mean_a),
         score_words(found.mean_b),
         signed_words(found.mean_diff),

@@ -4,23 +4,13 @@ from collections.abc import Sequence
 
 from gradebook.rubrics.statistics.rules import CATEGORY, OVERALL
 from gradebook.tasks.comparing.figures import ComparedRow
-from gradebook.tasks.comparing.sentences import row_name
+from gradebook.tasks.comparing.sentences import outcome_word, row_name
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.reporting.drawing.charts import draw, labels_of
 from gradebook.tasks.reporting.drawing.figures import Figure, table_of
 from gradebook.tasks.system.number_format import counted, difference_interval_words, p_words, score_words, signed_words
 
 MOST_ROWS = 20
-WORSE, BETTER, CHANCE, UNKNOWN = "worse", "better", "no", "–"
-
-
-def chance_words(row: ComparedRow) -> str:
-    """Direction of a change beyond chance: worse, better or no; a dash if there are too few pairs for a test."""
-    if row.chance is None:
-        return UNKNOWN
-    if row.is_regression:
-        return WORSE
-    return BETTER if row.is_improvement else CHANCE
 
 
 def forest_of(rows: Sequence[ComparedRow], place: int) -> Figure | None:
@@ -51,7 +41,7 @@ def _mark(row: ComparedRow, label: str) -> Row:
     found = row.figures
     interval = difference_interval_words(found.diff_low, found.diff_high)
     tip = f"{label}: {signed_words(found.mean_diff)}, 95% interval {interval}"
-    words = {WORSE: "worse beyond chance", BETTER: "better beyond chance"}.get(chance_words(row), "may be chance")
+    words = f"{outcome_word(row)} beyond chance" if row.outcome.is_beyond else "may be chance"
     return {
         "name": label,
         "difference": found.mean_diff,
@@ -65,7 +55,7 @@ def _mark(row: ComparedRow, label: str) -> Row:
 def _cells(row: ComparedRow) -> tuple[str, ...]:
     found = row.figures
     span = difference_interval_words(found.diff_low, found.diff_high)
-    return row_name(row), chance_words(row), signed_words(found.mean_diff), span, p_words(row.chance)
+    return row_name(row), outcome_word(row), signed_words(found.mean_diff), span, p_words(row.chance)
 
 
 def _reading(known: Sequence[ComparedRow], drawn: Sequence[ComparedRow]) -> str:
@@ -74,7 +64,7 @@ def _reading(known: Sequence[ComparedRow], drawn: Sequence[ComparedRow]) -> str:
     low, high = (choose(criteria, key=lambda row: row.figures.mean_diff or 0.0) for choose in (min, max))
     words = [f"{low.name} fell most, by {_by(low)}"] if (low.figures.mean_diff or 0.0) < 0 else []
     words += [f"{high.name} rose most, by {_by(high)}"] if (high.figures.mean_diff or 0.0) > 0 else []
-    beyond = sum(row.is_regression or row.is_improvement for row in known)
+    beyond = sum(row.outcome.is_beyond for row in known)
     more = len(known) - len(drawn)
     hidden = f" {more:,} with smaller differences are only in the table." if more else ""
     found = " and ".join(words) or "No mean fell or rose"

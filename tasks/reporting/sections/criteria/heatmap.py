@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from urllib.parse import quote
 
+from gradebook.tasks.published.verdict import question_words
 from gradebook.tasks.reporting.source.criteria_tree import MeasuredCriterion
 from gradebook.tasks.reporting.source.report_source import Group
 from gradebook.tasks.system.number_format import rate_words, score_words, signed_words
@@ -29,9 +30,10 @@ class HeatCell:
 
 @dataclass(frozen=True, slots=True)
 class HeatRow:
-    """Row of a criterion. mark: gate, penalty or None; weight: its share as text."""
+    """Row of a criterion. question: what it asks, short; mark: gate, penalty or None; weight: its share as text."""
 
     criterion_id: str
+    question: str
     mark: str | None
     weight: str
     cells: tuple[HeatCell, ...]
@@ -119,7 +121,8 @@ def _heading(criterion: MeasuredCriterion) -> str:
 
 def _heat_row(criterion: MeasuredCriterion, cells: tuple[HeatCell, ...]) -> HeatRow:
     mark = "gate" if criterion.is_gate else "penalty" if criterion.is_penalty else None
-    return HeatRow(criterion.criterion_id, mark, rate_words(criterion.weight), cells)
+    question = question_words(criterion.description)
+    return HeatRow(criterion.criterion_id, question, mark, rate_words(criterion.weight), cells)
 
 
 def _mean_cell(criterion: MeasuredCriterion, group: Group) -> HeatCell:

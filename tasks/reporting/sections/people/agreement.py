@@ -1,12 +1,15 @@
 """Charts of agreement: judge with people, people with each other, judges with each other."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gradebook.rubrics.statistics.agreement import Measure
 from gradebook.tasks.agreement.mart import JUDGE_RATERS, JUDGES, RATERS
 from gradebook.tasks.agreement.published_run import AgreementPart, measure_parts
+from gradebook.tasks.agreement.standing import JudgeStanding, Trust, judge_standings
+from gradebook.tasks.comparing.verdict import RunVerdict
 from gradebook.tasks.lake.rows import Row
+from gradebook.tasks.published.verdict import standing_words
 from gradebook.tasks.reporting.drawing.charts import draw, shortened
 from gradebook.tasks.reporting.drawing.figures import Column, Figure, Table
 from gradebook.tasks.reporting.source.report_source import ReportSource
@@ -28,12 +31,14 @@ class CurrentAgreement:
     """Agreement measured with the ratings now in the lake. note: reason if nothing could be measured.
 
     is_as_published: whether the published table `agreement` has the same figures. penalties: as `penalties_of`.
+    standings: of the judge, by criterion, least trusted first.
     """
 
     parts: tuple[AgreementPart, ...]
     note: str | None
     is_as_published: bool
     penalties: frozenset[str]
+    standings: tuple[JudgeStanding, ...]
 
     def together(self, kind: str) -> tuple[AgreementPart, ...]:
         """Parts of all pairs of a kind, one per criterion, least agreement first."""
@@ -50,6 +55,12 @@ class CurrentAgreement:
         return next((rate for part, rate in self.rates(kind) if part.criterion_id == criterion_id), None)
 
 
+def report_verdict(source: ReportSource) -> RunVerdict:
+    """Verdict on the run with the ratings now in the lake, and with the run that the report compares it with."""
+    standings = read_agreement(source).standings
+    return replace(source.summary, standings=standings, comparison=source.comparison).verdict
+
+
 def read_agreement(source: ReportSource) -> CurrentAgreement:
     """Measure agreement once per page, with all ratings: some may be newer than the published table."""
     return source.once("agreement", _measure)
@@ -62,17 +73,15 @@ def _measure(source: ReportSource) -> CurrentAgreement:
     }
     found = {(part.criterion_id, part.kind, part.judge): _figures(part) for part in parts}
     expected = {key: (row["n"], row["pair_count"], row["value"]) for key, row in published.items()}
-    return CurrentAgreement(parts, note, found == expected, penalties_of(source))
+    penalties = penalties_of(source)
+    has_judge = source.summary.run["judge"] is not None
+    standings = judge_standings(parts, source.summary.means, penalties) if has_judge else ()
+    return CurrentAgreement(parts, note, found == expected, penalties, standings)
 
 
 def penalties_of(source: ReportSource) -> frozenset[str]:
     """Ids of the rubric's criteria with a negative weight, on which a high score is bad."""
     return frozenset(row["criterion_id"] for row in source.criteria if (row["weight"] or 0) < 0)
-
-
-def is_lenient(difference: float, *, is_penalty: bool) -> bool:
-    """Whether a judge with this bias is too lenient; otherwise it is too strict."""
-    return (difference > 0) != is_penalty
 
 
 def _figures(part: AgreementPart) -> tuple[int, int, float | None]:
@@ -159,19 +168,19 @@ def _rates_reading(agreement: CurrentAgreement) -> str:
             f"{rate_words(rate)} of {counted(part.pair_count, 'pair')}."
         )
     lowest, rate = known[0]
+    doubt = [each for each in agreement.standings if each.trust is Trust.CHANCE]
+    chance = f" The judge {standing_words(Trust.CHANCE, doubt)}." if doubt else ""
     words = (
         f"Judge and people agree least on {lowest.criterion_id}: the same level in {rate_words(rate)} of "
         f"{counted(lowest.pair_count, 'pair')}"
     )
     people = agreement.rate(RATERS, lowest.criterion_id)
     if people is None:
-        return f"{words}."
+        return f"{words}.{chance}"
     words = f"{words}; people with each other in {rate_words(people)}."
-    return (
-        f"{words} The judge agrees with people at least as often as people with each other."
-        if rate >= people
-        else words
-    )
+    if rate >= people and not doubt:
+        words += " The judge agrees with people at least as often as people with each other."
+    return f"{words}{chance}"
 
 
 def bias_figure(agreement: CurrentAgreement, table: Table) -> Figure | None:
@@ -199,31 +208,23 @@ def _bias_reading(agreement: CurrentAgreement, parts: Sequence[AgreementPart]) -
 
 
 def _largest_bias(agreement: CurrentAgreement, parts: Sequence[AgreementPart]) -> str:
-    sure = [part for part in parts if is_biased(part)]
+    standings = {each.criterion_id: each for each in agreement.standings}
+    known = [standings[part.criterion_id] for part in parts if part.criterion_id in standings]
+    sure = [each for each in known if each.leaning is not None]
     if sure:
-        part = sure[0]
-        value = part.measure("bias").value or 0.0
+        first, value = sure[0], sure[0].bias.value or 0.0
         more = f"; {len(sure) - 1} more are biased beyond chance" if len(sure) > 1 else ""
         return (
-            f"On {part.criterion_id} the judge's mean is {abs(value):.3f} {'above' if value > 0 else 'below'} that of "
-            f"people: too {'lenient' if is_too_lenient(agreement, part) else 'strict'} beyond chance{more}."
+            f"On {first.criterion_id} the judge's mean is {abs(value):.3f} {'above' if value > 0 else 'below'} that of "
+            f"people: too {first.leaning} beyond chance{more}."
         )
+    off = [each.criterion_id for each in known if each.off]
+    models = f" Of single models it is, on {', '.join(off)}: see the corrected means." if off else ""
     part = parts[0]
     return (
-        f"No criterion's difference is beyond chance; the largest is "
-        f"{bias_words(part.measure('bias'))} on {part.criterion_id}."
+        f"No criterion's difference over all models is beyond chance; the largest is "
+        f"{bias_words(part.measure('bias'))} on {part.criterion_id}.{models}"
     )
-
-
-def is_too_lenient(agreement: CurrentAgreement, part: AgreementPart) -> bool:
-    """Whether the judge is too lenient on a criterion; on a penalty a higher score is stricter."""
-    return is_lenient(part.measure("bias").value or 0.0, is_penalty=part.criterion_id in agreement.penalties)
-
-
-def is_biased(part: AgreementPart) -> bool:
-    """Whether the interval of the judge's bias excludes 0."""
-    found = part.measure("bias")
-    return found.ci_low is not None and found.ci_high is not None and not found.ci_low <= 0.0 <= found.ci_high
 
 
 def _drawn(agreement: CurrentAgreement, statistic: str) -> list[str]:

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 from gradebook.rubrics.statistics.calibration import Estimate
 from gradebook.tasks.agreement.calibration import Calibration
+from gradebook.tasks.agreement.standing import is_off, leaning_of
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.reporting.drawing.charts import draw, shortened
 from gradebook.tasks.reporting.drawing.figures import Column, Figure, Table
-from gradebook.tasks.reporting.sections.people.agreement import is_lenient, penalties_of
+from gradebook.tasks.reporting.sections.people.agreement import penalties_of, read_agreement
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource
 from gradebook.tasks.system.number_format import counted, score_words
 
@@ -15,12 +16,6 @@ MOST_LINES = 16  # of a picture, one per criterion and model
 KINDS = ("judge alone", "corrected", "people alone")
 _WORDS = ("Criterion", "Model")
 _NUMBERS = ("Rated", "Of", "Judge alone", "Corrected", "95% interval", "People alone", "Their interval")
-
-
-def is_off(row: Calibration) -> bool:
-    """Whether the judge's mean is outside the interval of the corrected mean."""
-    low, high, naive = row.corrected.ci_low, row.corrected.ci_high, row.naive.value
-    return low is not None and high is not None and naive is not None and not low <= naive <= high
 
 
 def shift_of(row: Calibration) -> float:
@@ -67,18 +62,20 @@ def corrected_reading(source: ReportSource, means: Sequence[Calibration]) -> str
     if not known:
         return "Too few outputs are rated to correct a mean."
     row = max(known, key=lambda row: (is_off(row), abs(shift_of(row))))
-    is_too_lenient = is_lenient(shift_of(row), is_penalty=row.criterion_id in penalties_of(source))
     words = (
         f"On {row.criterion_id} the judge alone gives {row.name} {score_words(row.naive.value)}; with people's ratings "
         f"of {row.n:,} of {counted(row.n + row.unrated_count, 'output')} it is {estimate_words(row.corrected)}"
     )
     if is_off(row):
+        leaning = leaning_of(shift_of(row), is_penalty=row.criterion_id in penalties_of(source))
         off_count = sum(map(is_off, known))
         return (
-            f"{words}: the judge is too {'lenient' if is_too_lenient else 'strict'} there. "
+            f"{words}: the judge is too {leaning} there. "
             f"{off_count:,} of {counted(len(known), 'mean')} {'is' if off_count == 1 else 'are'} off beyond chance."
         )
-    return f"{words}. This is the largest correction; none is beyond chance."
+    biased = ", ".join(each.criterion_id for each in read_agreement(source).standings if each.is_biased)
+    of_all = f", though over all models the bias on {biased} is" if biased else ""
+    return f"{words}. This is the largest correction; none of a single model is beyond chance{of_all}."
 
 
 def estimate_words(found: Estimate) -> str:

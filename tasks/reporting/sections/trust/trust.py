@@ -4,15 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gradebook.tasks.agreement.mart import JUDGE_RATERS, RATERS
-from gradebook.tasks.agreement.published_run import AgreementPart
+from gradebook.tasks.agreement.standing import JudgeStanding, Trust, is_off
 from gradebook.tasks.lake.rows import model_name
-from gradebook.tasks.reporting.sections.people.agreement import (
-    CurrentAgreement,
-    is_biased,
-    is_too_lenient,
-    read_agreement,
-)
-from gradebook.tasks.reporting.sections.people.corrected_means import corrected_reading, is_off
+from gradebook.tasks.published.verdict import standing_words
+from gradebook.tasks.reporting.sections.people.agreement import CurrentAgreement, read_agreement
+from gradebook.tasks.reporting.sections.people.corrected_means import corrected_reading
 from gradebook.tasks.reporting.sections.trust.completeness import completeness_findings
 from gradebook.tasks.reporting.sections.trust.provenance import provenance_findings
 from gradebook.tasks.reporting.sections.trust.reply_findings import reply_findings
@@ -22,7 +18,6 @@ from gradebook.tasks.system.number_format import counted, rate_words, signed_wor
 
 # Rules of thumb for the sign of a finding; its sentence has the numbers.
 STEADY_FLIP_RATE, LOOSE_FLIP_RATE = 0.05, 0.2
-LEAST_AGREEMENT = 0.6  # of the pairs of judge and people, on any criterion
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,19 +93,25 @@ def _agreement(agreement: CurrentAgreement) -> Finding:
             "outputs, and this page then shows the agreement."
         )
         return Finding(Sign.LOOK, "People", words)
-    sign, words = _same_level(agreement)
-    biased = [part for part in parts if is_biased(part)]
-    if biased:
-        words += f" Beyond chance the judge is {_leaning(agreement, biased)}."
-    return Finding(Sign.LOOK if biased and sign == Sign.FINE else sign, "People", words)
+    words = _same_level(agreement)
+    doubt = [each for each in agreement.standings if each.trust is Trust.CHANCE]
+    words += f" The judge {standing_words(Trust.CHANCE, doubt)}." if doubt else ""
+    biased = [each for each in agreement.standings if each.is_biased]
+    words += f" Beyond chance the judge is {_leaning(biased)}." if biased else ""
+    # The standings are sorted: the first one is trusted least.
+    return Finding(_SIGNS[agreement.standings[0].trust], "People", words)
 
 
-def _same_level(agreement: CurrentAgreement) -> tuple[Sign, str]:
-    """Sign and sentence on the criterion with the least agreement of judge and people; unknown without levels."""
+_SIGNS = {Trust.CHANCE: Sign.BAD, Trust.WEAK: Sign.BAD, Trust.GOOD: Sign.FINE}
+_SIGNS |= dict.fromkeys((Trust.BIASED, Trust.UNKNOWN), Sign.LOOK)
+
+
+def _same_level(agreement: CurrentAgreement) -> str:
+    """Sentence on the criterion with the least agreement of judge and people; unknown without levels."""
     known, part_count = agreement.rates(JUDGE_RATERS), len(agreement.together(JUDGE_RATERS))
     if not known:
         scores = f"their scores on {counted(part_count, 'criterion', 'criteria')} are not levels"
-        return Sign.LOOK, f"Agreement of judge and people is unknown: {scores}."
+        return f"Agreement of judge and people is unknown: {scores}."
     worst, rate = known[0]
     people = agreement.rate(RATERS, worst.criterion_id)
     words = (
@@ -121,18 +122,17 @@ def _same_level(agreement: CurrentAgreement) -> tuple[Sign, str]:
     words += f"; people with each other in {rate_words(people)}." if people is not None else "."
     if part_count > len(known):
         words += f" On {part_count - len(known):,} more their scores are not levels."
-    is_bad = rate < LEAST_AGREEMENT and (people is None or rate < people)
-    return Sign.BAD if is_bad else Sign.FINE, words
+    return words
 
 
-def _leaning(agreement: CurrentAgreement, biased: Sequence[AgreementPart]) -> str:
-    ways = {"more lenient": [part for part in biased if is_too_lenient(agreement, part)]}
-    ways["stricter"] = [part for part in biased if part not in ways["more lenient"]]
+def _leaning(biased: Sequence[JudgeStanding]) -> str:
+    ways = {"more lenient": [each for each in biased if each.leaning == "lenient"]}
+    ways["stricter"] = [each for each in biased if each.leaning == "strict"]
     return " and ".join(f"{way} than people on {', '.join(map(_bias, found))}" for way, found in ways.items() if found)
 
 
-def _bias(part: AgreementPart) -> str:
-    return f"{part.criterion_id} ({signed_words(part.measure('bias').value)})"
+def _bias(standing: JudgeStanding) -> str:
+    return f"{standing.criterion_id} ({signed_words(standing.bias.value)})"
 
 
 def _calibration(source: ReportSource) -> Iterator[Finding]:

@@ -226,7 +226,7 @@ def test_many_unpaired_parts_are_cut_to_a_few_names(tmp_path):
 def test_a_rule_that_holds_is_listed_with_other_unmet_requirements(folder):
     summary = summarise(lake_in(folder), "b")
     assert (summary.is_met, summary.has_requirement, len(summary.unmet)) == (False, True, 2)
-    assert summary.unmet[0].startswith(f"--fail-if {RULE!r}: m: the rule holds: ")
+    assert str(summary.unmet[0]).startswith(f"--fail-if {RULE!r}: m: the rule holds: ")
 
 
 def test_the_gate_is_the_one_of_the_command(folder):
@@ -346,7 +346,6 @@ def test_the_terminal_shows_regressions_first(folder, capsys):
         < shown.index("brief")
         < shown.index("full")
     )
-    assert "full comparison: gradebook compare a b" in shown
 
 
 def test_the_terminal_shows_the_banner_and_a_rule_that_does_not_hold(folder, capsys):

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from gradebook.tasks.published.requirements import Unmet
 from gradebook.tasks.published.summary import summarise
 from gradebook.tasks.reporting.drawing.figures import table_of
 from gradebook.tasks.reporting.export.comment import MOST_CHARACTERS, artifact_texts, run_comment
@@ -133,9 +134,9 @@ def line_of(text, begin):
 
 
 def test_a_comment_begins_with_the_verdict_and_its_reasons(comment):
-    assert comment.startswith(
-        "### replies 1.0.0: Not every gate and threshold is met.\n\n- large: 9 of 12 outputs fail"
-    )
+    assert comment.startswith("**No model may ship: ")
+    assert "9 of 12 outputs fail" in comment.splitlines()[0]
+    assert "#### Requirements not met\n\n- large: 9 of 12 outputs fail" in comment
 
 
 def test_a_comment_has_the_scores_by_model(comment):
@@ -148,7 +149,7 @@ def test_a_comment_has_regressions_first_and_marks_them(comment):
     rows = [line for line in comment.splitlines() if line.startswith(("| large |", "| small |"))]
     compared = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows[2:]]
     assert compared[0][:6] == ["large", "overall", "worse", "1.000", "0.250", "-0.750"]
-    assert [row[:3] for row in compared[1:3]] == [["small", "overall", ""], ["large", "category form", "worse"]]
+    assert [row[:3] for row in compared[1:3]] == [["small", "overall", "no"], ["large", "category form", "worse"]]
 
 
 def test_a_comment_has_the_criteria_by_model_with_their_weights(comment):
@@ -189,7 +190,7 @@ def test_regressions_without_room_are_counted(folder):
 
 def test_a_comment_fits_githubs_limit_with_any_names(folder):
     with opened(folder, "b") as source:
-        summary = replace(source.summary, unmet=tuple("|" * 1_000 for _ in range(500)))
+        summary = replace(source.summary, unmet=(Unmet(None, "|" * 1_000, "|" * 1_000),) * 500)
         text = run_comment(replace(source, summary=summary))
     assert len(text) <= MOST_CHARACTERS
     assert "and 485 others" in text

@@ -17,12 +17,12 @@ from gradebook.tasks.comparing.gate import GateFinding
 from gradebook.tasks.comparing.sentences import (
     direction_words,
     improvement_sentence,
+    outcome_word,
     regression_sentence,
     unchanged_sentence,
 )
 from gradebook.tasks.published.summary import summarise
 from gradebook.tasks.reporting.drawing.templates import render
-from gradebook.tasks.reporting.export.run_tables import beyond_chance
 from gradebook.tasks.reporting.sections.change.change import read_change
 from gradebook.tasks.reporting.sections.change.decomposition import ALL, REST, AddedPart, added_parts, decomposition_of
 from gradebook.tasks.reporting.sections.change.forest import forest_of
@@ -66,7 +66,7 @@ def test_a_penalty_whose_score_rises_got_worse():
     row = compared(CRITERION, "insults", ROSE, is_penalty=True)
     assert (row.is_regression, row.is_improvement) == (True, False)
     assert regression_sentence([row]) == "Worse beyond chance: insults (penalty) +0.250."
-    assert (beyond_chance(row), direction_words([row])) == ("worse", ("Rose", "Fell"))
+    assert (outcome_word(row), direction_words([row])) == ("worse", ("Rose", "Fell"))
 
 
 def test_without_a_change_the_smallest_detectable_difference_is_given():

@@ -181,10 +181,11 @@ def test_with_ratings_the_judge_is_compared_with_people(found):
     assert words.startswith("On tone the judge alone gives m 0.750; with people's ratings of 8 of 40 outputs it is")
 
 
-def test_agreement_of_scores_without_levels_is_unknown(found):
+def test_agreement_of_scores_without_levels_is_unknown_but_not_their_ranks(found):
     people = finding(found, "scattered", "People")
+    assert "no better than chance on tone, as far as the ratings show (rank correlation -1.00" in people.words
     assert (people.sign, people.words.partition(". ")[0].rstrip(".")) == (
-        Sign.LOOK,
+        Sign.BAD,
         "Agreement of judge and people is unknown: their scores on 1 criterion are not levels",
     )
 

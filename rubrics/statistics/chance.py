@@ -1,0 +1,41 @@
+"""The one decision on whether a difference is beyond chance: every section and sentence takes it from here."""
+
+from enum import StrEnum
+
+SIGNIFICANT = 0.05
+
+
+class Chance(StrEnum):
+    """Direction of a difference beyond chance. WITHIN: it may be chance; UNKNOWN: too few values for a test."""
+
+    ABOVE = "above"
+    BELOW = "below"
+    WITHIN = "within"
+    UNKNOWN = "unknown"
+
+    @property
+    def is_beyond(self) -> bool:
+        return self in (Chance.ABOVE, Chance.BELOW)
+
+
+def is_significant(p: float | None) -> bool:
+    """Whether p is small enough; an unknown p is not."""
+    return p is not None and p <= SIGNIFICANT
+
+
+def chance_of_p(difference: float, p: float | None) -> Chance:
+    """Decide by a p, adjusted where several rows are tested together."""
+    if p is None:
+        return Chance.UNKNOWN
+    if not is_significant(p) or not difference:
+        return Chance.WITHIN
+    return Chance.ABOVE if difference > 0 else Chance.BELOW
+
+
+def chance_of_interval(low: float | None, high: float | None, by_chance: float = 0.0) -> Chance:
+    """Decide by a 95% interval. by_chance: the value without a difference; ABOVE: the interval lies above it."""
+    if low is None or high is None:
+        return Chance.UNKNOWN
+    if low <= by_chance <= high:
+        return Chance.WITHIN
+    return Chance.ABOVE if low > by_chance else Chance.BELOW

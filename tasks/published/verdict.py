@@ -1,0 +1,258 @@
+"""The verdict on a published run: which model may ship and why, how far to trust that, and what to do next."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gradebook.rubrics.statistics.chance import Chance
+from gradebook.rubrics.statistics.rules import OVERALL
+from gradebook.tasks.agreement.standing import JudgeStanding, Trust
+from gradebook.tasks.comparing.run_comparison import ComparedModels, RunComparison
+from gradebook.tasks.comparing.verdict import MOST_NAMED, MOST_PAIRS, Fact, NextStep, RunVerdict, change_fact
+from gradebook.tasks.lake.rows import Row, model_name
+from gradebook.tasks.published.requirements import Unmet
+from gradebook.tasks.system.number_format import counted, rate_words, score_words
+
+LONGEST_QUESTION = 90
+MOST_REASONS = 2  # of a model
+
+
+@dataclass(frozen=True, slots=True)
+class Grounds:
+    """What a verdict is made of. The fields are those of `RunSummary`; gate: requirements that count."""
+
+    run: Row
+    scores: Sequence[Row]
+    criteria: Sequence[Row]
+    gate: str
+    has_requirement: bool
+    unmet: Sequence[Unmet]
+    standings: Sequence[JudgeStanding]
+    reading: Sequence[Row]
+    comparison: RunComparison | None
+
+    @property
+    def is_against_baseline(self) -> bool:
+        """Whether another run is compared; a report without a baseline compares two models of the run itself."""
+        return self.comparison is not None and self.comparison.baseline_run_id != self.run["run_id"]
+
+
+def run_verdict(found: Grounds) -> RunVerdict:
+    """Make the verdict; all decisions on chance come from the rows and standings themselves."""
+    clauses = [_shipping(found), *_change(found), *_doubt(found.standings)]
+    is_good = not found.unmet if found.has_requirement else None
+    sentence = f"{'; '.join(clauses)}."
+    facts = (*_change_facts(found), *_gate_facts(found, sentence), *_judge_facts(found))
+    return RunVerdict(sentence, is_good, facts, tuple(_next_steps(found)))
+
+
+def question_words(description: str | None, most: int = LONGEST_QUESTION) -> str:
+    """A criterion's question on one line: its first sentence, cut between words."""
+    words = " ".join((description or "").split())
+    ends = [place + 1 for mark in "?." if (place := words.find(f"{mark} ")) > 0]
+    words = words[: min(ends)] if ends else words
+    return words if len(words) <= most else f"{words[: most - 1].rsplit(' ', 1)[0]}…"
+
+
+def _shipping(found: Grounds) -> str:
+    """Which models may ship, and why the others may not."""
+    names = [model_name(row) for row in found.scores]
+    if not found.has_requirement:
+        why = "the rubric has no gate and no pass_threshold"
+        if found.gate != "both":
+            why = f"no requirement counts under --gate {found.gate}"
+        return f"Nothing decides whether {_listed(names)} may ship: {why}" if names else f"Nothing is decided: {why}"
+    of_run = [each for each in found.unmet if each.model is None]
+    if of_run:
+        return f"No model may ship: {_reasons(of_run)}"
+    faults = {name: [each for each in found.unmet if each.model == name] for name in names}
+    good, bad = [name for name in names if not faults[name]], [name for name in names if faults[name]]
+    if not bad:
+        return f"{_listed(good)} may ship: every gate and threshold is met"
+    if len(names) == 1:
+        return f"{bad[0]} may not ship: {_reasons(faults[bad[0]])}"
+    named = [f"{name} ({_reasons(faults[name])})" for name in bad[:MOST_NAMED]]
+    named += [f"{len(bad) - MOST_NAMED:,} more"] if len(bad) > MOST_NAMED else []
+    if len(bad) == 1:
+        return f"{_listed(good)} may ship; {bad[0]} may not: {_reasons(faults[bad[0]])}"
+    return (
+        f"{_listed(good)} may ship; these may not: {', '.join(named)}"
+        if good
+        else f"No model may ship: {', '.join(named)}"
+    )
+
+
+def _reasons(unmet: Sequence[Unmet]) -> str:
+    # Failed gates first: they say more than a mean.
+    first = sorted(unmet, key=lambda each: "gate" not in each.brief)
+    words = [each.brief for each in first[:MOST_REASONS]]
+    more = len(unmet) - MOST_REASONS
+    return " and ".join(words) + (f", and {counted(more, 'other fault')}" if more > 0 else "")
+
+
+def _change(found: Grounds) -> Iterator[str]:
+    """Better, worse or no different than the baseline, in a few words."""
+    if found.comparison is None or not found.is_against_baseline:
+        return
+    baseline = found.comparison.baseline_run_id
+    by_outcome: dict[Chance, list[str]] = {}
+    for pair in found.comparison.models:
+        overall = next((row for row in pair.rows if row.scope == OVERALL), None)
+        by_outcome.setdefault(Chance.UNKNOWN if overall is None else overall.outcome, []).append(pair.name)
+    words = {
+        Chance.BELOW: f"worse than {baseline} beyond chance",
+        Chance.ABOVE: f"better than {baseline} beyond chance",
+        Chance.WITHIN: f"no overall difference from {baseline} beyond chance",
+        Chance.UNKNOWN: f"no overall difference from {baseline} can be tested",
+    }
+    for outcome, text in words.items():
+        if outcome in by_outcome:
+            yield text if len(by_outcome) == 1 else f"{_listed(by_outcome[outcome])}: {text}"
+
+
+def _doubt(standings: Sequence[JudgeStanding]) -> Iterator[str]:
+    """Criteria on which the judge is no better than chance."""
+    found = [each for each in standings if each.trust is Trust.CHANCE]
+    if found:
+        names = _listed([each.criterion_id for each in found])
+        rated = min(each.pair_count for each in found)
+        yield f"but the judge is no better than chance on {names}, as far as {counted(rated, 'rating')} show"
+
+
+def _change_facts(found: Grounds) -> Iterator[Fact]:
+    if found.comparison is None:
+        return
+    for pair in found.comparison.models[:MOST_PAIRS]:
+        if pair.rows:
+            yield change_fact(pair.name, pair.rows, *_sides(found, pair))
+
+
+def _sides(found: Grounds, pair: ComparedModels) -> tuple[str, str]:
+    """Names of B and A."""
+    comparison, row = found.comparison, pair.rows[0]
+    if comparison is None or not found.is_against_baseline:
+        return row.model_b, row.model_a
+    model_a = "" if row.model_a == row.model_b else f"{row.model_a} in "
+    return row.model_b, f"{model_a}{comparison.baseline_run_id}"
+
+
+def _gate_facts(found: Grounds, sentence: str) -> Iterator[Fact]:
+    """How often each gate failed, where the sentence does not say so already."""
+    for criterion_id, rows in _by_criterion(row for row in found.criteria if row["is_gate"]).items():
+        failed = [(model_name(row), row["n"], round(row["n"] * (1 - row["pass_rate"]))) for row in rows if row.get("n")]
+        named = [f"{count:,} of {n:,} outputs of {name}" for name, n, count in failed if count]
+        is_told = len(named) == 1 and f"fail the gate {criterion_id}" in sentence
+        if named and not is_told:
+            more = f" and of {len(named) - MOST_NAMED:,} more models" if len(named) > MOST_NAMED else ""
+            words = f"The gate {criterion_id} fails for {', '.join(named[:MOST_NAMED])}{more}."
+            yield Fact("gates", words, {"criterion_id": criterion_id, "failures": {name: n for name, _, n in failed}})
+
+
+def _judge_facts(found: Grounds) -> Iterator[Fact]:
+    """Whether the judge is to be trusted where people rated."""
+    if found.run.get("judge") is None:
+        return
+    if not found.standings:
+        yield Fact("judge", "Nobody rated what the judge scored, so how far to trust it is unknown.", {"criteria": {}})
+        return
+    by_trust: dict[Trust, list[JudgeStanding]] = {}
+    for each in found.standings:
+        by_trust.setdefault(each.trust, []).append(each)
+    words = [standing_words(trust, by_trust[trust]) for trust in Trust if trust in by_trust]
+    criteria = {each.criterion_id: each.trust.value for each in found.standings}
+    yield Fact("judge", f"The judge {'; it '.join(words)}.", {"criteria": criteria})
+
+
+def standing_words(trust: Trust, standings: Sequence[JudgeStanding]) -> str:
+    """Statement on the criteria of one kind of trust, to follow `the judge`."""
+    names = _listed([each.criterion_id for each in standings])
+    first = standings[0]
+    match trust:
+        case Trust.CHANCE:
+            return f"is no better than chance on {names}, as far as the ratings show ({_skill_words(first)})"
+        case Trust.WEAK:
+            return f"rarely agrees with people on {names} (same level in {rate_words(first.rate)} of the pairs)"
+        case Trust.BIASED:
+            return f"is {_leanings(standings)}"
+        case Trust.UNKNOWN:
+            return f"has too few or too equal ratings on {names} to tell"
+    return f"agrees with people beyond chance and without bias on {names}"
+
+
+def _skill_words(standing: JudgeStanding) -> str:
+    found = standing.skill
+    name = "kappa" if "kappa" in found.statistic else "rank correlation"
+    interval = "" if found.ci_low is None else f", {found.ci_low:.2f} to {found.ci_high:.2f}"
+    return f"{name} {found.value or 0.0:.2f}{interval}, {counted(standing.pair_count, 'pair')}"
+
+
+def _leanings(standings: Sequence[JudgeStanding]) -> str:
+    ways: dict[str, list[str]] = {}
+    for each in standings:
+        way = each.leaning
+        if way is None:
+            ways.setdefault("off for some models", []).append(each.criterion_id)
+        else:
+            ways.setdefault(f"more {way}" if way == "lenient" else "stricter", []).append(each.criterion_id)
+    return " and ".join(
+        f"{way} on {_listed(names)}" if way.startswith("off") else f"{way} than people on {_listed(names)}"
+        for way, names in ways.items()
+    )
+
+
+def _next_steps(found: Grounds) -> Iterator[NextStep]:
+    run_id = str(found.run["run_id"])
+    yield from _to_read(found, run_id)
+    yield from _weakest(found)
+    if found.comparison is not None and found.is_against_baseline:
+        yield NextStep("see what changed in full", ("gradebook", "compare", found.comparison.baseline_run_id, run_id))
+    doubtful = [each.criterion_id for each in found.standings if each.trust in (Trust.CHANCE, Trust.WEAK)]
+    if doubtful:
+        words = f"see where the judge and people differ on {_listed(doubtful)}, and reword its levels"
+        yield NextStep(words, ("gradebook", "agreement", run_id, "--criterion", doubtful[0]))
+    elif found.run.get("judge") is not None:
+        words = "rate these outputs next" if found.standings else "let people rate some outputs: these tell most"
+        yield NextStep(words, ("gradebook", "calibrate", run_id, "--rate-next", "20"))
+
+
+def _to_read(found: Grounds, run_id: str) -> Iterator[NextStep]:
+    """The cases to read, of a model that may not ship or else of the one with the lowest mean."""
+    cases = {model_name(row): row["case_ids"] for row in found.reading}
+    failing = [each.model for each in found.unmet if each.model in cases]
+    lowest = [name for row in reversed(found.scores) if (name := model_name(row)) in cases]
+    for name in (failing or lowest)[:1]:
+        of_model = "" if len(found.scores) == 1 else f" of {name}"
+        columns = "case_id, model, score, failed_gates"
+        order = "order by len(failed_gates) desc, score limit 9"
+        select = f"select {columns} from output_scores where run_id = '{run_id}' {order}"
+        yield NextStep(f"read the worst cases{of_model}: {', '.join(cases[name])}", ("gradebook", "sql", select))
+
+
+def _weakest(found: Grounds) -> Iterator[NextStep]:
+    """The criterion that costs most of the score of the models that need work."""
+    failing = {each.model for each in found.unmet if each.model is not None}
+    rows = [row for row in found.criteria if row.get("mean") is not None and (row["weight"] or 0.0) > 0]
+    rows = [row for row in rows if model_name(row) in failing] or rows
+    if not rows:
+        return
+    row = max(rows, key=lambda row: row["weight"] * (1.0 - row["mean"]))
+    if row["mean"] == 1.0:
+        return
+    question = question_words(row.get("description"))
+    asked = f": {question}" if question else ""
+    of_model = "" if len(found.scores) == 1 else f" of {model_name(row)}"
+    yield NextStep(
+        f"work on {row['criterion_id']}, which costs most score{of_model} (mean {score_words(row['mean'])}){asked}"
+    )
+
+
+def _by_criterion(rows: Iterator[Row]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row["criterion_id"], []).append(row)
+    return found
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names joined by commas and `and`, at most `MOST_NAMED` of them."""
+    shown = [*names[:MOST_NAMED], *([f"{len(names) - MOST_NAMED:,} more"] if len(names) > MOST_NAMED else [])]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}" if shown else ""

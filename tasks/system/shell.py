@@ -1,0 +1,14 @@
+"""Commands as lines to paste into a shell."""
+
+import shlex
+from collections.abc import Iterable
+
+
+def shell_line(words: Iterable[str]) -> str:
+    """Words quoted for a shell; a query, which has single quotes, stands in double ones."""
+    return " ".join(map(_quoted, words))
+
+
+def _quoted(word: str) -> str:
+    is_plain = "'" in word and not any(mark in word for mark in '"$`\\!')
+    return f'"{word}"' if is_plain else shlex.quote(word)

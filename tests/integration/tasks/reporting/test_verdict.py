@@ -1,0 +1,166 @@
+"""The verdict: every surface begins with it, and no section says otherwise, in runs of every outcome."""
+
+import json
+import re
+from html import unescape
+
+import pytest
+
+from gradebook.flows.display.summary import show_summary
+from gradebook.tasks.comparing.compare import compare_runs
+from gradebook.tasks.comparing.verdict import comparison_verdict
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.published.summary import summarise
+from gradebook.tasks.reporting.export.comment import artifact_texts, run_comment
+from gradebook.tasks.reporting.export.picture import picture_parts
+from gradebook.tasks.reporting.page import run_page
+from gradebook.tasks.reporting.sections.change.change import read_change
+from gradebook.tasks.reporting.sections.people.agreement import report_verdict
+from gradebook.tasks.reporting.sections.people.people import read_people
+from gradebook.tasks.reporting.sections.trust.trust import read_trust
+from gradebook.tasks.reporting.source.findings import Sign
+from gradebook.tasks.reporting.source.report_source import opened_source
+from tests.support.rated_lake import JudgedRun, publish_agreement, publish_runs, ratings_of
+from tests.support.reported_runs import publish_run
+from tests.support.scored_lake import make_lake
+
+CRITERIA = [{"id": "kind"}, {"id": "safe", "gate": True}]
+# Of 12 cases the model says yes in so many, in the baseline and in the run; the gate asks for yes in each.
+COMPARED = {"worse": (12, 2), "better": (2, 12), "same": (6, 7), "gate": (None, 9), "met": (None, 12)}
+JUDGED = [1.0, 0.0] * 20
+# What people say of the same forty outputs.
+RATED = {
+    "chance": [1.0, 1.0, 0.0, 0.0] * 10,  # the same level in half of them
+    "good": [1.0, 0.0] * 19 + [0.0, 1.0],
+    "lenient": [1.0, 0.0] * 10 + [0.0] * 20,  # ten good ones are bad to people
+    "unrated": [],
+}
+WORLDS = (*COMPARED, *RATED)
+
+
+@pytest.fixture(scope="module")
+def lakes(tmp_path_factory):
+    """Lake of each world: of runs of checks with a baseline, and of runs of a judge with ratings."""
+    found = {}
+    for world, (before, after) in COMPARED.items():
+        folder = tmp_path_factory.mktemp(world)
+        if before is not None:
+            publish_run(folder, {"m": before}, CRITERIA[:1], run_id="before")
+        criteria, baseline = (CRITERIA, None) if before is None else (CRITERIA[:1], "before")
+        publish_run(folder, {"m": after}, criteria, run_id=world, baseline=baseline)
+        found[world] = find_lake(f"sqlite:{folder}/lake/catalog.sqlite")
+    rated = make_lake(tmp_path_factory.mktemp("rated"))
+    ratings = [row for place, world in enumerate(RATED) for row in ratings_of(RATED[world], "ann", f"w{place}")]
+    runs = {world: JudgedRun(JUDGED, prefix=f"w{place}") for place, world in enumerate(RATED)}
+    publish_runs(rated, runs, {"ratings": ratings})
+    for world in RATED:
+        publish_agreement(rated, world)
+    return found | dict.fromkeys(RATED, rated)
+
+
+@pytest.fixture(params=WORLDS)
+def world(request):
+    return request.param
+
+
+@pytest.fixture
+def summary(lakes, world):
+    return summarise(lakes[world], world)
+
+
+@pytest.fixture
+def source(lakes, world, summary):
+    with opened_source(lakes[world], summary) as found:
+        yield found
+
+
+EXPECTED = {
+    "worse": "Nothing decides whether m may ship: the rubric has no gate and no pass_threshold; "
+    "worse than before beyond chance.",
+    "better": "Nothing decides whether m may ship: the rubric has no gate and no pass_threshold; "
+    "better than before beyond chance.",
+    "same": "Nothing decides whether m may ship: the rubric has no gate and no pass_threshold; "
+    "no overall difference from before beyond chance.",
+    "gate": "m may not ship: 3 of 12 outputs fail the gate safe.",
+    "met": "m may ship: every gate and threshold is met.",
+    "chance": "Nothing decides whether m may ship: the rubric has no gate and no pass_threshold; "
+    "but the judge is no better than chance on tone, as far as 40 ratings show.",
+}
+UNDECIDED = "Nothing decides whether m may ship: the rubric has no gate and no pass_threshold."
+
+
+def test_the_sentence_is_the_one_a_lead_acts_on(world, summary):
+    assert summary.verdict.sentence == EXPECTED.get(world, UNDECIDED)
+
+
+def test_every_surface_begins_with_the_same_sentence(summary, source, capsys):
+    sentence = summary.verdict.sentence
+    show_summary(summary, None)
+    assert capsys.readouterr().out.splitlines()[0] == sentence
+    page = run_page(source)
+    assert unescape(re.findall('<p class="verdict[^>]*>(.*?)</p>', page)[0]) == sentence
+    assert page.index('class="verdict') < page.index("<dl")
+    assert unescape(run_comment(source)).replace("\\", "").startswith(f"**{sentence}**")
+    texts = {key: text for key, _, text in artifact_texts(summary)}
+    assert unescape(texts["scores"]).replace("\\", "").startswith(f"**{sentence}**")
+    head = " ".join(row["line"] for row in picture_parts(source)[0]["head"])
+    assert head.startswith(sentence)
+    assert json.loads(json.dumps(summary.as_json(), default=str))["verdict"]["sentence"] == sentence
+
+
+def fact(verdict, topic):
+    return next((each for each in verdict.facts if each.topic == topic), None)
+
+
+def test_no_section_says_otherwise_of_the_judge(world, source):
+    verdict, people = report_verdict(source), read_people(source)
+    trust = {each.topic: each for each in read_trust(source).findings}
+    readings = " ".join(each.reading for each in people.agreement_figures) if people else ""
+    readings += f" {people.means_figure.reading}" if people and people.means_figure else ""
+    told = fact(verdict, "judge")
+    says = {"head": told.sentence if told else "", "trust": trust["People"].words if told else "", "people": readings}
+    has_chance = {name: "no better than chance" in words for name, words in says.items()}
+    assert set(has_chance.values()) == {world == "chance"}
+    is_lenient = {name: bool(re.search(r"(too|more) lenient", words)) for name, words in says.items()}
+    assert set(is_lenient.values()) == {world == "lenient"}
+    if told:
+        signs = {"chance": Sign.BAD, "good": Sign.FINE, "lenient": Sign.LOOK, "unrated": Sign.LOOK}
+        assert trust["People"].sign == signs[world]
+        assert ("Nobody rated" in told.sentence) == (world == "unrated")
+        assert ("beyond chance and without bias on tone" in told.sentence) == (world == "good")
+
+
+def test_no_section_says_otherwise_of_the_change(world, source):
+    verdict, change = report_verdict(source), read_change(source)
+    told = fact(verdict, "change")
+    assert (told is None) == (source.comparison is None)
+    for pair in change.pairs:
+        outcome = {"below": "worse", "above": "better", "within": "no"}[told.figures["outcome"]]
+        assert {row[1] for row in pair.table.rows} == {outcome}
+        assert (pair.worse is not None, pair.better is not None) == (outcome == "worse", outcome == "better")
+        (figure, *_) = pair.figures
+        assert {row[1] for row in figure.table.rows} == {outcome}
+        assert f"| {outcome} |" in run_comment(source)
+        assert ("four times in five" in told.sentence) == (outcome == "no")
+
+
+@pytest.mark.parametrize(
+    ("world", "begins"),
+    [("worse", "m is worse than m in before beyond chance: -0.833 overall"), ("same", "m compared with m in before:")],
+)
+def test_a_comparison_begins_with_its_verdict(lakes, world, begins):
+    verdict = comparison_verdict(compare_runs(lakes[world], "before", world))
+    assert verdict.sentence.startswith(begins)
+    assert verdict.is_good is (False if world == "worse" else None)
+    assert verdict.next_steps[-1].command(("--lake", "sqlite:x y")) == (
+        f"gradebook report {world} --against before --lake 'sqlite:x y'"
+    )
+
+
+def test_what_to_do_next_names_the_cases_the_criterion_and_a_command(lakes):
+    first, second = summarise(lakes["gate"], "gate").verdict.next_steps
+    assert first.sentence == "read the worst cases: c10, c11, c9"
+    assert first.command().startswith('gradebook sql "select case_id, model, score')
+    assert second.sentence.startswith("work on kind, which costs most score (mean 0.750): Says yes")
+    (*_, rate) = summarise(lakes["unrated"], "unrated").verdict.next_steps
+    assert rate.command() == "gradebook calibrate unrated --rate-next 20"
