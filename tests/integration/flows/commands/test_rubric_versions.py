@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gradebook.rubrics.files.load import shipped_text
 from tests.support.samples import write_outputs, write_rubric
 
 LAKE = "sqlite:lake/catalog.sqlite"
@@ -168,3 +169,20 @@ def test_a_bad_review_is_refused_and_writes_nothing(gradebook, tmp_path, words, 
     finished = gradebook("review", *words)
     assert (finished.code, message in finished.err) == (2, True), finished.err
     assert not (tmp_path / "lake").exists()
+
+
+def test_a_rubric_is_scored_by_its_form_without_a_judge(gradebook, tmp_path):
+    artifact = tmp_path / "rubric.yaml"
+    text = shipped_text("json_record")[0].decode()
+    artifact.write_text(text, encoding="utf-8")
+    (whole,) = gradebook("review", artifact, "--rubrics", "rubric_form", "--json").json["evaluations"]
+    artifact.write_text(text.replace(" threshold: 1", " threshold: 0") + "weight_sum: 7\n", encoding="utf-8")
+    (faulty,) = gradebook("review", artifact, "--rubrics", "rubric_form", "--json").json["evaluations"]
+    artifact.write_text("no rubric", encoding="utf-8")
+    (none,) = gradebook("review", artifact, "--rubrics", "rubric_form", "--json").json["evaluations"]
+    # five checks of 0.2: two of them find the threshold and the weights
+    assert [(row["score"], row["status"]) for row in (whole, faulty, none)] == [
+        (1, "approved"),
+        (pytest.approx(0.6), "needs_revision"),
+        (0, "needs_revision"),
+    ]
