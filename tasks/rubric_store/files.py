@@ -59,16 +59,29 @@ def lint_rubrics(names: Sequence[str], lake: Lake, against: str | None = None) -
     return tuple(finding for name in names for finding in _lint(name, lake, previous))
 
 
+def refuse_lint_errors(name: str) -> None:
+    """Raise `RubricError` with the errors of lint, if a file or a shipped rubric has any."""
+    if name in shipped_rubrics() or (is_path(name) and os.path.isfile(name)):  # noqa: PTH113 - as in _lint
+        text, shown, folder = _text(name)
+        found = [each for each in lint_text(text, shown, folder=folder) if each.severity == "error"]
+        if found:
+            raise RubricError(tuple(Fault(each.path, each.line, f"{each.rule}: {each.message}") for each in found))
+
+
 def _lint(name: str, lake: Lake, previous: Rubric | None) -> tuple[LintFinding, ...]:
+    text, shown, folder = _text(name)
+    return lint_text(text, shown, previous or _previous(text, shown, folder, lake), folder)
+
+
+def _text(name: str) -> tuple[bytes, str, Path | None]:
+    """Text of a rubric file or a shipped rubric, its name for messages, and its folder."""
     path = Path(name)
     if is_path(name) and os.path.isfile(name):  # noqa: PTH113 - Path raises where a name is too long
-        text, shown, folder = _read(path), name, path.parent
-    elif name in shipped_rubrics():
-        (text, shown), folder = shipped_text(name), None
-    else:
-        read_rubric(name)  # raises with the list of shipped rubrics
-        raise InputError(name, "no file", "one")
-    return lint_text(text, shown, previous or _previous(text, shown, folder, lake), folder)
+        return _read(path), name, path.parent
+    if name in shipped_rubrics():
+        return *shipped_text(name), None
+    read_rubric(name)  # raises with the list of shipped rubrics
+    raise InputError(name, "no file", "one")
 
 
 def _previous(text: bytes, path: str, folder: Path | None, lake: Lake) -> Rubric | None:
@@ -85,6 +98,7 @@ def describe_shipped(name: str) -> Row:
     return {
         "name": name,
         "version": rubric.version,
+        "target_type": rubric.target_type,
         "criteria": len(rubric.criteria),
         "methods": ", ".join(sorted({criterion.method.type for criterion in rubric.criteria})),
         "description": rubric.description,
