@@ -1,5 +1,5 @@
--- versions: one row per rubric version, by rubric, newest first: its kind of output, its state, how many criteria it has, and how many published runs
--- used it.
+-- versions: one row per rubric version, by rubric, newest first: its kind of output, its state, how many criteria it
+-- has, and how many published runs used it.
 with used as (
     select
         rubric_id,
