@@ -124,7 +124,7 @@ def import_file(
     for path, text in texts.items():
         write_new(path, text, is_forced=is_forced)
     own_count = sum(len(row.get("criteria") or ()) for row in cases)
-    rubric_count = len(imported.rubric["criteria"]) if imported.rubric else 0
+    rubric_count = sum(len(rubric["criteria"]) for rubric in imported.rubrics)
     return ImportSummary(
         tuple(texts), rubric_count + own_count, len(cases), len(imported.ratings), imported.kept, unmatched, findings
     )
@@ -133,7 +133,10 @@ def import_file(
 def _parts(imported: Imported, cases: Sequence[Row], out: Path) -> dict[Path, str]:
     """Text of each file to write, by path."""
     texts = {
-        "rubric.yaml": values_yaml(imported.rubric) if imported.rubric else "",
+        **{
+            f"{rubric['id']}.yaml" if imported.others else "rubric.yaml": values_yaml(rubric)
+            for rubric in imported.rubrics
+        },
         "outputs.jsonl": json_lines(row for row in cases if "output" in row),
         "cases.jsonl": json_lines(row for row in cases if "output" not in row),
         "ratings.jsonl": json_lines(imported.ratings),
@@ -141,18 +144,19 @@ def _parts(imported: Imported, cases: Sequence[Row], out: Path) -> dict[Path, st
     parts = {name: text for name, text in texts.items() if text}
     if out.suffix not in (*RUBRIC_SUFFIXES, *ROW_SUFFIXES):
         return {out / name: text for name, text in parts.items()}
-    if len(parts) != 1 or (out.suffix in RUBRIC_SUFFIXES) != ("rubric.yaml" in parts):
+    if len(parts) != 1 or (out.suffix in RUBRIC_SUFFIXES) != bool(imported.rubrics):
         raise InputError("--out", f"the file {out}", f"a folder for {', '.join(parts)}")
     return {out: next(iter(parts.values()))}
 
 
 def _lint_import(texts: dict[Path, str]) -> tuple[LintFinding, ...]:
-    """Lint the imported rubric; raises for a rubric that gradebook itself would refuse."""
+    """Lint the imported rubrics; raises for a rubric that gradebook itself would refuse."""
+    findings: list[LintFinding] = []
     for path, text in texts.items():
         if path.suffix in RUBRIC_SUFFIXES:
             parse_rubric(text, str(path))
-            return lint_text(text, str(path))
-    return ()
+            findings += lint_text(text, str(path))
+    return tuple(findings)
 
 
 def export_source(format_name: str, source: str, lake: Lake) -> Exported:
