@@ -79,6 +79,25 @@ create table if not exists rubric_pointers (
     set_at timestamptz
 );
 
+create table if not exists rubric_states (
+    rubric_id varchar,
+    rubric_version varchar,
+    state varchar,
+    set_at timestamptz
+);
+
+create table if not exists artifacts (
+    artifact varchar,
+    digest varchar,
+    target_type varchar,
+    state varchar,
+    judge varchar,
+    run_ids varchar[],
+    provenance varchar,
+    created_at timestamptz,
+    set_at timestamptz
+);
+
 create table if not exists case_criteria (
     run_id varchar,
     output_id varchar,

@@ -20,12 +20,23 @@ from gradebook.flows.commands.options import (
 from gradebook.flows.display.review import show_review
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.runs.request import EvaluationRequest
-from gradebook.tasks.stages.review import APPROVED, STDIN, review_artifact
+from gradebook.tasks.stages.artifacts import ArtifactState, rubrics_for
+from gradebook.tasks.stages.review import APPROVED, STDIN, enter_artifact, review_artifact
 
 
 def review(  # noqa: PLR0913 - each is an option
     artifact: Annotated[str, typer.Argument(help="a text or JSON file; - for stdin")],
-    rubrics: Annotated[str, typer.Option("--rubrics", help="rubric files or names, separated by commas")],
+    rubrics: Annotated[str | None, typer.Option("--rubrics", help="rubric files or names, separated by commas")] = None,
+    target_type: Annotated[
+        str | None,
+        typer.Option("--target-type", help="type of the artifact, for which the map names rubrics"),
+    ] = None,
+    review_map: Annotated[Path, typer.Option("--map", help="YAML file: the rubrics of each type of artifact")] = Path(
+        "review.yaml"
+    ),
+    is_pending: Annotated[
+        bool, typer.Option("--pending", help="enter the artifact as pending, without a review")
+    ] = False,
     judge: Annotated[str | None, option_of("judge")] = None,
     budget_usd: Annotated[
         float | None, typer.Option("--budget-usd", help="maximum spend per rubric in US dollars")
@@ -45,16 +56,15 @@ def review(  # noqa: PLR0913 - each is an option
     \b
     gradebook review reply.txt --rubrics general_answer --judge gpt-4o-mini
     gradebook review rubric.yaml --rubrics meta_rubric --judge gpt-4o-mini --json
+    gradebook review reply.txt --target-type support_reply --map review.yaml
     echo '{"id": 1}' | gradebook review - --rubrics json_record
 
     Exit: 0 approved, 1 needs revision, 2 bad input, 3 not finished.
     """
-    names = tuple(name.strip() for name in rubrics.split(",") if name.strip())
-    if not names:
-        raise InputError("--rubrics", repr(rubrics), "at least one rubric")
+    names = () if is_pending else _rubrics(rubrics, target_type, review_map)
     request = EvaluationRequest(
         artifact,
-        names[0],
+        names[0] if names else "",
         judge,
         lake=lake,
         data=data,
@@ -63,12 +73,31 @@ def review(  # noqa: PLR0913 - each is an option
         feedback=feedback,
         allow_functions=tuple(allow_functions or ()),
     )
-    found = review_artifact(artifact, _read(artifact), names, request)
+    if is_pending:
+        enter_artifact(artifact, _read(artifact), request, target_type)
+        pending = ArtifactState.pending.value
+        if as_json:
+            print_json({"artifact": artifact, "status": pending, "evaluations": []})
+        else:
+            typer.echo(f"{artifact}: {pending}")
+        return
+    found = review_artifact(artifact, _read(artifact), names, request, target_type)
     if as_json:
         print_json(found.as_json())
     else:
         show_review(found)
     raise typer.Exit(DONE if found.status == APPROVED else NOT_MET)
+
+
+def _rubrics(named: str | None, target_type: str | None, review_map: Path) -> tuple[str, ...]:
+    if named is None:
+        if target_type is None:
+            raise InputError("--rubrics", "none", "rubrics, or --target-type and a map of types to rubrics")
+        return rubrics_for(target_type, review_map)
+    names = tuple(name.strip() for name in named.split(",") if name.strip())
+    if not names:
+        raise InputError("--rubrics", repr(named), "at least one rubric")
+    return names
 
 
 def _read(artifact: str) -> bytes:

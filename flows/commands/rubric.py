@@ -1,12 +1,15 @@
 """The commands `gradebook rubric ...`: write, lint, show, compare, import and export rubrics."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from gradebook.flows.commands.completion import complete_rubric
 from gradebook.flows.commands.new_rubric import new
@@ -22,7 +25,7 @@ from gradebook.flows.commands.options import (
     print_json,
 )
 from gradebook.flows.display.rubric import show_difference, show_findings, show_import, show_lost
-from gradebook.flows.display.terminal import for_stdout, show_rows
+from gradebook.flows.display.terminal import for_stdout, notes, plain, show_rows
 from gradebook.rubrics.files.dump import rubric_values, rubric_yaml
 from gradebook.rubrics.files.editor_schema import editor_schema
 from gradebook.rubrics.files.load import shipped_rubrics
@@ -30,8 +33,22 @@ from gradebook.rubrics.files.semver import next_version, required_step
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import lake_exists
-from gradebook.tasks.rubric_store.files import describe_shipped, export_source, import_file, lint_rubrics, write_new
-from gradebook.tasks.rubric_store.versions import delete_pointer, find_rubric, list_versions
+from gradebook.tasks.lake.rows import Row
+from gradebook.tasks.rubric_store.files import (
+    describe_shipped,
+    export_source,
+    import_file,
+    lint_rubrics,
+    refuse_lint_errors,
+    write_new,
+)
+from gradebook.tasks.rubric_store.versions import (
+    RubricState,
+    delete_pointer,
+    find_rubric,
+    list_versions,
+    register_rubric,
+)
 
 app = typer.Typer(
     help="Write, lint, show, compare, import and export rubrics.", no_args_is_help=True, rich_markup_mode=None
@@ -102,16 +119,65 @@ app.command("new")(new)
 
 
 @app.command("list")
-def list_rubrics(lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_json: JsonOption = False) -> None:
-    """List the shipped rubrics and all rubric versions in the lake."""
-    versions = list_versions(find_lake(lake, data))
-    shipped = [describe_shipped(name) for name in shipped_rubrics()]
+def list_rubrics(
+    target_type: Annotated[
+        str | None, typer.Option("--target-type", help="rubrics for this kind of output, as their target_type names it")
+    ] = None,
+    lake: LakeOption = DEFAULT_LAKE,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the shipped rubrics and all rubric versions in the lake.
+
+    \b
+    gradebook rubric list
+    gradebook rubric list --target-type support_reply
+    """
+
+    def wanted(rows: Iterable[Row]) -> list[Row]:
+        return [row for row in rows if target_type is None or row["target_type"] == target_type]
+
+    shipped = wanted(map(describe_shipped, shipped_rubrics()))
+    versions = wanted(list_versions(find_lake(lake, data)))
     if as_json:
-        print_json({"shipped": shipped, "versions": list(versions)})
+        print_json({"shipped": shipped, "versions": versions})
         return
-    show_rows(shipped[0], (row.values() for row in shipped))
-    if versions:
-        show_rows(versions[0], (row.values() for row in versions))
+    for rows in (shipped, versions):
+        if rows:
+            show_rows(rows[0], (row.values() for row in rows))
+    if not shipped and not versions:
+        notes.print(f"no rubric has the target_type {escape(plain(target_type))}")
+
+
+@app.command()
+def register(
+    rubric: RubricArgument,
+    state: Annotated[RubricState, typer.Option("--state", help="state of the version")] = RubricState.active,
+    lake: LakeOption = DEFAULT_LAKE,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Store a rubric version in the lake without a run, or set its state.
+
+    Nightly and checkpoint runs refuse drafts and retired versions. A draft can be registered again with another text
+    until a run uses it. An error of lint refuses a file that is to be active.
+
+    \b
+    gradebook rubric register rubric.yaml --state draft
+    gradebook rubric register support_reply@1.2.0 --state retired
+
+    Exit: 0 stored, 2 not a rubric, or another text of a stored version.
+    """
+    found_lake = find_lake(lake, data)
+    found = find_rubric(rubric, found_lake)
+    if state == RubricState.active:
+        refuse_lint_errors(rubric)
+    register_rubric(found_lake, found, state, datetime.now(UTC))
+    stored = {"rubric_id": found.id, "rubric_version": found.version, "state": state.value}
+    if as_json:
+        print_json(stored)
+    else:
+        typer.echo(f"{found.id} {found.version}: {state.value} in {found_lake.name}")
 
 
 @app.command()

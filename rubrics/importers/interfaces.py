@@ -12,15 +12,22 @@ from gradebook.rubrics.model.rubric import Rubric
 class Imported:
     """Content of a foreign file, in gradebook's shapes.
 
-    rubric: keys of a rubric file; None if each case has its own criteria. cases: rows as in an outputs file (`case_id`,
-    `prompt`, `criteria`, ...), without `output` and `model` if the file has no answers. ratings: rows as in a ratings
-    file. kept: content without a place in gradebook, in words; it is stored under `metadata`.
+    rubric: keys of a rubric file; None if each case has its own criteria. others: further rubrics of the file. cases:
+    rows as in an outputs file (`case_id`, `prompt`, `criteria`, ...), without `output` and `model` if the file has no
+    answers. ratings: rows as in a ratings file. kept: content without a place in gradebook, in words; it is stored
+    under `metadata`.
     """
 
     rubric: Row | None = None
     cases: tuple[Row, ...] = ()
     ratings: tuple[Row, ...] = ()
     kept: tuple[str, ...] = ()
+    others: tuple[Row, ...] = ()
+
+    @property
+    def rubrics(self) -> tuple[Row, ...]:
+        """Every rubric of the file."""
+        return (self.rubric, *self.others) if self.rubric else self.others
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """Rules about criteria as a set: duplicates, their number, and descriptions that add nothing."""
 
+import re
 from collections.abc import Iterator
 
 from gradebook.rubrics.lint.findings import Remark, register_rule
@@ -8,6 +9,8 @@ from gradebook.rubrics.model.rubric import TOP, Criterion, Rubric
 from gradebook.rubrics.text.plain_words import Place
 
 MOST_CRITERIA = 10  # in one group; with more, the weights become small and the ratings careless
+FEWEST_CRITERIA = 3  # with fewer, one verdict decides the score
+_STATUS_WORD = re.compile(r"(?:^|_)(?:final|latest|draft|copy|old|tmp|temp|v\d+)$")
 _GENERIC = "output reply response answer text message model result assistant criterion quality"
 GENERIC_WORDS = frozenset(_GENERIC.split())
 
@@ -17,6 +20,13 @@ def find_no_description(rubric: Rubric) -> Iterator[Remark]:
     """The rubric has no description."""
     if not rubric.description.strip():
         yield Remark(("description",), "found none, expected a sentence on what is evaluated")
+
+
+@register_rule("status-word-id", "warning", "Name the id after what is evaluated; the version counts its changes.")
+def find_status_words(rubric: Rubric) -> Iterator[Remark]:
+    """The rubric's id ends with a word about its state, such as final, latest, draft or v2."""
+    if _STATUS_WORD.search(rubric.id):
+        yield Remark(("id",), f"found {rubric.id}, expected a name without its state")
 
 
 @register_rule("duplicate-name", "error", "Rename one of the two criteria, or merge them.")
@@ -71,6 +81,13 @@ def find_crowds(rubric: Rubric) -> Iterator[Remark]:
         if count > MOST_CRITERIA:
             message = f"found {count} weighted criteria in one group, expected at most {MOST_CRITERIA}"
             yield Remark(places.get(group, ("criteria",)), message)
+
+
+@register_rule("few-criteria", "note", "Split what one criterion asks, or accept that one verdict decides.")
+def find_few_criteria(rubric: Rubric) -> Iterator[Remark]:
+    """The rubric has fewer than 3 criteria, gates included."""
+    if 0 < len(rubric.criteria) < FEWEST_CRITERIA:
+        yield Remark(("criteria",), f"found {len(rubric.criteria)}, expected {FEWEST_CRITERIA} or more")
 
 
 def _roots_of_name(criterion: Criterion) -> frozenset[str]:

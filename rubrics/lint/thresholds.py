@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gradebook.rubrics.lint.findings import Remark, register_rule
-from gradebook.rubrics.model.rubric import Criterion, Rubric, effective_weights
+from gradebook.rubrics.model.rubric import Criterion, Rubric, effective_weights, highest_score
 
 
 @register_rule("trivial-threshold", "warning", "Raise the threshold to a score that an output can miss.")
@@ -19,6 +19,18 @@ def find_trivial_thresholds(rubric: Rubric) -> Iterator[Remark]:
         if rubric.pass_threshold <= lowest:
             message = f"found {rubric.pass_threshold:g}, expected more than {lowest:g}, the lowest possible score"
             yield Remark(("pass_threshold",), message)
+
+
+@register_rule("strict-threshold", "warning", "Lower the threshold to a score that a good output reaches.")
+def find_strict_thresholds(rubric: Rubric) -> Iterator[Remark]:
+    """Only the best possible output passes, although a criterion has three or more levels."""
+    highest = highest_score(rubric)
+    has_degrees = any(len(each.ranked_levels) > 2 and not each.gate for each in rubric.criteria)
+    if rubric.pass_threshold is None or highest is None or not has_degrees:
+        return
+    if rubric.pass_threshold >= highest:
+        message = f"found {rubric.pass_threshold:g}, expected less than {highest:g}, the highest possible score"
+        yield Remark(("pass_threshold",), message)
 
 
 @register_rule("no-threshold", "warning", "Set a threshold: the score from which the criterion is met.")

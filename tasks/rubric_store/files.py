@@ -59,16 +59,29 @@ def lint_rubrics(names: Sequence[str], lake: Lake, against: str | None = None) -
     return tuple(finding for name in names for finding in _lint(name, lake, previous))
 
 
+def refuse_lint_errors(name: str) -> None:
+    """Raise `RubricError` with the errors of lint, if a file or a shipped rubric has any."""
+    if name in shipped_rubrics() or (is_path(name) and os.path.isfile(name)):  # noqa: PTH113 - as in _lint
+        text, shown, folder = _text(name)
+        found = [each for each in lint_text(text, shown, folder=folder) if each.severity == "error"]
+        if found:
+            raise RubricError(tuple(Fault(each.path, each.line, f"{each.rule}: {each.message}") for each in found))
+
+
 def _lint(name: str, lake: Lake, previous: Rubric | None) -> tuple[LintFinding, ...]:
+    text, shown, folder = _text(name)
+    return lint_text(text, shown, previous or _previous(text, shown, folder, lake), folder)
+
+
+def _text(name: str) -> tuple[bytes, str, Path | None]:
+    """Text of a rubric file or a shipped rubric, its name for messages, and its folder."""
     path = Path(name)
     if is_path(name) and os.path.isfile(name):  # noqa: PTH113 - Path raises where a name is too long
-        text, shown, folder = _read(path), name, path.parent
-    elif name in shipped_rubrics():
-        (text, shown), folder = shipped_text(name), None
-    else:
-        read_rubric(name)  # raises with the list of shipped rubrics
-        raise InputError(name, "no file", "one")
-    return lint_text(text, shown, previous or _previous(text, shown, folder, lake), folder)
+        return _read(path), name, path.parent
+    if name in shipped_rubrics():
+        return *shipped_text(name), None
+    read_rubric(name)  # raises with the list of shipped rubrics
+    raise InputError(name, "no file", "one")
 
 
 def _previous(text: bytes, path: str, folder: Path | None, lake: Lake) -> Rubric | None:
@@ -85,6 +98,7 @@ def describe_shipped(name: str) -> Row:
     return {
         "name": name,
         "version": rubric.version,
+        "target_type": rubric.target_type,
         "criteria": len(rubric.criteria),
         "methods": ", ".join(sorted({criterion.method.type for criterion in rubric.criteria})),
         "description": rubric.description,
@@ -110,7 +124,7 @@ def import_file(
     for path, text in texts.items():
         write_new(path, text, is_forced=is_forced)
     own_count = sum(len(row.get("criteria") or ()) for row in cases)
-    rubric_count = len(imported.rubric["criteria"]) if imported.rubric else 0
+    rubric_count = sum(len(rubric["criteria"]) for rubric in imported.rubrics)
     return ImportSummary(
         tuple(texts), rubric_count + own_count, len(cases), len(imported.ratings), imported.kept, unmatched, findings
     )
@@ -119,7 +133,10 @@ def import_file(
 def _parts(imported: Imported, cases: Sequence[Row], out: Path) -> dict[Path, str]:
     """Text of each file to write, by path."""
     texts = {
-        "rubric.yaml": values_yaml(imported.rubric) if imported.rubric else "",
+        **{
+            f"{rubric['id']}.yaml" if imported.others else "rubric.yaml": values_yaml(rubric)
+            for rubric in imported.rubrics
+        },
         "outputs.jsonl": json_lines(row for row in cases if "output" in row),
         "cases.jsonl": json_lines(row for row in cases if "output" not in row),
         "ratings.jsonl": json_lines(imported.ratings),
@@ -127,18 +144,19 @@ def _parts(imported: Imported, cases: Sequence[Row], out: Path) -> dict[Path, st
     parts = {name: text for name, text in texts.items() if text}
     if out.suffix not in (*RUBRIC_SUFFIXES, *ROW_SUFFIXES):
         return {out / name: text for name, text in parts.items()}
-    if len(parts) != 1 or (out.suffix in RUBRIC_SUFFIXES) != ("rubric.yaml" in parts):
+    if len(parts) != 1 or (out.suffix in RUBRIC_SUFFIXES) != bool(imported.rubrics):
         raise InputError("--out", f"the file {out}", f"a folder for {', '.join(parts)}")
     return {out: next(iter(parts.values()))}
 
 
 def _lint_import(texts: dict[Path, str]) -> tuple[LintFinding, ...]:
-    """Lint the imported rubric; raises for a rubric that gradebook itself would refuse."""
+    """Lint the imported rubrics; raises for a rubric that gradebook itself would refuse."""
+    findings: list[LintFinding] = []
     for path, text in texts.items():
         if path.suffix in RUBRIC_SUFFIXES:
             parse_rubric(text, str(path))
-            return lint_text(text, str(path))
-    return ()
+            findings += lint_text(text, str(path))
+    return tuple(findings)
 
 
 def export_source(format_name: str, source: str, lake: Lake) -> Exported:

@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
 import duckdb
@@ -13,10 +14,18 @@ from gradebook.rubrics.model.errors import Fault, InputError, RubricError
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.text.plain_words import unknown_word
 from gradebook.tasks.lake.address import Lake
-from gradebook.tasks.lake.connections import commit, connect, connect_up_to_date, upgrade_lake
+from gradebook.tasks.lake.connections import commit, connect, connect_up_to_date, prepare_lake, upgrade_lake
 from gradebook.tasks.lake.errors import NoLakeThere
 from gradebook.tasks.lake.rows import Row, read_rows
 from gradebook.tasks.lake.sql import query
+
+
+class RubricState(StrEnum):
+    """State of a rubric version in a lake; a version that a run stored is active."""
+
+    draft = "draft"
+    active = "active"
+    retired = "retired"
 
 
 def find_rubric(name: str, lake: Lake) -> Rubric:
@@ -96,6 +105,41 @@ def delete_pointer(lake: Lake, rubric_id: str) -> None:
     commit(lake, f"delete the pointer of rubric {rubric_id}", body)
 
 
+def register_rubric(lake: Lake, rubric: Rubric, state: RubricState, now: datetime) -> None:
+    """Store a version without a run, or set the state of a stored one.
+
+    A draft that no run used takes a changed text. The id's pointer moves to the highest active version, if it has to.
+    Raises `RubricError` if the lake stores this version, used or active, with another digest.
+    """
+    prepare_lake(lake)
+
+    def body(connection: duckdb.DuckDBPyConnection, _version: int) -> None:
+        name = [rubric.id, rubric.version]
+        if _state(connection, rubric) == RubricState.draft and not connection.execute(_USED, name).fetchall():
+            for table in ("rubrics", "criteria", "levels"):
+                connection.execute(f"delete from {table} where rubric_id = ? and rubric_version = ?", name)
+        connection.execute("delete from rubric_states where rubric_id = ? and rubric_version = ?", name)
+        connection.execute("insert into rubric_states values (?, ?, ?, ?)", [*name, state, now])
+        store_rubric(connection, rubric, now)
+        if state != RubricState.active and _pointer(connection, rubric.id) == rubric.version:
+            connection.execute("delete from rubric_pointers where rubric_id = ?", [rubric.id])
+            for row in read_rows(connection, _ACTIVE, rubric.id):
+                _point_to(connection, rubric.id, row["rubric_version"], now)
+
+    commit(lake, f"register rubric {rubric.id} {rubric.version} as {state}", body)
+
+
+def refuse_inactive_rubric(lake: Lake, rubric: Rubric) -> None:
+    """Raise `InputError` for a version that is a draft or retired."""
+    state = RubricState.active
+    with suppress(NoLakeThere), connect(lake, read_only=True) as connection:
+        state = _state(connection, rubric)
+    if state != RubricState.active:
+        name = f"{rubric.id}@{rubric.version}"
+        found = f"{rubric.id} {rubric.version}, which is {'a draft' if state == RubricState.draft else state}"
+        raise InputError("rubric", found, "an active version", f"`gradebook rubric register {name}` activates it")
+
+
 def refuse_changed_rubric(lake: Lake, rubric: Rubric) -> None:
     """Raise `RubricError`, with the differences, if the lake stores this id and version with another digest."""
     with suppress(NoLakeThere), connect(lake, read_only=True) as connection:
@@ -103,12 +147,13 @@ def refuse_changed_rubric(lake: Lake, rubric: Rubric) -> None:
 
 
 def store_rubric(connection: duckdb.DuckDBPyConnection, rubric: Rubric, now: datetime) -> None:
-    """Store a version that a run used, with its criteria and levels, and point its id to it.
+    """Store a version that a run used, with its criteria and levels, and point its id to it if it is active.
 
     A version stored already stays unchanged. Raises `RubricError` if its digest differs.
     """
     is_stored = _is_stored(connection, rubric)
-    _point_to(connection, rubric.id, rubric.version, now)
+    if _state(connection, rubric) == RubricState.active:
+        _point_to(connection, rubric.id, rubric.version, now)
     if not is_stored:
         connection.execute(
             "insert into rubrics (rubric_id, rubric_version, digest, body, created_at) values (?, ?, ?, ?, ?)",
@@ -124,6 +169,23 @@ def store_rubric(connection: duckdb.DuckDBPyConnection, rubric: Rubric, now: dat
     )
 
 
+_USED = "from runs where rubric_id = ? and rubric_version = ? limit 1"
+_ACTIVE = """
+select rubric_version from rubrics
+anti join (from rubric_states where state <> 'active') using (rubric_id, rubric_version)
+where rubric_id = ?
+"""
+_STATE = "select state from rubric_states where rubric_id = ? and rubric_version = ?"
+
+
+def _state(connection: duckdb.DuckDBPyConnection, rubric: Rubric) -> RubricState:
+    try:
+        row = connection.execute(_STATE, [rubric.id, rubric.version]).fetchone()
+    except duckdb.CatalogException:  # a lake of an earlier gradebook
+        return RubricState.active
+    return RubricState.active if row is None else RubricState(row[0])
+
+
 def _is_stored(connection: duckdb.DuckDBPyConnection, rubric: Rubric) -> bool:
     try:
         row = connection.execute(
@@ -135,7 +197,8 @@ def _is_stored(connection: duckdb.DuckDBPyConnection, rubric: Rubric) -> bool:
         return False
     if row[0] != rubric_digest(rubric):
         changes = "; ".join(describe_difference(rubric_from_body(row[1]), rubric))
-        message = f"found another text than the {rubric.version} that runs used ({changes}), expected a new version"
+        used = f"{rubric.version} that runs used or that was registered"
+        message = f"found another text than the {used} ({changes}), expected a new version"
         raise RubricError((Fault(rubric.id, None, message),))
     return True
 

@@ -31,12 +31,14 @@ from gradebook.tasks.judging.settings.panels import (
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.ledger.recordings import refuse_record
 from gradebook.tasks.ratings.evaluation_file import read_ratings
-from gradebook.tasks.rubric_store.versions import find_rubric, refuse_changed_rubric
+from gradebook.tasks.rubric_store.versions import find_rubric, refuse_changed_rubric, refuse_inactive_rubric
 from gradebook.tasks.runs.function_settings import FunctionSettings, read_function_settings, refuse_other_functions
 from gradebook.tasks.runs.request import EvaluationRequest, refuse_bad_values
 from gradebook.tasks.runs.runner import read_runner, refuse_unreachable_server
 from gradebook.tasks.scoring.computed import is_computed
 from gradebook.tasks.scoring.functions import probe_functions
+
+UNATTENDED = ("nightly", "checkpoint")  # triggers whose runs use active rubrics alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,8 @@ def check_request(request: EvaluationRequest) -> CheckedRequest:
         _refuse_unsupported(rubric)
         refuse_other_functions(rubric, functions)
     refuse_changed_rubric(lake, rubric)
+    if request.trigger in UNATTENDED:
+        refuse_inactive_rubric(lake, rubric)
     refuse_baseline(lake, rubric, request.run_id, request.baseline, request.fail_if)
     if request.feedback and judge is None:
         raise InputError("--feedback llm", "no --judge", "one to write it")

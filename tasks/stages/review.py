@@ -13,20 +13,21 @@ from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.datasets.case_criteria import OwnCount, refuse_no_criteria, taken_ids
 from gradebook.tasks.datasets.row_parser import RowFitter
 from gradebook.tasks.lake.address import find_lake
-from gradebook.tasks.lake.connections import connect
+from gradebook.tasks.lake.connections import connect, prepare_lake
 from gradebook.tasks.lake.rows import Row, read_rows
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.runs.request import OPTIONS, EvaluationRequest
 from gradebook.tasks.runs.resume_command import option_words
 from gradebook.tasks.runs.runner import THREADS
+from gradebook.tasks.stages.artifacts import Artifact, ArtifactState, set_state
 from gradebook.tasks.stages.check_request import check_request
 from gradebook.tasks.stages.open_run import opened_run
 from gradebook.tasks.stages.pipeline import complete_run
 from gradebook.tasks.stages.submit import StagesInThreads
 
 STDIN = "-"
-APPROVED, NEEDS_REVISION = "approved", "needs_revision"
+APPROVED, NEEDS_REVISION = ArtifactState.approved.value, ArtifactState.needs_revision.value
 _OUTPUT = "select score, score_low, score_high, is_passed, failed_gates from output_scores where run_id = ?"
 _FEEDBACK = "select feedback from output_feedback where run_id = ?"
 
@@ -65,11 +66,21 @@ class Review:
         return {"artifact": self.artifact, "status": self.status, "evaluations": evaluations}
 
 
-def review_artifact(name: str, content: bytes, rubrics: tuple[str, ...], request: EvaluationRequest) -> Review:
+def enter_artifact(name: str, content: bytes, request: EvaluationRequest, target_type: str | None) -> None:
+    """Enter an artifact as pending, without a review. Raises `OutputsError` if it is not text."""
+    lake = find_lake(request.lake, request.data)
+    prepare_lake(lake)
+    set_state(lake, Artifact.of(name, content, read_artifact(name, content), target_type), ArtifactState.pending)
+
+
+def review_artifact(
+    name: str, content: bytes, rubrics: tuple[str, ...], request: EvaluationRequest, target_type: str | None = None
+) -> Review:
     """Evaluate an artifact with each rubric. name: of the artifact in the lake; request: judge, lake and budget.
 
-    A JSON object with an `output` is a row of outputs, with its prompt, reference and context; any other content is the
-    output itself. Raises `InputError` before anything is written, and `UnfinishedError`.
+    Its state is in_review from the first run's start, then approved or needs_revision. A JSON object with an `output`
+    is a row of outputs, with its prompt, reference and context; any other content is the output itself. Raises
+    `InputError` before anything is written, and `UnfinishedError`.
     """
     row = read_artifact(name, content)
     with tempfile.TemporaryDirectory(prefix="gradebook-review-") as folder:
@@ -78,7 +89,14 @@ def review_artifact(name: str, content: bytes, rubrics: tuple[str, ...], request
         asked = replace(request, outputs=str(path), trigger="review", dataset=name, max_bad_rate=0.0, runner=THREADS)
         requests = [replace(asked, rubric=rubric, again=_again(name, rubric, request)) for rubric in rubrics]
         _refuse_misfits(name, row, [check_request(each).rubric for each in requests], request)
-        return Review(name, tuple(_evaluation(_evaluate(each), each) for each in requests))
+        lake = find_lake(request.lake, request.data)
+        prepare_lake(lake)
+        artifact = Artifact.of(name, content, row, target_type)
+        set_state(lake, artifact, ArtifactState.in_review, request.judge)
+        review = Review(name, tuple(_evaluation(_evaluate(each), each) for each in requests))
+        run_ids = [evaluation.run_id for evaluation in review.evaluations]
+        set_state(lake, artifact, ArtifactState(review.status), request.judge, run_ids)
+        return review
 
 
 def _again(name: str, rubric: str, request: EvaluationRequest) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ from gradebook.tasks.lake.schema import make_tables, make_views
 from gradebook.tasks.operations.suites import Suite, SuitesFile
 from gradebook.tasks.ratings.evaluation_file import RatingRow
 from gradebook.tasks.runs.request import OPTIONS, Use
+from gradebook.tasks.stages.artifacts import ReviewMap
 
 ROOT = Path(__file__).parents[2]
 PAGES = {path.relative_to(ROOT).as_posix(): path for path in [*ROOT.glob("*.md"), *sorted(ROOT.glob("docs/*.md"))]}
@@ -346,6 +347,8 @@ def test_a_yaml_file_that_is_shown_is_right(page, block):
         pytest.skip("tests/laws/test_watching.py holds automations to Prefect's own models")
     elif "suites" in shown:
         assert SuitesFile.model_validate(shown)
+    elif "rubrics" in shown:
+        assert ReviewMap.model_validate(shown)
     else:
         assert parse_rubric(block, page) if "id" in shown else JudgeSettings.model_validate(shown)
 

@@ -31,9 +31,23 @@ MOST_NAMED = 20
 
 
 def read_dataknobs(text: str, path: str) -> Imported:
-    """Import the only rubric of a dataknobs file: a rubric, a list of one, or a config with `rubrics`."""
+    """Import the rubrics of a dataknobs file: a rubric, a list of them, or a config with `rubrics`."""
     reading = open_json(text, path)
-    foreign, config = _only_rubric(reading)
+    foreign_rubrics, config = _rubrics_in(reading)
+    first, *others = [_import(foreign, config, reading) for foreign in foreign_rubrics]
+    if not others:
+        return first
+    found = [*first.rubrics, *(rubric for each in others for rubric in each.rubrics)]
+    ids = [rubric["id"] for rubric in found]
+    if len(set(ids)) < len(ids):
+        reading.stop((), f"found the rubrics {', '.join(ids[:MOST_NAMED])}, expected each id once")
+    kept = tuple(
+        f"{rubric_id}: {words}" for rubric_id, each in zip(ids, (first, *others), strict=True) for words in each.kept
+    )
+    return replace(first, others=tuple(found[1:]), kept=kept)
+
+
+def _import(foreign: Row, config: Row, reading: Reading) -> Imported:
     foreign, riding = _take_off(foreign, reading)
     rubric = understand(foreign, reading)
     kept = Kept()
@@ -45,22 +59,21 @@ def read_dataknobs(text: str, path: str) -> Imported:
     return reading.finish(rubric, kept)
 
 
-def _only_rubric(reading: Reading) -> tuple[Row, Row]:
-    """Mapping of the rubric, and the other content of a config file."""
+def _rubrics_in(reading: Reading) -> tuple[list[Row], Row]:
+    """Mappings of the rubrics, at least one, and the other content of a config file."""
     value = reading.value
     is_config = isinstance(value, dict) and "rubrics" in value and "criteria" not in value
     if isinstance(value, dict) and not is_config:
-        return value, {}
+        return [value], {}
     rubrics, place = (value["rubrics"], ("rubrics",)) if is_config else (value, ())
     if not isinstance(rubrics, list):
-        reading.stop(place, f"found {shown(rubrics)}, expected a rubric, or a list of one")
-    if len(rubrics) != 1:
-        named = [str(entry.get("id")) if isinstance(entry, dict) else "?" for entry in rubrics[:MOST_NAMED]]
-        ids = f" ({', '.join(named)})" if named else ""
-        reading.stop(place, f"found {len(rubrics)} rubrics{ids}, expected one: an import takes one rubric per file")
-    if not isinstance(rubrics[0], dict):
-        reading.stop((*place, 0), f"found {shown(rubrics[0])}, expected a rubric")
-    return rubrics[0], {key: entry for key, entry in value.items() if key != "rubrics"} if is_config else {}
+        reading.stop(place, f"found {shown(rubrics)}, expected a rubric, or a list of rubrics")
+    if not rubrics:
+        reading.stop(place, "found no rubric, expected at least one")
+    for number, rubric in enumerate(rubrics):
+        if not isinstance(rubric, dict):
+            reading.stop((*place, number), f"found {shown(rubric)}, expected a rubric")
+    return rubrics, {key: entry for key, entry in value.items() if key != "rubrics"} if is_config else {}
 
 
 def _take_off(foreign: Row, reading: Reading) -> tuple[Row, Row]:

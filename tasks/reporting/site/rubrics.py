@@ -1,12 +1,13 @@
 """Pages of a lake's rubrics: each version with its criteria and changes."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 import duckdb
 
 from gradebook.rubrics.files.digest import rubric_from_body
+from gradebook.rubrics.files.load import read_rubric, shipped_rubrics
 from gradebook.rubrics.files.semver import required_step
 from gradebook.rubrics.model.errors import RubricError
 from gradebook.rubrics.model.rubric import Rubric
@@ -16,22 +17,19 @@ from gradebook.tasks.reporting.drawing.figures import Table, table_of
 from gradebook.tasks.system.number_format import score_words
 
 _BODIES = "select rubric_id, rubric_version, body from rubrics"
-_CRITERIA = """
-select criterion_id, category, method, description, is_gate, weight, threshold
-from criteria where rubric_id = ? and rubric_version = ? order by position
-"""
-_LEVELS = """
-select criterion_id, string_agg(level_id || ' ' || score, ', ' order by position) as levels
-from levels where rubric_id = ? and rubric_version = ? group by criterion_id
-"""
 
 
 @dataclass(frozen=True, slots=True)
 class RubricVersion:
-    """Version of a rubric. row: of the query rubric_store/versions; changes: sentences, largest change first."""
+    """Version of a rubric. row: of the query rubric_store/versions; changes: sentences, largest change first.
 
-    row: Row
-    criteria: Table
+    criteria, levels: None if this version of gradebook can't read the rubric. row: None for a shipped rubric.
+    """
+
+    version: str
+    row: Row | None
+    criteria: Table | None
+    levels: Table | None
     changes: tuple[str, ...]
 
 
@@ -54,18 +52,22 @@ def read_rubric_pages(connection: duckdb.DuckDBPyConnection) -> tuple[RubricPage
     """Read all rubrics of a lake, sorted by id."""
     rubrics = {(row["rubric_id"], row["rubric_version"]): _readable(row) for row in read_rows(connection, _BODIES)}
     found = groupby(read_rows(connection, query("rubric_store/versions")), lambda row: str(row["rubric_id"]))
-    return tuple(_page(connection, rubric_id, [*rows], rubrics) for rubric_id, rows in found)
+    return tuple(_page(rubric_id, [*rows], rubrics) for rubric_id, rows in found)
 
 
-def _page(
-    connection: duckdb.DuckDBPyConnection,
-    rubric_id: str,
-    rows: Sequence[Row],
-    rubrics: dict[tuple[str, str], Rubric | None],
-) -> RubricPage:
+def shipped_pages(taken: Collection[str]) -> tuple[RubricPage, ...]:
+    """Pages of the shipped rubrics, except those whose id the lake stores."""
+    rubrics = [read_rubric(name) for name in shipped_rubrics() if name not in taken]
+    return tuple(
+        RubricPage(each.id, each.name, each.description, (RubricVersion(each.version, None, *_tables(each), ()),))
+        for each in rubrics
+    )
+
+
+def _page(rubric_id: str, rows: Sequence[Row], rubrics: dict[tuple[str, str], Rubric | None]) -> RubricPage:
     texts = [rubrics.get((rubric_id, row["rubric_version"])) for row in rows]
     versions = tuple(
-        RubricVersion(row, _criteria(connection, row), _changes(older, text))
+        RubricVersion(row["rubric_version"], row, *_tables(text), _changes(older, text))
         for row, text, older in zip(rows, texts, [*texts[1:], None], strict=True)
     )
     newest = texts[0]
@@ -87,24 +89,42 @@ def _changes(older: Rubric | None, newer: Rubric | None) -> tuple[str, ...]:
     return tuple(f"{step}: {words}" for step, words in required_step(older, newer).reasons)
 
 
-def _criteria(connection: duckdb.DuckDBPyConnection, version: Row) -> Table:
-    named = version["rubric_id"], version["rubric_version"]
-    levels = {row["criterion_id"]: row["levels"] for row in read_rows(connection, _LEVELS, *named)}
-    return table_of(
-        f"Criteria of {named[0]} {named[1]}",
-        ("Criterion", "Category", "Method", "Question", "Levels and scores"),
+def _tables(rubric: Rubric | None) -> tuple[Table | None, Table | None]:
+    """Tables of the criteria and of their levels."""
+    if rubric is None:
+        return None, None
+    whose = f"{rubric.id} {rubric.version}"
+    criteria = table_of(
+        f"Criteria of {whose}",
+        ("Criterion", "Category", "Method", "Question", "Reason for the weight"),
         ("Weight", "Threshold"),
-        [_cells(row, levels) for row in read_rows(connection, _CRITERIA, *named)],
+        (
+            (
+                each.id,
+                each.category or "–",
+                each.method.type,
+                each.description,
+                each.rationale or "–",
+                "gate" if each.gate else f"{rubric.weight_of(each):g}",
+                score_words(each.threshold),
+            )
+            for each in rubric.criteria
+        ),
     )
-
-
-def _cells(row: Row, levels: dict[str, str]) -> tuple[str, ...]:
-    return (
-        row["criterion_id"],
-        row["category"] or "–",
-        row["method"],
-        row["description"] or "",
-        levels.get(row["criterion_id"], ""),
-        "gate" if row["is_gate"] else f"{row['weight']:g}",
-        score_words(row["threshold"]),
+    levels = table_of(
+        f"Levels of {whose}",
+        ("Criterion", "Level", "Description", "Indicators"),
+        ("Score",),
+        (
+            (
+                each.id,
+                level.label or level.id,
+                level.description or "–",
+                "; ".join(level.indicators) or "–",
+                f"{level.score:g}",
+            )
+            for each in rubric.criteria
+            for level in each.ranked_levels
+        ),
     )
+    return criteria, levels

@@ -11,7 +11,7 @@ from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.published.summary import summarise
 from gradebook.tasks.reporting.drawing.templates import render
 from gradebook.tasks.reporting.page import write_report
-from gradebook.tasks.reporting.site.rubrics import read_rubric_pages
+from gradebook.tasks.reporting.site.rubrics import read_rubric_pages, shipped_pages
 from gradebook.tasks.reporting.site.runs import RunLine, read_home
 from gradebook.tasks.system.files import write_text
 from gradebook.tasks.system.progress import reporter
@@ -42,12 +42,14 @@ def write_site(lake: Lake, folder: Path, *, is_anew: bool = False) -> Site:
     with connect_up_to_date(lake, is_pinned=True) as connection:
         home = read_home(connection, lake)
         rubrics = read_rubric_pages(connection)
+    shipped = shipped_pages([rubric.rubric_id for rubric in rubrics])
     try:
         wanted = [*_missing_reports(folder, home.published, is_anew=is_anew)]
         faults = _write_reports(lake, wanted)
-        for rubric in rubrics:
+        for rubric in (*rubrics, *shipped):
             write_text(_inside(folder, rubric.page), render("rubric.html.j2", rubric=rubric))
-        write_text(folder / "index.html", render("site.html.j2", home=home, lake=lake, rubrics=rubrics, faults=faults))
+        values = {"home": home, "lake": lake, "rubrics": rubrics, "shipped": shipped, "faults": faults}
+        write_text(folder / "index.html", render("site.html.j2", **values))
     except OSError as error:
         raise InputError(f"site: can't write {error.filename or folder}: {error.strerror}") from error
     kept_count = len(home.published) - len(wanted)

@@ -40,6 +40,7 @@ def score_cells(row: Row) -> dict[str, str]:
         "Model": model_name(row),
         "Mean": score_words(row["mean"]),
         "95% interval": f"{score_words(row['ci_low'])} to {score_words(row['ci_high'])}",
+        "SD": score_words(row["sd"]),
         "Uniform weights": score_words(row["uniform_mean"]),
         "Pass rate": rate_words(row["pass_rate"]),
         "Gate failures": rate_words(row["gate_failure_rate"]),

@@ -10,7 +10,7 @@ from gradebook.tasks.reporting.source.report_source import Group, ReportSource
 from gradebook.tasks.system.number_format import counted, price_words, rate_words, score_words
 
 NUMBERS = (
-    *("Mean", "95% interval", "Uniform weights", "Pass rate", "Gate failures", "Coverage", "Scored", "Outputs"),
+    *("Mean", "95% interval", "SD", "Uniform weights", "Pass rate", "Gate failures", "Coverage", "Scored", "Outputs"),
     "Billed",
 )
 
@@ -41,6 +41,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         model_name(row),
         score_words(row["mean"]),
         interval_words(row),
+        score_words(row["sd"]),
         score_words(row["uniform_mean"]),
         rate_words(row["pass_rate"]),
         rate_words(row["gate_failure_rate"]),

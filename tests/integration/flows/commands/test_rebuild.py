@@ -217,7 +217,7 @@ OTHER = LIKED.replace("score: 0}", "score: 0.1}") + LIKED.replace("liked", "love
     ("changes", "message"),
     [
         ({"version": "2.0.0", "more": OTHER}, "liked: another scale of levels; loved: not in short_answer 1.0.0"),
-        ({"version": "1.0.0", "weight": 9}, "found another text than the 1.0.0 that runs used"),
+        ({"version": "1.0.0", "weight": 9}, "found another text than the 1.0.0 that runs used or that was registered"),
         ({"version": "2.0.0", "more": LIKED.replace("liked", "brief")}, "brief: not in short_answer 1.0.0"),
     ],
 )

@@ -110,3 +110,58 @@ def test_a_review_draws_its_report_on_demand(gradebook, tmp_path):
     assert not list(tmp_path.rglob("report.html"))
     assert gradebook("report", evaluation["run_id"], "--out", tmp_path / "report.html").code == 0
     assert "length" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def artifacts(gradebook) -> list[Any]:
+    columns = "artifact, target_type, state, len(run_ids) as runs, provenance ->> '$.metadata.prompt' as prompt"
+    return list(gradebook("sql", f"select {columns} from artifacts order by created_at", "--format", "json").json)
+
+
+def test_an_artifact_is_pending_then_approved_or_sent_back_with_its_provenance(gradebook, tmp_path):
+    rubric = write_rubric(tmp_path / "r.yaml", "short", max_words=2)
+    good = write_row(tmp_path / "good.json", metadata={"prompt": "greeting-3"})
+    assert gradebook("review", good, "--pending", "--target-type", "greeting").code == 0
+    row = {"artifact": str(good), "target_type": "greeting", "state": "pending", "runs": 0, "prompt": "greeting-3"}
+    assert artifacts(gradebook) == [row]
+    gradebook("review", good, "--rubrics", rubric)
+    bad = write_row(tmp_path / "bad.json", output="Far too many words.")
+    gradebook("review", bad, "--rubrics", rubric)
+    assert artifacts(gradebook) == [
+        row | {"state": "approved", "runs": 1},
+        {"artifact": str(bad), "target_type": None, "state": "needs_revision", "runs": 1, "prompt": None},
+    ]
+
+
+def test_an_interrupted_review_leaves_its_artifact_in_review(gradebook, tmp_path, monkeypatch):
+    artifact, rubric = write_row(tmp_path / "a.json"), write_rubric(tmp_path / "r.yaml", "short")
+    monkeypatch.setattr(pipeline, "conclude_run", lambda _run: (_ for _ in ()).throw(OSError("power")))
+    assert gradebook("review", artifact, "--rubrics", rubric).code == 3
+    assert [row["state"] for row in artifacts(gradebook)] == ["in_review"]
+
+
+def test_the_map_names_the_rubrics_of_a_type(gradebook, tmp_path):
+    artifact = write_row(tmp_path / "a.json")
+    (tmp_path / "maps").mkdir()
+    write_rubric(tmp_path / "maps" / "r.yaml", "short")
+    review_map = tmp_path / "maps" / "review.yaml"
+    review_map.write_text("rubrics:\n  greeting: [r.yaml, json_record]\n", encoding="utf-8")
+    finished = gradebook("review", artifact, "--target-type", "greeting", "--map", review_map, "--json")
+    assert [each["rubric"] for each in finished.json["evaluations"]] == ["short 1.0.0", "json_record 2.0.1"]
+    refused = gradebook("review", artifact, "--target-type", "greting", "--map", review_map)
+    assert (refused.code, "the nearest is greeting" in refused.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "can't be read"),
+        ("rubrics: {greeting: []}", "review.yaml:1:"),
+        ("rubric: {}", "unknown key 'rubric'"),
+    ],
+)
+def test_a_map_that_names_no_rubrics_is_refused(gradebook, tmp_path, text, message):
+    artifact = write_row(tmp_path / "a.json")
+    if text is not None:
+        (tmp_path / "review.yaml").write_text(text, encoding="utf-8")
+    finished = gradebook("review", artifact, "--target-type", "greeting")
+    assert (finished.code, message in finished.err) == (2, True), finished.err

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gradebook.rubrics.files.load import shipped_text
 from tests.support.samples import write_outputs, write_rubric
 
 LAKE = "sqlite:lake/catalog.sqlite"
@@ -168,3 +169,72 @@ def test_a_bad_review_is_refused_and_writes_nothing(gradebook, tmp_path, words, 
     finished = gradebook("review", *words)
     assert (finished.code, message in finished.err) == (2, True), finished.err
     assert not (tmp_path / "lake").exists()
+
+
+def test_a_rubric_is_scored_by_its_form_without_a_judge(gradebook, tmp_path):
+    artifact = tmp_path / "rubric.yaml"
+    text = shipped_text("json_record")[0].decode()
+    artifact.write_text(text, encoding="utf-8")
+    (whole,) = gradebook("review", artifact, "--rubrics", "rubric_form", "--json").json["evaluations"]
+    artifact.write_text(text.replace(" threshold: 1", " threshold: 0") + "weight_sum: 7\n", encoding="utf-8")
+    (faulty,) = gradebook("review", artifact, "--rubrics", "rubric_form", "--json").json["evaluations"]
+    artifact.write_text("no rubric", encoding="utf-8")
+    (none,) = gradebook("review", artifact, "--rubrics", "rubric_form", "--json").json["evaluations"]
+    # five checks of 0.2: two of them find the threshold and the weights
+    assert [(row["score"], row["status"]) for row in (whole, faulty, none)] == [
+        (1, "approved"),
+        (pytest.approx(0.6), "needs_revision"),
+        (0, "needs_revision"),
+    ]
+
+
+def states(gradebook) -> dict[str, tuple[str, bool]]:
+    versions = gradebook("rubric", "list", "--json").json["versions"]
+    return {row["rubric_version"]: (row["state"], row["is_latest"]) for row in versions}
+
+
+def test_a_registered_rubric_is_a_draft_then_active_then_retired(gradebook, tmp_path):
+    rubric = tmp_path / "rubric.yaml"
+    for version, state in (("1.0.0", "active"), ("1.1.0", "draft")):
+        assert gradebook("rubric", "register", write_rubric(rubric, version=version), "--state", state).code == 0
+    assert states(gradebook) == {"1.0.0": ("active", True), "1.1.0": ("draft", False)}
+    gradebook("rubric", "register", "short_answer@1.1.0")
+    assert states(gradebook) == {"1.0.0": ("active", False), "1.1.0": ("active", True)}
+    gradebook("rubric", "register", "short_answer@1.1.0", "--state", "retired")
+    assert states(gradebook) == {"1.0.0": ("active", True), "1.1.0": ("retired", False)}
+
+
+def test_a_draft_takes_another_text_and_an_active_version_does_not(gradebook, tmp_path):
+    rubric = tmp_path / "rubric.yaml"
+    codes = [
+        gradebook("rubric", "register", write_rubric(rubric, weight=weight), "--state", state).code
+        for weight, state in ((1, "draft"), (2, "draft"), (3, "active"), (4, "active"))
+    ]
+    shown = gradebook("rubric", "show", "short_answer@1.0.0", "--json").json
+    assert (codes, shown["criteria"][0]["weight"]) == ([0, 0, 0, 2], 3)
+
+
+def test_a_night_refuses_a_draft_that_a_person_may_try(gradebook, evaluate, tmp_path):
+    rubric = write_rubric(tmp_path / "rubric.yaml")
+    outputs = write_outputs(tmp_path / "outputs.jsonl")
+    gradebook("rubric", "register", rubric, "--state", "draft")
+    suites = tmp_path / "suites.yaml"
+    suites.write_text(f"suites: [{{id: s, outputs: {outputs}, rubric: {rubric}}}]", encoding="utf-8")
+    refused = gradebook("nightly", suites, "--json")
+    (suite,) = refused.json["suites"]
+    assert (refused.code, suite["run_id"]) == (3, None)
+    assert "found short_answer 1.0.0, which is a draft, expected an active version" in suite["fault"]
+    assert evaluate(outputs, "--rubric", rubric).code in (0, 1)
+    assert states(gradebook) == {"1.0.0": ("draft", False)}  # a run freezes a draft, and does not activate it
+    changed = gradebook("rubric", "register", write_rubric(rubric, weight=9), "--state", "draft")
+    assert (changed.code, "found another text" in changed.err) == (2, True)
+
+
+def test_rubrics_are_listed_by_their_target_type(gradebook, tmp_path):
+    rubric = write_rubric(tmp_path / "rubric.yaml")
+    rubric.write_text(rubric.read_text(encoding="utf-8") + "target_type: rubric\n", encoding="utf-8")
+    gradebook("rubric", "register", rubric)
+    found = gradebook("rubric", "list", "--target-type", "rubric", "--json").json
+    assert [row["name"] for row in found["shipped"]] == ["meta_rubric", "rubric_form"]
+    assert [row["rubric_id"] for row in found["versions"]] == ["short_answer"]
+    assert {row["target_type"] for row in gradebook("rubric", "list", "--json").json["shipped"]} >= {"answer", "record"}

@@ -208,7 +208,7 @@ CASES = {
     ),
     "no pointer": Case("found no latest version", {"rubric": "short_answer"}, is_lake_there=True, prepare=lose_pointer),
     "changed rubric": Case(
-        "found another text than the 1.0.0 that runs used",
+        "found another text than the 1.0.0 that runs used or that was registered",
         {"rubric": "r.yaml"},
         {"r.yaml": RUBRIC.format(version="1.0.0", weight=3)},
         is_lake_there=True,

@@ -210,18 +210,23 @@ def test_what_a_config_says_beside_its_rubric_is_kept():
     assert imported.kept == ("config.registry",)
 
 
-def test_a_file_of_several_rubrics_is_refused_with_their_ids():
-    several = {"rubrics": [foreign_rubric(), foreign_rubric() | {"id": "plan"}]}
-    message = "rubrics: found 2 rubrics (reply, plan), expected one: an import takes one rubric per file"
-    assert faults_of(json.dumps(several)) == [message]
+def test_every_rubric_of_a_config_is_imported():
+    several = {"rubrics": [foreign_rubric(), foreign_rubric() | {"id": "plan"}], "name": "bot"}
+    found = read_dataknobs(json.dumps(several), "a.json")
+    assert [rubric["id"] for rubric in found.rubrics] == ["reply", "plan"]
+    assert [rubric["metadata"]["dataknobs_config"] for rubric in found.rubrics] == [{"name": "bot"}] * 2
+
+
+def test_two_rubrics_of_one_id_are_refused():
+    assert faults_of(json.dumps([foreign_rubric()] * 2)) == ["found the rubrics reply, reply, expected each id once"]
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("3", "found 3, expected a rubric, or a list of one"),
+        ("3", "found 3, expected a rubric, or a list of rubrics"),
         ("[3]", "[0]: found 3, expected a rubric"),
-        ('{"rubrics": []}', "rubrics: found 0 rubrics, expected one: an import takes one rubric per file"),
+        ('{"rubrics": []}', "rubrics: found no rubric, expected at least one"),
         ('{"id": "a", "criteria": []}', "criteria: found an empty list, expected at least 1 entry"),
         ('{"id": "a", "criteria": [7]}', "criteria[0]: found 7, expected a mapping of keys to values"),
     ],

@@ -47,14 +47,24 @@ def naming(name: str, other: str) -> str:
     return REPLY.replace("id: length\n", f"id: length\n    name: {name}\n") + penalty
 
 
-def found(text: str, previous: str | None = None) -> list[tuple[int | None, str]]:
+def faults(text: str, previous: str | None = None, folder: Path | None = None) -> list[LintFinding]:
+    """Findings except notes."""
     before = None if previous is None else parse_rubric(previous, "before.yaml")
-    return [(finding.line, finding.rule) for finding in lint_text(text, "a.yaml", before)]
+    return [finding for finding in lint_text(text, "a.yaml", before, folder) if finding.severity != "note"]
+
+
+def found(text: str, previous: str | None = None) -> list[tuple[int | None, str]]:
+    return [(finding.line, finding.rule) for finding in faults(text, previous)]
 
 
 def only(text: str, previous: str) -> LintFinding:
-    (finding,) = lint_text(text, "a.yaml", parse_rubric(previous, "before.yaml"))
+    (finding,) = faults(text, previous)
     return finding
+
+
+def noted(text: str) -> list[tuple[int | None, str, str]]:
+    notes = [finding for finding in lint_text(text, "a.yaml") if finding.severity == "note"]
+    return [(finding.line, finding.rule, finding.message) for finding in notes]
 
 
 @pytest.mark.parametrize("name", CLEAN)
@@ -120,6 +130,37 @@ def test_a_sum_further_off_is_wrong(weights: tuple[float, ...], weight_sum: floa
     assert found(weighing(*weights, weight_sum=weight_sum)) == [(4, "weight-sum")]
 
 
+@pytest.mark.parametrize("weights", [(0.7, 0.8, 0.5), (1.2, 0.8, 0.5)])
+def test_decimal_weights_of_another_sum_are_noted_at_the_criteria(weights: tuple[float, ...]):
+    message = f"found weights that add up to {sum(weights):g}, expected 1"
+    assert noted(weighing(*weights)) == [(4, "unusual-weight-sum", message)]
+
+
+@pytest.mark.parametrize("weights", [(0.2, 0.3, 0.5), (0.33, 0.33, 0.33), (3, 2, 2), (12.5, 37.5, 50), (1.5, 2, -1)])
+def test_shares_percentages_ratios_and_points_are_usual_weights(weights: tuple[float, ...]):
+    assert noted(weighing(*weights)) == []
+
+
+def test_two_criteria_are_noted_as_few():
+    assert noted(REPLY) == [(4, "few-criteria", "found 1, expected 3 or more")]
+
+
+@pytest.mark.parametrize("rubric_id", ["final", "reply_latest", "draft", "reply_v2"])
+def test_an_id_about_its_state_is_found(rubric_id: str):
+    assert found(REPLY.replace("id: reply", f"id: {rubric_id}")) == [(1, "status-word-id")]
+
+
+def test_a_word_of_state_within_a_name_is_a_name():
+    assert found(REPLY.replace("id: reply", "id: final_answer")) == []
+
+
+def test_a_pass_threshold_of_1_is_strict_where_a_criterion_has_degrees():
+    levels = "[{id: low, score: 0}, {id: mid, score: 0.5}, {id: high, score: 1}]"
+    strict = REPLY.replace("criteria:", "pass_threshold: 1\ncriteria:")
+    assert found(strict) == []  # pass or fail: nothing lies between
+    assert found(strict.replace("    method", f"    levels: {levels}\n    method")) == [(4, "strict-threshold")]
+
+
 def test_equal_weights_are_right_where_each_has_its_rationale():
     assert found(weighing(2, 2, 2)) == []
 
@@ -169,12 +210,12 @@ def test_a_file_beside_the_rubric_is_read_only_where_its_folder_is_given(tmp_pat
     (tmp_path / "base.yaml").write_text(REPLY, encoding="utf-8")
     text = "id: b\nversion: 1.0.0\ndescription: c\nextends: base.yaml\n"
     assert [finding.rule for finding in lint_text(text, "a.yaml")] == ["unknown-rubric"]
-    assert lint_text(text, "a.yaml", folder=tmp_path) == ()
+    assert faults(text, folder=tmp_path) == []
 
 
 def test_the_criteria_of_an_extended_rubric_are_found_at_extends(tmp_path: Path):
     (tmp_path / "base.yaml").write_text(REPLY.replace("    threshold: 1\n", ""), encoding="utf-8")
-    findings = lint_text("id: b\nversion: 1.0.0\ndescription: c\nextends: base.yaml\n", "a.yaml", folder=tmp_path)
+    findings = faults("id: b\nversion: 1.0.0\ndescription: c\nextends: base.yaml\n", folder=tmp_path)
     assert [(finding.line, finding.rule) for finding in findings] == [(4, "no-threshold")]
 
 
@@ -228,6 +269,6 @@ def test_every_rule_that_the_parser_names_is_known():
 
 
 def test_a_finding_reads_as_one_line():
-    (finding,) = lint_text(REPLY.replace("threshold: 1", "threshold: 0"), "a.yaml")
+    (finding,) = faults(REPLY.replace("threshold: 1", "threshold: 0"))
     message = "found 0, expected more than 0, the score of the worst level"
     assert str(finding) == f"a.yaml:7: warning trivial-threshold: criteria[0].threshold: {message}"

@@ -130,13 +130,13 @@ def test_a_level_with_something_to_observe_is_not_vague(level: str):
 def test_indicators_make_a_vague_level_observable():
     levels = "{id: a, score: 0, description: Poor., indicators: [no figure has a source]}"
     text = RUBRIC.replace("{id: a, score: 0, description: LEVEL}", levels).replace("METHOD", JUDGE)
-    assert lint_text(text, "a.yaml") == ()
+    assert [each for each in lint_text(text, "a.yaml") if each.severity != "note"] == []
 
 
 def test_a_check_may_be_described_by_a_length():
     method = "method: {type: check, check: length_words, settings: {max: 9}}"
     text = RUBRIC.replace("c d e", "At most 9 words.").replace("LEVEL", "It is longer.").replace("METHOD", method)
-    assert lint_text(text, "a.yaml") == ()
+    assert [each for each in lint_text(text, "a.yaml") if each.severity != "note"] == []
 
 
 def test_content_words_are_lower_case_without_grammar_and_plurals():

@@ -7,6 +7,7 @@ from urllib.parse import unquote
 
 import pytest
 
+from gradebook.rubrics.files.load import shipped_rubrics
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.published.summary import summarise
@@ -57,7 +58,8 @@ def text_of(path: Path) -> str:
 def test_every_run_has_its_report_and_every_rubric_its_page(site):
     assert (site.report_count, site.kept_count, site.rubric_count) == (3, 0, 1)
     names = {str(path.relative_to(site.home.parent)) for path in site.home.parent.rglob("*.html")}
-    assert names == {"index.html", "rubrics/words.html", "runs/a.html", "runs/b.html", "runs/c.html"}
+    shipped = {f"rubrics/{name}.html" for name in shipped_rubrics()}
+    assert names == {"index.html", "rubrics/words.html", "runs/a.html", "runs/b.html", "runs/c.html"} | shipped
 
 
 def test_every_link_has_its_file(site):
@@ -104,6 +106,14 @@ def test_the_sentence_on_a_trend_starts_at_the_first_comparable_score():
 def test_a_run_without_a_score_has_no_change():
     found = trend_of([scored("a", 0.5), scored("b", 0.75), scored("c", None)])
     assert found.reading == "– in c; 2 scores in total."
+
+
+def test_a_rubric_page_shows_levels_with_their_signs_and_the_reasons_for_weights(site):
+    page = text_of(site.home.parent / "rubrics" / "meta_rubric.html")
+    assert "A shipped rubric; no run of this lake used it." in page
+    for text in ("a level that only says the opposite of the next", "More than half of these criteria have levels"):
+        assert text in page
+    assert "lint sees the words, and only a reader sees what can be pointed at." in page
 
 
 def test_a_rubric_page_lists_the_changes_of_each_version(site):
