@@ -22,6 +22,8 @@ from hypothesis import settings
 
 from tests.support.prefect_homes import SERVER_SETTINGS
 
+pytest_plugins = ["tests.support.cpu_budget"]
+
 settings.register_profile("gradebook", deadline=None)  # a machine that is busy fails no test
 settings.load_profile("gradebook")
 
