@@ -30,7 +30,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    _seconds_by_test.update({report.nodeid: float(str(seconds)) for name, seconds in report.user_properties if name == "cpu_s"})
+    if seconds := dict(report.user_properties).get("cpu_s"):
+        _seconds_by_test[report.nodeid] = float(str(seconds))
 
 
 @pytest.hookimpl(trylast=True)

@@ -5,6 +5,7 @@ from pydantic import ValidationError
 from gradebook.rubrics.check_kit.check import CheckVerdicts, read_settings
 from gradebook.rubrics.checks.answers.choice_letters import choice_finder
 from gradebook.rubrics.checks.registry import find_check
+from tests.support.law_over import law_over
 
 
 def judge(output: str, reference: str | None, **given_settings: object) -> CheckVerdicts:
@@ -13,7 +14,7 @@ def judge(output: str, reference: str | None, **given_settings: object) -> Check
     return check.function(shard, read_settings(check, given_settings))
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("text", "letters"),
     [
         (r"The answer is A, so \boxed{D}", "D"),

@@ -7,6 +7,7 @@ from pydantic import ValidationError
 from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.checks.registry import find_check
 from tests.support import checked
+from tests.support.law_over import law_over
 
 judge = partial(checked.judge, "slots")
 
@@ -58,13 +59,13 @@ EMPTY = {
 }
 
 
-@pytest.mark.parametrize(("kind", "output"), [(kind, output) for kind, outputs in FILLED.items() for output in outputs])
+@law_over(("kind", "output"), [(kind, output) for kind, outputs in FILLED.items() for output in outputs])
 def test_a_slot_is_filled(kind, output):
     assert judge(output, all=[kind]) == (True, None)
     assert judge(f"\x00 {output}\r\n😀", all=[kind]) == (True, None)
 
 
-@pytest.mark.parametrize(("kind", "output"), [(kind, output) for kind, outputs in EMPTY.items() for output in outputs])
+@law_over(("kind", "output"), [(kind, output) for kind, outputs in EMPTY.items() for output in outputs])
 def test_a_slot_is_missing(kind, output):
     assert judge(output, all=[kind]) == (False, f"missing {kind}")
 

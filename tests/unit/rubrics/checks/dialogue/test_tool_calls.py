@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.checks.dialogue.phrase_patterns import any_phrase
 from gradebook.rubrics.checks.registry import find_check
+from tests.support.law_over import law_over
 
 BOOKED = "Your table is booked."
 NO_CALL = "claims 'booked', no call of 'book_table' in metadata"
@@ -31,7 +32,7 @@ def calls(*entries: object) -> dict[str, object]:
     return {"tool_calls": list(entries)}
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("metadata", "expected"),
     [
         (calls({"function": {"name": "book_table", "arguments": "{}"}}), (True, CALLED)),
@@ -82,7 +83,7 @@ def test_odd_metadata_shows_nothing(metadata):
     assert judge(BOOKED, metadata)[0] is False
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "is_claim"),
     [
         ("BOOKED!", True),

@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.checked import has_count, judge
+from tests.support.law_over import law_over
 
 
 @pytest.mark.parametrize(
@@ -87,10 +88,8 @@ def test_links_agree_with_a_plain_reading(words):
     assert has_count("count_links", " ".join(words), sum(word in {"[a](b)", "https://c.d"} for word in words))
 
 
-@pytest.mark.parametrize(
-    "sign", ["[", "[](", "[a]((", "![a", "](", "**a*", "** ", "_", "__a ", "`", "`a``", "\\", "(", "[("]
-)
-@pytest.mark.parametrize("name", ["count_bold", "count_links"])
+@law_over("sign", ["[", "[](", "[a]((", "![a", "](", "**a*", "** ", "_", "__a ", "`", "`a``", "\\", "(", "[("])
+@law_over("name", ["count_bold", "count_links"])
 def test_a_megabyte_of_open_signs_holds_none(name, sign):
     # __a __a ...: each second pair is behind whitespace, so none closes
     assert judge(name, sign * (1_000_000 // len(sign)), min=1_000_000)[0] is False
