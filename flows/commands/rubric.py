@@ -60,7 +60,10 @@ class RubricFormat(StrEnum):
     ifeval = "ifeval"
 
 
-FormatOption = Annotated[RubricFormat, typer.Option("--format", help="format of the other system")]
+FormatOption = Annotated[
+    RubricFormat,
+    typer.Option("--format", metavar="<format>", help=f"format of the other system: {', '.join(RubricFormat)}"),
+]
 
 
 @app.command()

@@ -6,8 +6,8 @@ from gradebook.flows.commands.options import NOT_MET, JsonOption, print_json
 from gradebook.flows.display.terminal import people
 
 app = typer.Typer(
-    name="server",
     no_args_is_help=True,
+    rich_markup_mode=None,
     help="""Start, stop or show the Prefect server that commands share.
 
     A command that evaluates starts a Prefect server for you, unless Prefect's settings name one, and a process that

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gradebook.flows.cli import ENTRIES, load_command
 from gradebook.flows.display.terminal import people
 from gradebook.tasks.lake.connections import commit
 from tests.support.replicated_lake import make_rubric, write_replicates
@@ -138,3 +139,24 @@ def test_what_is_asked_for_goes_to_stdout_alone(gradebook):
     found = [(words, finished.err) for words in SHOWN if (finished := gradebook(*words)).err or not finished.out]
     # a remark on what `versions` leaves out is no row of it
     assert found == [(("versions",), "not listed: 1 intermediate (--all)\n")]
+
+
+def test_no_line_of_any_command_s_help_is_longer_than_the_terminal(in_terminal):
+    commands = [(name, *sub) for name in ENTRIES for sub in [(), *((each,) for each in subcommands(name))]]
+    helps = {command: in_terminal(*command, "--help").out for command in [(), *commands]}
+    assert len(helps) > len(ENTRIES) + 20
+    assert [
+        (command, line) for command, text in helps.items() for line in text.splitlines() if len(line) > COLUMNS
+    ] == []
+
+
+def subcommands(name: str) -> list[str]:
+    return list(getattr(load_command(name), "commands", {}))
+
+
+def test_an_error_is_wrapped_between_words(in_terminal, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    path = f"/{'long' * 25}/outputs.jsonl"
+    lines = in_terminal("evaluate", path, "--rubric", "no_such_rubric_of_that_name").err.splitlines()
+    assert [line for line in lines if len(line) > COLUMNS and path not in line] == []
+    assert "general_answer," in " ".join(lines).split()
