@@ -66,6 +66,14 @@ def pytest_itemcollected(item: pytest.Item) -> None:
             raise pytest.UsageError(f"{item.nodeid}: found a set in its name, expected a list or tuple")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep together what shares a costly fixture: a browser, a PostgreSQL server, the lake of a module."""
+    for item in items:
+        shared = [name for name in ("browser", "postgres") if item.get_closest_marker(name)]
+        item.add_marker(pytest.mark.xdist_group(shared[0] if shared else item.location[0]))
+
+
 @pytest.fixture(scope="session")
 def prefect_server() -> Iterator[str]:
     """The address of a real Prefect server; its slow start is paid once."""

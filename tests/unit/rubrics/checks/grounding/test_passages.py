@@ -9,6 +9,7 @@ from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.checks.grounding.number_forms import numbers_in, readings
 from gradebook.rubrics.checks.registry import find_check
 from tests.support.law_over import law_over
+from tests.support.nightly import nightly
 
 CONTEXT = ["On Mondays, entry\r\nis free. He said “it’s all–right”.", "入场免费、周一开放。 การเข้าชมฟรี"]
 
@@ -205,9 +206,14 @@ def test_settings_of_numbers():
     assert judge("numbers_in_context", "7", ["x"], {"prompt": "7?"}, against=["context", "prompt"]) == (True, None)
 
 
-@law_over(
+@pytest.mark.parametrize(
     "unit",
-    ['"', '"a b c" ', "“", "1", "1 ", "1,", ".5", "1.2.", "12 345 ", "[1] ", "`", "\n", "« ", "1. ", '" "', "(1"],
+    [
+        "1 ",
+        *nightly(
+            ['"', '"a b c" ', "“", "1", "1,", ".5", "1.2.", "12 345 ", "[1] ", "`", "\n", "« ", "1. ", '" "', "(1"]
+        ),
+    ],
 )
 @law_over("name", ["quotes_in_context", "numbers_in_context"])
 def test_a_million_characters_are_judged(name, unit):

@@ -11,6 +11,7 @@ from gradebook.rubrics.checks.privacy.check_digits import IBAN_LENGTHS, is_card,
 from gradebook.rubrics.checks.privacy.pii_kinds import KINDS
 from gradebook.rubrics.checks.registry import find_check
 from tests.support.law_over import law_over
+from tests.support.nightly import nightly
 
 CARDS = ["4111111111111111", "378282246310005", "30569309025904", "5555555555554444", "6011111111111117"]
 IBANS = ["DE89370400440532013000", "GB29NWBK60161331926819", "NO9386011117947", "MT84MALT011000012345MTLCAST001S"]
@@ -220,18 +221,23 @@ HOSTILE = [
 ]
 
 
-@law_over(
+@pytest.mark.parametrize(
     "unit",
     [
-        *HOSTILE,
-        "4111 ",
-        "4111-1111-1111-1112 ",
-        "-----BEGIN ",
-        "order 020 7946 0958 ",
-        "a_",
-        "é",
-        "a'",
-        "-eyJaaaaaaaaaaaa",
+        "1 ",
+        *nightly(
+            [
+                *(unit for unit in HOSTILE if unit != "1 "),
+                "4111 ",
+                "4111-1111-1111-1112 ",
+                "-----BEGIN ",
+                "order 020 7946 0958 ",
+                "a_",
+                "é",
+                "a'",
+                "-eyJaaaaaaaaaaaa",
+            ]
+        ),
     ],
 )
 def test_a_million_characters_are_judged(unit):
