@@ -13,10 +13,15 @@ STAMP := $(VENV)/.stamp
 DEV_STAMP := $(VENV)/.dev-stamp
 RUN := $(VENV)/bin/python -m
 PIP := $(RUN) pip
+TEST := $(RUN) pytest -n auto --dist loadgroup
+# Seconds of CPU of all processes; a tier that takes more fails, and names its dearest tests.
+TEST_BUDGET := 1200
+QUICK_BUDGET := 300
+NIGHTLY_BUDGET := 2400
 # The tests start hundreds of processes: without stored bytecode, each would compile all modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-quick test-browser test-server test-install lint format bench lock clean
+.PHONY: help demo test test-quick test-nightly test-browser test-server test-install lint format bench lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,11 +29,14 @@ help:  ## list the targets
 demo: $(STAMP)  ## score the shipped example, no key needed
 	@$(VENV)/bin/gradebook demo $(ARGS)
 
-test: $(DEV_STAMP)  ## run all tests, as many at once as there are cores (ARGS="-k words" for some of them)
-	@$(RUN) pytest -n auto --dist worksteal $(ARGS)
+test: $(DEV_STAMP)  ## what a change has to pass, as many tests at once as there are cores (ARGS="-k words" for some)
+	@$(TEST) -m "not nightly" --cpu-budget $(TEST_BUDGET) $(ARGS)
 
 test-quick: $(DEV_STAMP)  ## those of a few seconds each, without servers and chromium: while you work (ARGS as above)
-	@$(RUN) pytest -n auto --dist worksteal -m "not (slow or server or postgres or browser)" $(ARGS)
+	@$(TEST) -m "not (nightly or slow or server or postgres or browser)" --cpu-budget $(QUICK_BUDGET) $(ARGS)
+
+test-nightly: $(DEV_STAMP)  ## all hostile sizes, seeds and kill points, of which `make test` holds one each
+	@$(TEST) -m nightly --cpu-budget $(NIGHTLY_BUDGET) $(ARGS)
 
 test-browser: $(DEV_STAMP)  ## open the pages in chromium, with the network off; a part of `make test` where chromium is
 	@$(RUN) pytest tests/integration/browser $(ARGS)

@@ -22,6 +22,8 @@ from hypothesis import settings
 
 from tests.support.prefect_homes import SERVER_SETTINGS
 
+pytest_plugins = ["tests.support.cpu_budget"]
+
 settings.register_profile("gradebook", deadline=None)  # a machine that is busy fails no test
 settings.load_profile("gradebook")
 
@@ -62,6 +64,14 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     for value in callspec.params.values() if callspec else ():
         if isinstance(value, set | frozenset) and len(value) > 1 and str(value) in item.name:
             raise pytest.UsageError(f"{item.nodeid}: found a set in its name, expected a list or tuple")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep together what shares a costly fixture: a browser, a PostgreSQL server, the lake of a module."""
+    for item in items:
+        shared = [name for name in ("browser", "postgres") if item.get_closest_marker(name)]
+        item.add_marker(pytest.mark.xdist_group(shared[0] if shared else item.location[0]))
 
 
 @pytest.fixture(scope="session")

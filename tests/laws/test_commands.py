@@ -3,10 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from gradebook.flows import commands
 from gradebook.flows.cli import ENTRIES, SECTIONS, load_command
+from tests.support.law_over import law_over
 
 WITHOUT_COMMAND = {"__init__", "completion", "new_rubric", "options", "sql_shell"}
 
@@ -31,6 +30,6 @@ def descriptions(command: Any, name: str) -> dict[str, str | None]:
     return found
 
 
-@pytest.mark.parametrize("name", ENTRIES)
+@law_over("name", ENTRIES)
 def test_each_command_and_each_of_its_options_says_what_it_is_for(name):
     assert [place for place, text in descriptions(load_command(name), name).items() if not text] == []

@@ -32,6 +32,7 @@ from gradebook.tasks.operations.suites import Suite, SuitesFile
 from gradebook.tasks.ratings.evaluation_file import RatingRow
 from gradebook.tasks.runs.request import OPTIONS, Use
 from gradebook.tasks.stages.artifacts import ReviewMap
+from tests.support.law_over import law_over
 
 ROOT = Path(__file__).parents[2]
 PAGES = {path.relative_to(ROOT).as_posix(): path for path in [*ROOT.glob("*.md"), *sorted(ROOT.glob("docs/*.md"))]}
@@ -258,14 +259,14 @@ def test_the_readme_names_the_two_commands_and_the_makefile_has_them():
     assert all(re.search(rf"^make {name}\b", text_of("README.md"), re.MULTILINE) for name in ("demo", "test"))
 
 
-@pytest.mark.parametrize(("page", "words"), GRADEBOOK_LINES)
+@law_over(("page", "words"), GRADEBOOK_LINES)
 def test_a_command_line_can_be_typed_as_it_stands(page, words):
     # Typer itself reads the words: an unknown command is a KeyError, a wrong option or value a usage error.
     name, rest = split_command(words[1:])
     COMMANDS[name].make_context(name, rest)
 
 
-@pytest.mark.parametrize(("page", "words"), MENTIONS)
+@law_over(("page", "words"), MENTIONS)
 def test_a_command_named_in_the_text_exists(page, words):
     name, rest = split_command(words)
     options = {option for parameter in COMMANDS[name].params for option in parameter.opts}
@@ -282,7 +283,7 @@ def test_every_script_that_is_named_exists():
     assert [name for name in sorted(named) if not (ROOT / name).is_file()] == []
 
 
-@pytest.mark.parametrize("page", PAGES)
+@law_over("page", PAGES)
 def test_every_relative_link_leads_somewhere(page):
     prose = re.sub(r"(`+).+?\1", "", text_of(page))
     links = re.findall(r"\]\((?!https?://)([^)\s]+)\)", prose)
@@ -330,7 +331,7 @@ def test_every_field_of_a_recorded_reply_is_explained():
 
 
 # -------- what is shown
-@pytest.mark.parametrize(("page", "query"), QUERIES)
+@law_over(("page", "query"), QUERIES)
 def test_a_query_runs_over_the_tables(page, query):
     with duckdb.connect() as connection:
         make_tables(connection)
@@ -356,7 +357,7 @@ def test_a_yaml_file_that_is_shown_is_right(page, block):
 JSON_LINES = [(page, line) for page, block in blocks("json") for line in block.splitlines()]
 
 
-@pytest.mark.parametrize(("page", "line"), JSON_LINES)
+@law_over(("page", "line"), JSON_LINES)
 def test_a_json_line_that_is_shown_fits(page, line):
     row = json.loads(line)
     fitted = RecordedReply.model_validate(row) if "level" in row else RowFitter({}).fit(row, "jsonl")

@@ -1,12 +1,13 @@
 """One browser per module, and pages of real runs, made once."""
 
 import os
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache, partial
 
 import pytest
 
-from tests.support.chromium import Visiting, find_chromium, running_chromium, visited
+from tests.support.chromium import Visit, Visiting, find_chromium, running_chromium, visited
 from tests.support.page_runs import Reported, report_runs
 
 
@@ -31,3 +32,10 @@ def visit(program: str, reported: Reported) -> Iterator[Visiting]:
     """Open a page in a browser that ends with the module, as does its event loop: other tests run their own."""
     with running_chromium(program) as browser:
         yield partial(visited, browser)
+
+
+@pytest.fixture(scope="module")
+def opened(visit: Visiting, reported: Reported) -> Iterator[Callable[[str], Visit]]:
+    """Page by its name, opened once for all laws that only read it."""
+    with ExitStack() as open_pages:
+        yield cache(lambda name: open_pages.enter_context(visit(reported.pages[name])))

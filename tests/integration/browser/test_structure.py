@@ -1,5 +1,6 @@
 """Structure for assistive programs and links: ids, headings, names, and violations found by axe."""
 
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from axe_core_python.sync_playwright import Axe
 
-from tests.support.chromium import Visiting
+from tests.support.chromium import Visit, Visiting
 from tests.support.page_runs import PAGES, Reported
 
 pytestmark = pytest.mark.browser
@@ -44,16 +45,16 @@ OPEN_MOST = """
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_ids_are_unique(visit: Visiting, reported: Reported, name: str):
-    with visit(reported.pages[name]) as seen:
-        assert seen.ask(DOUBLE_IDS) == []
+def test_ids_are_unique(opened: Callable[[str], Visit], name: str):
+    seen = opened(name)
+    assert seen.ask(DOUBLE_IDS) == []
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_every_link_has_a_target_on_the_page_or_a_file(visit: Visiting, reported: Reported, name: str):
-    with visit(reported.pages[name]) as seen:
-        assert seen.ask(DEAD_LINKS) == []
-        links = seen.ask(LINKS)
+def test_every_link_has_a_target_on_the_page_or_a_file(opened: Callable[[str], Visit], name: str):
+    seen = opened(name)
+    assert seen.ask(DEAD_LINKS) == []
+    links = seen.ask(LINKS)
     assert [link for link in links if not link.startswith("file:") or not path_of(link).is_file()] == []
 
 
@@ -63,9 +64,9 @@ def test_a_weak_spot_links_to_its_examples(visit: Visiting, reported: Reported):
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_loads_no_other_file(visit: Visiting, reported: Reported, name: str):
-    with visit(reported.pages[name]) as seen:
-        assert seen.ask(SOURCES) == []
+def test_a_page_loads_no_other_file(opened: Callable[[str], Visit], name: str):
+    seen = opened(name)
+    assert seen.ask(SOURCES) == []
 
 
 def path_of(address: str) -> Path:
@@ -74,17 +75,17 @@ def path_of(address: str) -> Path:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_headings_have_one_title_and_skip_no_level(visit: Visiting, reported: Reported, name: str):
-    with visit(reported.pages[name]) as seen:
-        levels = seen.ask(HEADINGS)
+def test_headings_have_one_title_and_skip_no_level(opened: Callable[[str], Visit], name: str):
+    seen = opened(name)
+    levels = seen.ask(HEADINGS)
     assert levels[0] == 1 and levels.count(1) == 1
     assert all(below <= above + 1 for above, below in pairwise(levels))
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_every_table_has_a_caption_and_scoped_headings(visit: Visiting, reported: Reported, name: str):
-    with visit(reported.pages[name]) as seen:
-        assert seen.ask(UNNAMED_CELLS) == []
+def test_every_table_has_a_caption_and_scoped_headings(opened: Callable[[str], Visit], name: str):
+    seen = opened(name)
+    assert seen.ask(UNNAMED_CELLS) == []
 
 
 @pytest.mark.parametrize(("name", "width", "scheme"), VIEWS)

@@ -8,6 +8,7 @@ import pytest
 from tests.support.batch_jobs import billed_usd
 from tests.support.forked import Forked
 from tests.support.loopback_judge import LoopbackJudge
+from tests.support.nightly import nightly
 from tests.support.samples import query, write_outputs, write_rubric
 
 CASES = 6
@@ -88,7 +89,7 @@ def test_a_deadline_needs_a_judge_with_batch_requests(gradebook, words):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("calls_before", [1, 2, 3])  # upload, begin, look
+@pytest.mark.parametrize("calls_before", [2, *nightly([1, 3])])  # begin; upload, look
 def test_a_run_killed_at_any_time_pays_once(gradebook, prefect_server, judge, words, tmp_path, calls_before):
     judge.batches.script = ("endless",)
     first = Forked(["evaluate", *words], tmp_path)

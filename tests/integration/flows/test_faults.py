@@ -13,11 +13,15 @@ import pytest
 
 from tests.support.forked import Forked
 from tests.support.loopback_judge import LoopbackJudge
+from tests.support.nightly import nightly
 from tests.support.samples import query, write_outputs
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 CASES, IN_FLIGHT = 24, 4
-FULL = [("runs/hit", "4k"), ("journal", "16k"), ("data/main/verdicts/run_id=hit", "4k")]  # ingest, judging, publication
+FULL = [
+    ("data/main/verdicts/run_id=hit", "4k"),  # publication
+    *nightly([("runs/hit", "4k"), ("journal", "16k")]),  # ingest, judging
+]
 
 
 @pytest.fixture
@@ -89,11 +93,15 @@ def mounted(folder: Path, *options: str | Path) -> Iterator[None]:
 @pytest.mark.parametrize(
     ("stage", "trace"),
     [
-        ("ingest", "run.json"),
-        ("plan", "ingest.json"),
-        ("score", "verdicts/*/*"),
         ("aggregate", "collected/*"),
-        ("report", "report.html"),
+        *nightly(
+            [
+                ("ingest", "run.json"),
+                ("plan", "ingest.json"),
+                ("score", "verdicts/*/*"),
+                ("report", "report.html"),
+            ]
+        ),
     ],
 )
 def test_a_run_killed_in_any_stage_is_finished_by_the_same_command(

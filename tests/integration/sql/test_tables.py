@@ -20,6 +20,7 @@ from gradebook.tasks.marts.models import build_marts
 from gradebook.tasks.ratings.run_ratings import RATING_SCHEMA
 from gradebook.tasks.scoring.feedback import FEEDBACK_SCHEMA
 from gradebook.tasks.stages.quality import QUALITY_SCHEMA
+from tests.support.law_over import law_over
 
 MARTS = [
     *("output_scores", "criterion_scores", "category_scores", "run_scores", "score_distribution", "stage_costs"),
@@ -83,7 +84,7 @@ def test_every_column_is_explained_in_its_order(lake, table):
     assert [*COLUMNS[table]["columns"]] == [*columns_of(lake, table)]
 
 
-@pytest.mark.parametrize("table", TABLES)
+@law_over("table", TABLES)
 def test_every_explanation_is_a_sentence(table):
     texts = [COLUMNS[table]["description"], *COLUMNS[table]["columns"].values()]
     assert [text for text in texts if not (isinstance(text, str) and text.endswith((".", "...")))] == []

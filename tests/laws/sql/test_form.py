@@ -3,10 +3,9 @@
 import re
 from importlib.resources import files
 
-import pytest
-
 from gradebook.tasks.marts.models import LAYERS as MODEL_LAYERS
 from gradebook.tasks.marts.models import MATERIALIZED, SOURCES, mart_names, model_order
+from tests.support.law_over import law_over
 
 ROOMS = [f"queries/{room.name}" for room in files("gradebook.sql").joinpath("queries").iterdir()]
 LAYERS = (*MODEL_LAYERS, "views", "checks", *ROOMS)
@@ -28,12 +27,12 @@ def code_of(path: str) -> str:
     return re.sub(r"--.*|'[^']*'", "", FILES[path])
 
 
-@pytest.mark.parametrize("path", MODELS)
+@law_over("path", MODELS)
 def test_a_model_begins_with_its_name_and_grain(path):
     assert FILES[path].startswith(f"-- {stem(path)}: ")
 
 
-@pytest.mark.parametrize("path", MODELS)
+@law_over("path", MODELS)
 def test_a_header_ends_with_the_kind_of_relation_if_it_names_one(path):
     header = re.match(r"(?:--.*\n)+", FILES[path])[0].splitlines()
     named = [line for line in FILES[path].splitlines() if line.startswith("-- materialized:")]
@@ -42,41 +41,41 @@ def test_a_header_ends_with_the_kind_of_relation_if_it_names_one(path):
     assert path.startswith("intermediate/") or not named
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if path.startswith("checks/")])
+@law_over("path", [path for path in FILES if path.startswith("checks/")])
 def test_a_check_begins_with_its_rule_and_severity(path):
     assert re.match(r"-- [^\n]+\.\n-- severity: (error|warning)\n", FILES[path])
 
 
-@pytest.mark.parametrize("path", FILES)
+@law_over("path", FILES)
 def test_the_last_line_selects_from_final(path):
     assert FILES[path].endswith("\n)\n\nselect * from final\n")
 
 
-@pytest.mark.parametrize("path", FILES)
+@law_over("path", FILES)
 def test_a_file_has_under_80_lines_and_at_most_6_expressions(path):
     assert (len(FILES[path].splitlines()) < 80, len(EXPRESSION.findall(FILES[path])) <= 6) == (True, True)
 
 
-@pytest.mark.parametrize("path", FILES)
+@law_over("path", FILES)
 def test_no_line_is_longer_than_120(path):
     assert [line for line in FILES[path].splitlines() if len(line) > 120] == []
 
 
-@pytest.mark.parametrize("path", FILES)
+@law_over("path", FILES)
 def test_the_code_is_lower_case(path):
     assert code_of(path) == code_of(path).lower()
 
 
-@pytest.mark.parametrize("path", FILES)
+@law_over("path", FILES)
 def test_no_expression_is_named_after_a_relation(path):
     assert set(EXPRESSION.findall(FILES[path])) & {*model_order(), *SOURCES} == set()
 
 
-@pytest.mark.parametrize("path", FILES)
+@law_over("path", FILES)
 def test_sources_are_read_by_staging_models_alone(path):
     assert path.startswith(("staging/", "queries/")) or "source_" not in code_of(path)
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if path.startswith(("staging/", "intermediate/", "marts/"))])
+@law_over("path", [path for path in FILES if path.startswith(("staging/", "intermediate/", "marts/"))])
 def test_no_model_reads_a_mart(path):
     assert set(re.findall(r"(?:from|join) (\w+)", code_of(path))) & {*mart_names()} == set()

@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.forked import Forked
 from tests.support.loopback_judge import LoopbackJudge
+from tests.support.nightly import nightly
 
 CASES, IN_FLIGHT = 40, 4
 COMMAND = ("collect", "prompts.jsonl", "--endpoint", "endpoint.yaml", "--out", "outputs.jsonl", "--json")
@@ -42,7 +43,7 @@ def journaled_count(folder: Path) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("answered_before", [1, 20, 39])
+@pytest.mark.parametrize("answered_before", [20, *nightly([1, 39])])
 def test_after_a_kill_no_answered_prompt_is_sent_again(folder, server, answered_before):
     server.latency_s = 0.05
     first = Forked(COMMAND, folder)

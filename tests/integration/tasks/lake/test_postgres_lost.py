@@ -16,6 +16,7 @@ from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import commit, connect, prepare_lake
 from tests.support.forked import Forked
 from tests.support.loopback_judge import LoopbackJudge
+from tests.support.nightly import nightly
 from tests.support.postgres import PostgresServer
 from tests.support.postgres_proxy import LossyProxy
 from tests.support.samples import query, write_outputs, write_rubric
@@ -109,7 +110,7 @@ def wait_for_publication(process: Forked, folder: Path) -> None:
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("fault", ["restart", "lost", "unreached"])
+@pytest.mark.parametrize("fault", ["lost", *nightly(["restart", "unreached"])])
 def test_a_run_is_published_once_whatever_happens_to_its_commit(
     evaluation, fault, server, proxy, place, gradebook, tmp_path
 ):

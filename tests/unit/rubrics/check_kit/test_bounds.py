@@ -7,6 +7,7 @@ from pydantic import ValidationError
 from gradebook.rubrics.check_kit.bounds import BoundsSettings, judge_counts
 from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.checks.registry import check_names, find_check
+from tests.support.law_over import law_over
 
 COUNTS = pa.array([0, 1, 50, 99, 100, 100], pa.int64())
 MEASURING = [name for name in check_names() if {"min", "max"} <= find_check(name).settings_model.model_fields.keys()]
@@ -28,7 +29,7 @@ def test_settings_hold_bounds_or_levels(settings):
         BoundsSettings.model_validate(settings)
 
 
-@pytest.mark.parametrize("name", [name for name in MEASURING if name not in ("count_headings", "length_tokens")])
+@law_over("name", [name for name in MEASURING if name not in ("count_headings", "length_tokens")])
 def test_every_check_that_measures_takes_levels(name: str):
     check = find_check(name)
     if "levels" not in check.settings_model.model_fields:

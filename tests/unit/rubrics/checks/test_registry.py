@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 from gradebook.rubrics.check_kit.check import Check, CheckVerdicts, Example, read_settings, register_check
 from gradebook.rubrics.check_kit.samples import example_shard
 from gradebook.rubrics.checks.registry import check_names, families, find_check
+from tests.support.law_over import law_over
 
 NAMES = check_names()
 NEED_A_FILE = {"length_tokens"}  # so its examples stand in test_tokens.py
@@ -27,19 +28,19 @@ def shard_of(check: Check, outputs: list[str], others: Mapping[str, Any]) -> pa.
     return pa.concat_tables([example_shard(check, Example(output, None, others=others)) for output in outputs])
 
 
-@pytest.mark.parametrize(("name", "index"), EXAMPLES)
+@law_over(("name", "index"), EXAMPLES)
 def test_an_example_of_a_check_comes_out_as_it_says(name, index):
     example = find_check(name).examples[index]
     found = run(name, example, example_shard(find_check(name), example))
     assert found.is_passed.to_pylist() == [example.is_passed]
 
 
-@pytest.mark.parametrize("name", SHOWN)
+@law_over("name", SHOWN)
 def test_a_check_is_shown_passing_and_failing(name):
     assert {True, False} <= {example.is_passed for example in find_check(name).examples}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@law_over("name", NAMES)
 def test_a_check_that_fails_or_cannot_tell_says_why(name):
     check = find_check(name)
     for example in check.examples:
@@ -48,18 +49,18 @@ def test_a_check_that_fails_or_cannot_tell_says_why(name):
         assert example.is_passed is not None or (found.reasons is not None and found.reasons[0].as_py())
 
 
-@pytest.mark.parametrize("name", NAMES)
+@law_over("name", NAMES)
 def test_the_summary_is_a_sentence(name):
     assert find_check(name).summary.endswith((".", ":"))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@law_over("name", NAMES)
 def test_every_setting_says_what_it_means(name):
     fields = find_check(name).settings_model.model_fields
     assert [key for key, field in fields.items() if not (field.description or "").strip()] == []
 
 
-@pytest.mark.parametrize("name", SHOWN)
+@law_over("name", SHOWN)
 def test_slices_chunks_and_large_strings_give_the_same_verdicts(name):
     check = find_check(name)
     example = check.examples[0]
@@ -80,7 +81,7 @@ def _listed(found: CheckVerdicts) -> list[Any]:
     return [None if array is None else array.to_pylist() for array in arrays]
 
 
-@pytest.mark.parametrize("name", SHOWN)
+@law_over("name", SHOWN)
 def test_a_row_has_the_same_verdict_alone_as_among_others(name):
     check = find_check(name)
     example = check.examples[0]
@@ -89,7 +90,7 @@ def test_a_row_has_the_same_verdict_alone_as_among_others(name):
     assert together == alone
 
 
-@pytest.mark.parametrize("name", SHOWN)
+@law_over("name", SHOWN)
 def test_no_rows_give_no_verdicts(name):
     check = find_check(name)
     empty = example_shard(check, check.examples[0]).slice(0, 0)
@@ -97,14 +98,14 @@ def test_no_rows_give_no_verdicts(name):
     assert (len(found.is_passed), len(found.evidence)) == (0, 0)
 
 
-@pytest.mark.parametrize("name", SHOWN)
+@law_over("name", SHOWN)
 def test_verdicts_are_booleans_and_texts(name):
     check = find_check(name)
     found = run(name, check.examples[0], example_shard(check, check.examples[0]))
     assert (found.is_passed.type, found.evidence.type) == (pa.bool_(), pa.string())
 
 
-@pytest.mark.parametrize("name", NAMES)
+@law_over("name", NAMES)
 def test_the_settings_of_examples_are_what_json_can_say(name):
     settings = [dict(example.settings) for example in find_check(name).examples]
     assert json.loads(json.dumps(settings)) == settings

@@ -11,6 +11,7 @@ from gradebook.rubrics.checks.registry import check_names, find_check
 from gradebook.rubrics.files.editor_schema import editor_schema
 from gradebook.rubrics.files.load import shipped_rubrics
 from gradebook.rubrics.text.yaml_lines import read_yaml
+from tests.support.law_over import law_over
 
 ROOT = Path(__file__).parents[4]
 FILES = [f"rubrics/definitions/{name}.yaml" for name in shipped_rubrics()] + ["examples/support_replies/rubric.yaml"]
@@ -82,7 +83,7 @@ def test_what_a_file_may_say_is_accepted(values: dict[str, Any]):
     assert is_accepted(values)
 
 
-@pytest.mark.parametrize(
+@law_over(
     "values",
     [
         tone(method={"type": "judge", "examples": [{"output": "Hi."}]}),
@@ -117,7 +118,7 @@ def test_what_a_file_may_not_say_is_underlined(values: dict[str, Any]):
     assert not is_accepted(values)
 
 
-@pytest.mark.parametrize("name", check_names())
+@law_over("name", check_names())
 def test_a_check_refuses_a_setting_that_it_does_not_have(name: str):
     errors = EDITOR.iter_errors(check(name, no_such_setting=1))
     assert any("no_such_setting" in cause.message for error in errors for cause in [error, *_causes(error)])

@@ -17,6 +17,7 @@ from gradebook.rubrics.files.validate import CRITERION_KEYS
 from gradebook.rubrics.model import methods
 from gradebook.rubrics.model.errors import Fault, RubricError
 from gradebook.rubrics.model.rubric import Rubric
+from tests.support.law_over import law_over
 from tests.support.rubric_strategies import within_reach
 
 HEAD = "id: reply\nversion: 1.0.0\ncriteria:\n  - id: length\n    description: Short?\n"  # 5 lines
@@ -36,7 +37,7 @@ def told(text: str | bytes) -> list[tuple[int | None, str]]:
     return [(fault.line, fault.message) for fault in faults_of(text)]
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("line", "message"),
     [
         ("weight: heavy", "criteria[0].weight: found 'heavy', expected a number"),

@@ -20,6 +20,7 @@ from gradebook.rubrics.model.outputs import OutputRow
 from gradebook.rubrics.model.rubric import CaseCriterion, Rubric
 from gradebook.tasks.ratings.evaluation_file import RatingRow
 from gradebook.tasks.rubric_store.files import import_file
+from tests.support.law_over import law_over
 
 EXAMPLES = Path(__file__).parent / "examples"
 OF_RUBRICS = {
@@ -132,20 +133,20 @@ def test_a_byte_that_is_no_text_is_refused_at_its_line(name: str, tmp_path: Path
         import_file(FORMATS[name], file, tmp_path / "out")
 
 
-@pytest.mark.parametrize("text", ["", "\n \n", "\ufeff"])
-@pytest.mark.parametrize("name", FORMATS)
+@law_over("text", ["", "\n \n", "\ufeff"])
+@law_over("name", FORMATS)
 def test_an_empty_file_is_refused(name: str, text: str):
     assert "found an empty file" in fault_of(name, text)
 
 
-@pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("text", ["3", '"x"', "null", "[3]", "[[]]", "[null]"])
+@law_over("name", FORMATS)
+@law_over("text", ["3", '"x"', "null", "[3]", "[[]]", "[null]"])
 def test_another_value_at_the_top_is_refused(name: str, text: str):
     assert ": found " in fault_of(name, text) and "expected" in fault_of(name, text)
 
 
-@pytest.mark.parametrize("name", IN_JSON)
-@pytest.mark.parametrize(
+@law_over("name", IN_JSON)
+@law_over(
     ("text", "words"),
     [
         ('[\n  {"key": 1},\n\n]', ":2: found a comma before ']', expected none after the last entry"),
@@ -166,8 +167,8 @@ def test_what_json_can_not_say_or_nobody_can_hold_is_refused_in_words(name: str,
     assert words in fault_of(name, text)
 
 
-@pytest.mark.parametrize("name", [name for name in FORMATS if name.endswith(".yaml")])
-@pytest.mark.parametrize(
+@law_over("name", [name for name in FORMATS if name.endswith(".yaml")])
+@law_over(
     ("line", "words"),
     [
         ("{key: 1, key: 1}", "found the key 'key' again (first in line 1), expected each key once"),

@@ -10,6 +10,7 @@ from gradebook.rubrics.prompts.media_kinds import UnreadableMedia
 from gradebook.rubrics.prompts.media_parts import part_cost
 from gradebook.rubrics.prompts.prompt import Case, case_digest, render_messages
 from tests.support.asked import TONE
+from tests.support.law_over import law_over
 from tests.support.media_samples import SOUND, audio_part, chat, coded, image_part, jpeg, mp3, png, text_part
 
 FILES = {"cat.png": png(), "dog.jpg": jpeg(3, 2), "say.wav": SOUND, "say.mp3": mp3(), "page.png": b"<!doctype html>"}
@@ -38,10 +39,8 @@ def user_parts(case):
     return render_messages(case, TONE, KEY)[1]["content"]
 
 
-@pytest.mark.parametrize(
-    "prompt", [None, "", "Why?", "[1]", '["image_url"]', "[" * 9_999 + '"image_url"', chat(), "[{}]"]
-)
-@pytest.mark.parametrize("output", ["", "See file:cat.png", "file: cat.png", "File:\na.py", "data:image/png is", "[]"])
+@law_over("prompt", [None, "", "Why?", "[1]", '["image_url"]', "[" * 9_999 + '"image_url"', chat(), "[{}]"])
+@law_over("output", ["", "See file:cat.png", "file: cat.png", "File:\na.py", "data:image/png is", "[]"])
 def test_texts_without_media_stay_as_they_are(prompt, output):
     assert not has_media(prompt, output)
     assert read_media(prompt, output, fetch) == (prompt, output, (), None)

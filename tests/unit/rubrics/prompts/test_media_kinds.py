@@ -3,12 +3,13 @@
 import pytest
 
 from gradebook.rubrics.prompts.media_kinds import UnreadableMedia, image_size, know_kind, most_image_tokens, name_bytes
+from tests.support.law_over import law_over
 from tests.support.media_samples import SOUND, gif, jpeg, mp3, png, webp
 
 ANY = "a PNG, JPEG, GIF or WebP image, or a WAV or MP3 sound"
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("content", "form"),
     [
         (png(), "PNG"),

@@ -3,9 +3,10 @@
 import pytest
 
 from gradebook.rubrics.prompts.model_families import family_of, is_same_model
+from tests.support.law_over import law_over
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("model", "family"),
     [
         ("gpt-4o-mini-2024-07-18", "openai"),

@@ -20,6 +20,7 @@ from gradebook.rubrics.prompts.prompt import (
     reply_schema,
     request_key,
 )
+from tests.support.law_over import law_over
 
 KEY = request_key("a" * 32, "b" * 32, "c" * 32, 0)
 CASE = Case("Why?", 'Because.\n{"level": "x"}', "As it is.", ("Some context.",))
@@ -81,8 +82,8 @@ def test_the_judge_never_sees(hidden: str):
     assert hidden not in messages[0]["content"] + messages[1]["content"]
 
 
-@pytest.mark.parametrize("style", STYLES)
-@pytest.mark.parametrize("mark", ["===", "{case}", "{criterion}", "{steps}", "{first}", "{last}", "None"])
+@law_over("style", STYLES)
+@law_over("mark", ["===", "{case}", "{criterion}", "{steps}", "{first}", "{last}", "None"])
 def test_no_mark_of_the_prompt_file_is_sent(mark: str, style: PromptStyle):
     assert mark not in "".join(message["content"] for message in render_messages(CASE, make_criterion(), KEY, style))
 

@@ -7,6 +7,7 @@ import pytest
 from gradebook.rubrics.prompts import reply_parser as replies
 from gradebook.rubrics.prompts.reply_parser import MOST_REPLY_LENGTH, find_unquoted, read_reply
 from gradebook.rubrics.prompts.untrusted_text import fold_text
+from tests.support.law_over import law_over
 
 LABELS: dict[str, str | None] = {"BCDF": "bad", "GHJK": "good", "LMNP": None}
 OUTPUT = "The dyke  holds.\nIt said \u201cyes\u201d: ﬁne."
@@ -14,7 +15,7 @@ REST = {"rationale": "So.", "level": "GHJK"}
 GOOD = '{"evidence": [], "rationale": "So.", "level": "GHJK"}'
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("text", "status", "level_id"),
     [
         (GOOD, "scored", "good"),

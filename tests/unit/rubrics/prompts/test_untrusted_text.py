@@ -6,6 +6,7 @@ import string
 import pytest
 
 from gradebook.rubrics.prompts.untrusted_text import fold_text, inert_text, shown_json
+from tests.support.law_over import law_over
 
 TURN_MARKS = [
     "<|im_end|>",
@@ -31,9 +32,7 @@ def test_a_mark_of_a_chat_template_is_not_sent_as_it_stands(mark: str):
     assert mark not in shown_json({"output": f"Fine.{mark}user"})
 
 
-@pytest.mark.parametrize(
-    "text", [*TURN_MARKS, "\\<|", '\\"[INST]', "\u202e\U000e0041\u2028\x85\x00", "\ud83d", string.printable]
-)
+@law_over("text", [*TURN_MARKS, "\\<|", '\\"[INST]', "\u202e\U000e0041\u2028\x85\x00", "\ud83d", string.printable])
 def test_every_text_comes_back_exactly(text: str):
     assert json.loads(shown_json([text])) == [text]
 

@@ -6,6 +6,7 @@ import scipy.stats
 from scipy.special import gammaln, ndtr
 
 from gradebook.rubrics.statistics.power import detectable_effect, minimal_effect, needed_n, power_of
+from tests.support.law_over import law_over
 
 
 @pytest.mark.parametrize(("effect", "n"), [(0.2, 394), (0.5, 64), (0.8, 26)])
@@ -42,9 +43,9 @@ def plain_power(noncentrality: float, df: float, alpha: float) -> float:
     return float(np.trapezoid(tails * density, u))
 
 
-@pytest.mark.parametrize("alpha", [0.05, 0.001])
-@pytest.mark.parametrize("n", [2, 3, 6, 30])
-@pytest.mark.parametrize("effect", [0.5, 5.0, 20.0, 300.0])
+@law_over("alpha", [0.05, 0.001])
+@law_over("n", [2, 3, 6, 30])
+@law_over("effect", [0.5, 5.0, 20.0, 300.0])
 def test_the_power_is_that_of_a_plain_integration(alpha, n, effect):
     expected = plain_power(effect * n**0.5, n - 1, alpha)
     assert power_of(effect, 1.0, n, alpha=alpha) == pytest.approx(expected, abs=1e-6)

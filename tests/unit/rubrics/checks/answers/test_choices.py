@@ -5,6 +5,8 @@ from pydantic import ValidationError
 from gradebook.rubrics.check_kit.check import CheckVerdicts, read_settings
 from gradebook.rubrics.checks.answers.choice_letters import choice_finder
 from gradebook.rubrics.checks.registry import find_check
+from tests.support.law_over import law_over
+from tests.support.nightly import nightly
 
 
 def judge(output: str, reference: str | None, **given_settings: object) -> CheckVerdicts:
@@ -13,7 +15,7 @@ def judge(output: str, reference: str | None, **given_settings: object) -> Check
     return check.function(shard, read_settings(check, given_settings))
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("text", "letters"),
     [
         (r"The answer is A, so \boxed{D}", "D"),
@@ -128,7 +130,7 @@ def test_wrong_settings_are_refused(given_settings):
 
 @pytest.mark.parametrize(
     "piece",
-    ["answer is ", "(", "A ", "**A**", "\n", "I choose ", "\\boxed{", "A is ", "not A ", "A, "],
+    ["not A ", *nightly(["answer is ", "(", "A ", "**A**", "\n", "I choose ", "\\boxed{", "A is ", "A, "])],
 )
 def test_a_megabyte_is_searched(piece):
     assert judge(piece * (1_000_000 // len(piece)), "B").is_passed.to_pylist() == [False]

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from gradebook.rubrics.check_kit.check import CheckVerdicts, read_settings
 from gradebook.rubrics.checks.answers.numerals import number_format
 from gradebook.rubrics.checks.registry import find_check
+from tests.support.law_over import law_over
 
 
 def judge(output: str, reference: str | None, **given_settings: object) -> CheckVerdicts:
@@ -22,7 +23,7 @@ def verdict(output: str, reference: str | None, **given_settings: object) -> boo
     return judge(output, reference, **given_settings).is_passed[0].as_py()
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("text", "values"),
     [
         ("1,234.5", ["1234.5"]),
@@ -173,7 +174,7 @@ def test_wrong_settings_are_refused(given_settings):
 PIECES = ["1,234", "1/", "1.", "(", "\n", "\\boxed{", "\\frac{1}", "x2 ", "1'", "1^"]
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("take", "piece", "is_passed"),
     [
         *(("any", piece, None) for piece in ("1", "1 ", "+1-")),  # too long a number, or too many

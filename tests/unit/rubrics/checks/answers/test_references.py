@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from gradebook.rubrics.check_kit.check import CheckVerdicts, read_settings
 from gradebook.rubrics.checks.registry import find_check
+from tests.support.nightly import nightly
 
 
 def judge(output: str, reference: str | None, name: str = "matches_reference", **settings: object) -> CheckVerdicts:
@@ -211,7 +212,7 @@ def test_the_missing_answer_is_named():
 
 
 @pytest.mark.parametrize("name", ["exact_match", "contains_reference", "matches_reference"])
-@pytest.mark.parametrize("piece", ["a ", "(", "\n", "\u4e2d", "e\u0301"])
+@pytest.mark.parametrize("piece", ["e\u0301", *nightly(["a ", "(", "\n", "\u4e2d"])])
 def test_a_megabyte_is_compared(name, piece):
     given_settings = {"whole_word": True} if name == "contains_reference" else {}
     output = piece * (1_000_000 // len(piece.encode()))

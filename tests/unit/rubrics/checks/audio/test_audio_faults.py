@@ -12,6 +12,7 @@ from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.checks.audio.fidelity import _runs
 from gradebook.rubrics.checks.audio.waves import tone, wave_file
 from gradebook.rubrics.checks.registry import find_check
+from tests.support.law_over import law_over
 
 MEASURES = (
     "audio_duration",
@@ -239,7 +240,7 @@ def test_a_flac_file_that_breaks_off_cannot_be_decoded(reason_of, file_of, name)
 
 
 # -------- settings
-@pytest.mark.parametrize(
+@law_over(
     ("name", "given"),
     [
         ("audio_format", {}),

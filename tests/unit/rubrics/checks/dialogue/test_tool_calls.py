@@ -11,6 +11,8 @@ from pydantic import ValidationError
 from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.checks.dialogue.phrase_patterns import any_phrase
 from gradebook.rubrics.checks.registry import find_check
+from tests.support.law_over import law_over
+from tests.support.nightly import nightly
 
 BOOKED = "Your table is booked."
 NO_CALL = "claims 'booked', no call of 'book_table' in metadata"
@@ -31,7 +33,7 @@ def calls(*entries: object) -> dict[str, object]:
     return {"tool_calls": list(entries)}
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("metadata", "expected"),
     [
         (calls({"function": {"name": "book_table", "arguments": "{}"}}), (True, CALLED)),
@@ -82,7 +84,7 @@ def test_odd_metadata_shows_nothing(metadata):
     assert judge(BOOKED, metadata)[0] is False
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "is_claim"),
     [
         ("BOOKED!", True),
@@ -130,7 +132,9 @@ def test_the_place_of_the_calls_is_a_path_through_lists():
     assert judge(BOOKED, messages)[0] is False
 
 
-@pytest.mark.parametrize("unit", ["booked ", "not booked ", "not ", "not a b c d booked ", "n't ", "b", " ", "\n"])
+@pytest.mark.parametrize(
+    "unit", ["\n", *nightly(["booked ", "not booked ", "not ", "not a b c d booked ", "n't ", "b", " "])]
+)
 def test_a_million_characters_are_judged(unit):
     assert judge(unit * (1_000_000 // len(unit)) + ". booked", calls())[0] is False
 

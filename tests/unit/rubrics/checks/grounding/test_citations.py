@@ -8,6 +8,8 @@ from pydantic import ValidationError
 from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.checks.grounding.citation_marks import STYLES, cited_ids, position_of, split_at_marks
 from gradebook.rubrics.checks.registry import find_check
+from tests.support.law_over import law_over
+from tests.support.nightly import nightly
 
 TWO = ["Opens at 9.", "Entry is free."]
 
@@ -155,8 +157,10 @@ def test_each_sentence_or_paragraph_may_need_one(output, kind, unit):
     assert (is_passed, evidence) == ((False, f"no citation in '{unit}'") if unit else (True, evidence))
 
 
-@pytest.mark.parametrize("unit", ["[", "[1", "[1]", ".", "!", "a. ", "\n", " ", "\n \n", "`", "9", "【", "[1, ", "(A "])
-@pytest.mark.parametrize("each", [None, "sentence", "paragraph"])
+@pytest.mark.parametrize(
+    "unit", ["[1]", *nightly(["[", "[1", ".", "!", "a. ", "\n", " ", "\n \n", "`", "9", "【", "[1, ", "(A "])]
+)
+@law_over("each", [None, "sentence", "paragraph"])
 def test_a_million_characters_are_judged(unit, each):
     output = unit * (1_000_000 // len(unit)) + "\n [7]"
     assert judge(output, each=each)[0] is False or "`" in unit

@@ -8,6 +8,8 @@ from pydantic import ValidationError
 from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.checks.grounding.number_forms import numbers_in, readings
 from gradebook.rubrics.checks.registry import find_check
+from tests.support.law_over import law_over
+from tests.support.nightly import nightly
 
 CONTEXT = ["On Mondays, entry\r\nis free. He said “it’s all–right”.", "入场免费、周一开放。 การเข้าชมฟรี"]
 
@@ -20,7 +22,7 @@ def judge(name: str, output: str, context: list[str] | None, others: dict[str, s
     return found.is_passed[0].as_py(), found.evidence[0].as_py() or found.reasons[0].as_py()
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "expected"),
     [
         ('"entry is free"', (True, None)),
@@ -206,9 +208,14 @@ def test_settings_of_numbers():
 
 @pytest.mark.parametrize(
     "unit",
-    ['"', '"a b c" ', "“", "1", "1 ", "1,", ".5", "1.2.", "12 345 ", "[1] ", "`", "\n", "« ", "1. ", '" "', "(1"],
+    [
+        "1 ",
+        *nightly(
+            ['"', '"a b c" ', "“", "1", "1,", ".5", "1.2.", "12 345 ", "[1] ", "`", "\n", "« ", "1. ", '" "', "(1"]
+        ),
+    ],
 )
-@pytest.mark.parametrize("name", ["quotes_in_context", "numbers_in_context"])
+@law_over("name", ["quotes_in_context", "numbers_in_context"])
 def test_a_million_characters_are_judged(name, unit):
     output = unit * (1_000_000 // len(unit)) + '\n 77 "not in the context at all"'
     is_passed, _ = judge(name, output, ["1 12 345 a b c .5"])

@@ -1,10 +1,10 @@
 """Outputs of a megabyte that are made to be slow: each instruction still comes to a verdict."""
 
 import pyarrow as pa
-import pytest
 
 from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.checks.registry import check_names, find_check
+from tests.support.law_over import law_over
 
 SIZE = 1_000_000
 UNITS = ["*", "[", "<", "\n", "- ", "a.", "!", "a. ", '"', "P.", "'", "Section1", "A'S ", "{[", "`", "]\n*", "é.", "AB"]
@@ -18,7 +18,7 @@ def test_all_instructions_of_the_paper_are_here():
     assert len(NAMES) == 25
 
 
-@pytest.mark.parametrize("name", NAMES)
+@law_over("name", NAMES)
 def test_hostile_texts_are_judged(name):
     check = find_check(name)
     settings = read_settings(check, check.examples[0].settings)

@@ -1,6 +1,5 @@
-import pytest
-
 from gradebook.rubrics.checks.ifeval.sentences import count_sentences
+from tests.support.law_over import law_over
 
 COUNTS = [
     ("", 0),
@@ -32,7 +31,7 @@ COUNTS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "count"), COUNTS)
+@law_over(("text", "count"), COUNTS)
 def test_sentences_are_counted(text, count):
     assert count_sentences(text) == count
 

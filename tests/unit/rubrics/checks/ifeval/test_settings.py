@@ -5,6 +5,7 @@ from pydantic import ValidationError
 
 from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.checks.registry import find_check
+from tests.support.law_over import law_over
 
 REFUSED = [
     ("keywords:existence", {"keywords": []}, "at least 1 item"),
@@ -44,7 +45,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("name", "settings", "message"), REFUSED)
+@law_over(("name", "settings", "message"), REFUSED)
 def test_settings_that_no_output_could_be_judged_by_are_refused(name, settings, message):
     with pytest.raises(ValidationError, match=message):
         read_settings(find_check(name), settings)

@@ -7,6 +7,7 @@ import pytest
 
 from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.checks.registry import find_check
+from tests.support.law_over import law_over
 
 CASES = [
     ("keywords:existence", {"keywords": ["dog", "day"]}, "YESTERDAY a dogma", True),
@@ -123,7 +124,7 @@ def verdict(name: str, settings: dict[str, Any], output: str) -> bool | None:
     return check.function(pa.table({"output": [output]}), read_settings(check, settings)).is_passed[0].as_py()
 
 
-@pytest.mark.parametrize(("name", "settings", "output", "is_passed"), CASES)
+@law_over(("name", "settings", "output", "is_passed"), CASES)
 def test_an_instruction_is_followed_or_not(name, settings, output, is_passed):
     assert verdict(name, settings, output) is is_passed
 

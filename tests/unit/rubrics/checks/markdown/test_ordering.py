@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from gradebook.rubrics.check_kit.check import CheckVerdicts, read_settings
 from gradebook.rubrics.checks.registry import find_check
+from tests.support.nightly import nightly
 
 PRICES = "| Item | Price |\n|---|---|\n| Tea | $9 |\n| Cake | $1,200.50 |"
 
@@ -156,7 +157,7 @@ def test_sorted_texts_are_sorted(texts):
 @pytest.mark.parametrize(
     "given", [{"source": "lines", "as": "number"}, {"source": "table"}, {"source": "list"}], ids=str
 )
-@pytest.mark.parametrize("sign", ["1", "- ", " ", "\n", "|", "a|b\n-|-\n", "`", "> "])
+@pytest.mark.parametrize("sign", ["a|b\n-|-\n", *nightly(["1", "- ", " ", "\n", "|", "`", "> "])])
 def test_a_megabyte_of_signs_is_read(given, sign):
     is_passed, evidence, reason = judge(sign * (1_000_000 // len(sign)), **given)
     assert (is_passed is None) == (reason is not None)

@@ -10,6 +10,8 @@ from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.checks.privacy.check_digits import IBAN_LENGTHS, is_card, is_iban
 from gradebook.rubrics.checks.privacy.pii_kinds import KINDS
 from gradebook.rubrics.checks.registry import find_check
+from tests.support.law_over import law_over
+from tests.support.nightly import nightly
 
 CARDS = ["4111111111111111", "378282246310005", "30569309025904", "5555555555554444", "6011111111111117"]
 IBANS = ["DE89370400440532013000", "GB29NWBK60161331926819", "NO9386011117947", "MT84MALT011000012345MTLCAST001S"]
@@ -32,7 +34,7 @@ def judge(output: str, *kinds: str, allow: tuple[str, ...] = ()) -> tuple[bool, 
     return found.is_passed[0].as_py(), found.evidence[0].as_py()
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("kind", "output"),
     [
         *(("email", text) for text in ("a@b.co", "**ada@example.org**", "mailto:ada@x.org?y")),
@@ -69,7 +71,7 @@ def test_what_is_found(kind, output):
     assert judge(f"«{output}»\r\n😀", kind)[0] is False
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("kind", "output"),
     [
         *(("email", text) for text in ("@ada", "a@b", "ada@localhost")),
@@ -222,15 +224,20 @@ HOSTILE = [
 @pytest.mark.parametrize(
     "unit",
     [
-        *HOSTILE,
-        "4111 ",
-        "4111-1111-1111-1112 ",
-        "-----BEGIN ",
-        "order 020 7946 0958 ",
-        "a_",
-        "é",
-        "a'",
-        "-eyJaaaaaaaaaaaa",
+        "1 ",
+        *nightly(
+            [
+                *(unit for unit in HOSTILE if unit != "1 "),
+                "4111 ",
+                "4111-1111-1111-1112 ",
+                "-----BEGIN ",
+                "order 020 7946 0958 ",
+                "a_",
+                "é",
+                "a'",
+                "-eyJaaaaaaaaaaaa",
+            ]
+        ),
     ],
 )
 def test_a_million_characters_are_judged(unit):

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.checks.registry import find_check
 from gradebook.rubrics.checks.style.endings import LEAST_ROWS_TO_TELL
+from tests.support.law_over import law_over
 
 
 def judge(outputs: list[str]) -> tuple[list[bool], list[str | None]]:
@@ -14,7 +15,7 @@ def judge(outputs: list[str]) -> tuple[list[bool], list[str | None]]:
     return found.is_passed.to_pylist(), found.evidence.to_pylist()
 
 
-@pytest.mark.parametrize(
+@law_over(
     "output",
     [
         "Done.",
@@ -64,7 +65,7 @@ def test_a_whole_text_passes(output):
     assert judge([output]) == ([True], [None])
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "fault"),
     [
         ("", "the output is empty"),

@@ -5,6 +5,7 @@ from pydantic import ValidationError
 from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.checks.registry import find_check
 from tests.support import checked
+from tests.support.law_over import law_over
 
 
 def judge(name: str, output: str, **settings: object) -> bool:
@@ -55,7 +56,7 @@ ANSWERS = [
 ]
 
 
-@pytest.mark.parametrize("output", REFUSALS)
+@law_over("output", REFUSALS)
 def test_a_refusal_is_found(output):
     assert not judge("no_refusal", output)
     assert judge("no_refusal", output, is_negated=True)

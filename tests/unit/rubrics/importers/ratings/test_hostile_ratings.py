@@ -11,6 +11,7 @@ from gradebook.rubrics.importers.ratings.grading import Grader, scales_of_rubric
 from gradebook.rubrics.importers.ratings.registry import READERS, guess_format
 from gradebook.rubrics.importers.ratings.shapes import LeftOut, Misfit, Naming
 from gradebook.rubrics.model.rows import Row
+from tests.support.law_over import law_over
 
 RUBRIC = """
 id: rated
@@ -68,8 +69,8 @@ def test_the_row_that_is_mutated_is_right(name):
     assert scores_of(ROWS[name], guess_format(ROWS[name], NAMING))
 
 
-@pytest.mark.parametrize("form", READERS)
-@pytest.mark.parametrize("name", ROWS)
+@law_over("form", READERS)
+@law_over("name", ROWS)
 def test_any_row_gives_scores_or_a_reason(name, form):
     rng = random.Random(f"{name} {form}")  # noqa: S311 - drawn rows, no secret
     for _ in range(60):

@@ -1,0 +1,71 @@
+"""CPU budget of a test run, in seconds of all processes: unlike a clock it does not fail on a busy machine."""
+
+import resource
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+_SHOWN_COUNT = 10
+_seconds_by_test: dict[str, float] = {}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--cpu-budget", type=float, metavar="SECONDS", help="fail when the run takes more CPU than this")
+    parser.addoption("--cpu-log", type=Path, metavar="FILE", help="write the CPU seconds of every test, dearest first")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    item.stash[_BEGUN] = cpu_seconds()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.when == "teardown":
+        report.user_properties.append(("cpu_s", cpu_seconds() - item.stash[_BEGUN]))
+    return report
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if seconds := dict(report.user_properties).get("cpu_s"):
+        _seconds_by_test[report.nodeid] = float(str(seconds))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Compare with the budget once pytest-xdist has ended its workers: they are children of this process."""
+    budget = session.config.getoption("--cpu-budget")
+    if hasattr(session.config, "workerinput"):
+        return
+    if log := session.config.getoption("--cpu-log"):
+        log.write_text("".join(f"{seconds:.3f}\t{test}\n" for test, seconds in _dearest()), encoding="utf-8")
+    if budget is not None and cpu_seconds() > budget and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    budget = config.getoption("--cpu-budget")
+    if budget is None:
+        return
+    used = cpu_seconds()
+    terminalreporter.write_line(f"CPU of all processes: {used:.0f} s, the budget is {budget:.0f} s")
+    if used > budget:
+        terminalreporter.write_line("Over the budget. The dearest tests:", red=True)
+        for test, seconds in _dearest()[:_SHOWN_COUNT]:
+            terminalreporter.write_line(f"  {seconds:6.1f} s  {test}")
+
+
+def cpu_seconds() -> float:
+    """CPU of this process and of those children that have ended."""
+    usages = [resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def _dearest() -> list[tuple[str, float]]:
+    return sorted(_seconds_by_test.items(), key=lambda pair: -pair[1])
+
+
+_BEGUN = pytest.StashKey[float]()
