@@ -38,7 +38,12 @@ def test_an_address_restores_the_filters_of_the_home_page(visit: Visiting, repor
         assert seen.page.get_by_label("Search").input_value() == "demo"
 
 
-def test_a_run_links_to_its_report(visit: Visiting, reported: Reported):
-    with visit(reported.pages["home"]) as seen:
-        target = seen.page.get_by_role("link", name="demo", exact=True).get_attribute("href")
-    assert (reported.pages["home"].parent / target).read_bytes() == reported.pages["demo"].read_bytes()
+def test_a_run_links_to_its_report_and_that_to_its_rubric(visit: Visiting, reported: Reported):
+    home = reported.pages["home"]
+    with visit(home) as seen:
+        report = home.parent / str(seen.page.get_by_role("link", name="demo", exact=True).get_attribute("href"))
+    with visit(report) as seen:
+        assert "demo" in seen.page.title()
+        rubric = (report.parent / str(seen.page.locator("dl a[href*=rubrics]").get_attribute("href"))).resolve()
+    with visit(rubric) as seen:
+        assert "support_replies" in seen.page.title()

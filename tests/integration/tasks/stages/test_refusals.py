@@ -133,6 +133,10 @@ def lose_pointer(_stack: ExitStack) -> None:
     update_lake("delete from rubric_pointers")
 
 
+def make_draft(_stack: ExitStack) -> None:
+    update_lake("insert into rubric_states values ('short_answer', '1.0.0', 'draft', '2026-11-20')")
+
+
 def name_file_in_lake(_stack: ExitStack) -> None:
     method = '{"type":"check","check":"length_tokens","settings":{"max":9,"tokenizer":"tok.json"}}'
     body = f'{{"id":"short_answer","version":"1.0.0","criteria":[{{"id":"a","description":"A?","method":{method}}}]}}'
@@ -205,6 +209,12 @@ CASES = {
         {"rubric": "short_answer"},
         is_lake_there=True,
         prepare=name_file_in_lake,
+    ),
+    "draft": Case(
+        "found short_answer 1.0.0, which is a draft",
+        {"rubric": "short_answer@1.0.0", "trigger": "nightly"},
+        is_lake_there=True,
+        prepare=make_draft,
     ),
     "no pointer": Case("found no latest version", {"rubric": "short_answer"}, is_lake_there=True, prepare=lose_pointer),
     "changed rubric": Case(

@@ -151,7 +151,7 @@ def test_a_report_missing_in_the_lake_is_written_again(lake, tmp_path):
 def test_a_run_whose_report_can_not_be_drawn_does_not_stop_the_others(lake, tmp_path, monkeypatch):
     from gradebook.tasks.reporting.site import site
 
-    def refuse(lake: Lake, summary: Any, path: Path) -> None:
+    def refuse(lake: Lake, summary: Any, path: Path, **_: Any) -> None:
         raise ValueError(f"no {summary.run_id}")
 
     monkeypatch.setattr(site, "write_report", refuse)
