@@ -41,7 +41,7 @@ def demo(lake: LakeOption = DEMO_LAKE) -> None:
         say(question)
         typer.echo(f"\n{query}\n")
         write_rows(run_query(find_lake(lake), query), "table", None)
-    typer.echo(f'\nreport: {report}\nyour own query: gradebook sql --lake {lake} "from latest_run_scores"')
+    typer.echo(f'\nreport: {report}\nyour own query:\n  gradebook sql --lake {lake} "from latest_run_scores"')
 
 
 def _questions(path: Path) -> list[tuple[str, str]]:

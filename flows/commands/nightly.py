@@ -82,13 +82,13 @@ def _show_night(night: Night) -> None:
     show_rows(HEADINGS, suite_rows(night))
     for end in night.ends:
         for sentence in (*end.unmet, *([end.fault] if end.fault else [])):
-            people.print(f"[red]{escape(end.suite)}:[/] {escape(plain(sentence))}", soft_wrap=True)
+            people.print(f"[red]{escape(end.suite)}:[/] {escape(plain(sentence))}")
         if end.run_id:
             people.print(f"{escape(end.suite)}: run {end.run_id}{f', report {end.report}' if end.report else ''}")
     colour = "red" if night.failed or night.unmet else "green"
-    people.print(f"[{colour}]{escape(plain(night.sentence))}[/]", soft_wrap=True)
+    people.print(f"[{colour}]{escape(plain(night.sentence))}[/]")
     if upkeep := night.upkeep_fault or (night.upkeep and night.upkeep.sentence):
-        people.print(f"lake: {escape(plain(upkeep))}", soft_wrap=True)
+        people.print(f"lake: {escape(plain(upkeep))}")
 
 
 def _print_plans(file: SuitesFile, suite_ids: list[str], night: date | None, *, as_json: bool) -> bool:

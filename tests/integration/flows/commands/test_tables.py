@@ -13,6 +13,7 @@ from gradebook.flows.cli import ENTRIES, load_command
 from gradebook.flows.display.terminal import people
 from gradebook.tasks.lake.connections import commit
 from tests.support.replicated_lake import make_rubric, write_replicates
+from tests.support.samples import RUBRIC, write_outputs
 from tests.support.scored_lake import make_lake
 
 RUNS = ("20261101-020000-a1b2c3", "20261102-020000-d4e5f6")
@@ -160,3 +161,43 @@ def test_an_error_is_wrapped_between_words(in_terminal, monkeypatch):
     lines = in_terminal("evaluate", path, "--rubric", "no_such_rubric_of_that_name").err.splitlines()
     assert [line for line in lines if len(line) > COLUMNS and path not in line] == []
     assert "general_answer," in " ".join(lines).split()
+
+
+NIGHT = """
+lake: sqlite:lake/catalog.sqlite
+defaults: {outputs: step-2.jsonl}
+suites:
+  - {id: the_suite_with_the_name_that_says_all_of_it, rubric: rubric.yaml}
+  - {id: the_suite_whose_rubric_was_never_written, rubric: none.yaml}
+"""
+EVALUATED: tuple[tuple[str, ...], ...] = (  # commands that run an evaluation, in an order in which each finds its data
+    ("evaluate", "step-1.jsonl", "--rubric", "rubric.yaml", "--dry-run"),
+    ("evaluate", "step-1.jsonl", "--rubric", "rubric.yaml", "--run-id", RUNS[0]),
+    ("rescore", RUNS[0], "--rubric", "next.yaml"),
+    ("nightly", "night.yaml"),
+    ("checkpoints",),
+    ("sweep", ".", "--model", "a-model-with-a-name-that-fills-half-a-line", "--rubric", "rubric.yaml", "--list"),
+    ("review", "spoon.txt", "--rubrics", "rubric.yaml"),
+    ("demo", "--lake", "sqlite:demo/catalog.sqlite"),
+)
+
+
+@pytest.mark.server
+def test_what_an_evaluation_says_is_no_longer_than_the_terminal(in_terminal, prefect_server, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    rubric = RUBRIC.replace("id: clarity", f"id: {CRITERIA[0]}").replace("{{type: judge}}", "{{type: ratings}}")
+    (tmp_path / "rubric.yaml").write_text(rubric.format(version="1.0.0", weight=1), encoding="utf-8")
+    (tmp_path / "next.yaml").write_text(rubric.format(version="1.1.0", weight=2), encoding="utf-8")
+    (tmp_path / "night.yaml").write_text(NIGHT, encoding="utf-8")
+    (tmp_path / "spoon.txt").write_text("A spoon of olive wood.", encoding="utf-8")
+    for step in (1, 2, 3):
+        write_outputs(tmp_path / f"step-{step}.jsonl", models=("a-model-with-a-name-that-fills-half-a-line",))
+    said = {words: in_terminal(*words) for words in EVALUATED}
+    assert {words[0]: finished.code for words, finished in said.items() if finished.code not in (0, 1, 3)} == {}
+    lines = [line for finished in said.values() for line in lines_of(finished.out + finished.err)]
+    assert [line for line in lines if len(line) > COLUMNS and not is_copied(line, tmp_path)] == []
+
+
+def is_copied(line: str, folder: Path) -> bool:
+    """Whether a line is a command or holds a path: these are never wrapped, so that a click copies them whole."""
+    return str(folder) in line or line.lstrip().startswith("gradebook ")
