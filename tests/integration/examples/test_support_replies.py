@@ -22,13 +22,15 @@ DEMO = Path(__file__).parents[3] / "examples" / "support_replies"
 MODELS = {"support-small", "support-large"}
 JUDGED = {"policy_accuracy", "tone"}
 LAKE = """
-create table runs (run_id text, status text, version bigint);
 create table outputs (output_id text, output text);
 create table verdicts (run_id text, output_id text, criterion_id text, score double, rationale text);
 create table output_scores (run_id text, output_id text, case_id text, model text, score double, failed_gates text[]);
 create table criterion_scores (run_id text, model text, criterion_id text, category text, mean double, weight double);
 create table run_scores (run_id text, model text, n bigint, mean double, ci_low double, ci_high double,
     pass_rate double, gate_failure_rate double);
+create view latest_run_scores as from run_scores;
+create view latest_criterion_scores as from criterion_scores;
+create view latest_output_scores as from output_scores;
 """
 
 
@@ -237,7 +239,6 @@ def test_each_question_is_understood_by_a_lake_without_runs(question: str) -> No
 def test_the_worst_replies_begin_with_those_that_failed_a_gate() -> None:
     with duckdb.connect() as connection:
         connection.execute(LAKE)
-        connection.execute("insert into runs values ('r', 'published', 1)")
         connection.execute("insert into outputs values ('a', 'x'), ('b', 'y')")
         connection.execute(
             "insert into verdicts values ('r', 'a', 'tone', 0.0, 'curt'), ('r', 'b', 'tone', 1.0, 'kind')"
