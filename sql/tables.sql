@@ -177,7 +177,9 @@ create table if not exists ratings (
     score double,
     notes varchar,
     rated_at timestamptz,
-    source varchar
+    source varchar,
+    selection varchar,
+    inclusion_rate double
 );
 
 create table if not exists quality_results (
