@@ -182,6 +182,20 @@ create table if not exists ratings (
     inclusion_rate double
 );
 
+create table if not exists adjudications (
+    run_id varchar,
+    output_id varchar,
+    criterion_id varchar,
+    adjudicator varchar,
+    level_id varchar,
+    score double,
+    cause varchar,
+    confidence varchar,
+    needs_rubric_update boolean,
+    notes varchar,
+    decided_at timestamptz
+);
+
 create table if not exists quality_results (
     run_id varchar,
     stage varchar,

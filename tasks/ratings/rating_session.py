@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import duckdb
+import orjson
 import pyarrow as pa
 
 from gradebook.rubrics.files.digest import rubric_from_body
@@ -14,7 +14,7 @@ from gradebook.rubrics.model.errors import InputError, LakeError
 from gradebook.rubrics.model.rubric import Criterion, Overall, Rubric
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import commit, connect, prepare_lake
-from gradebook.tasks.lake.rows import read_published_run, read_rows
+from gradebook.tasks.lake.rows import Row, read_published_run, read_rows
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.ratings.evaluation_file import OVERALL, RATING_SCHEMA
 from gradebook.tasks.ratings.rating_queue import Queue, choose_outputs
@@ -22,12 +22,22 @@ from gradebook.tasks.ratings.rating_store import RatingStore, Task
 from gradebook.tasks.ratings.table import insert_ratings
 
 BY_CODE = ("check", "schema", "function")  # methods whose criteria people need not rate
-_STORED_SCHEMA = pa.schema(
+_RATINGS_SCHEMA = pa.schema(
     [
         *RATING_SCHEMA,
         pa.field("selection", pa.string()),
         pa.field("inclusion_rate", pa.float64()),
         pa.field("line", pa.int64()),
+    ]
+)
+_DECISIONS_SCHEMA = pa.schema(
+    [
+        *(pa.field(name, pa.string()) for name in ("run_id", "output_id", "criterion_id", "adjudicator", "level_id")),
+        pa.field("score", pa.float64()),
+        *(pa.field(name, pa.string()) for name in ("cause", "confidence")),
+        pa.field("needs_rubric_update", pa.bool_()),
+        pa.field("notes", pa.string()),
+        pa.field("decided_at", pa.timestamp("us", tz="UTC")),
     ]
 )
 
@@ -50,11 +60,14 @@ class RatingSession:
         marks = self.store.open_marks()
         if not marks:
             return 0
-        given = _table_of(marks, f"rating page, run {self.run_id}")
+        ratings = _ratings_table([each for each in marks if not _is_decision(each)], f"rating page, run {self.run_id}")
+        decisions = _decisions_table([each for each in marks if _is_decision(each)], self.run_id)
 
         def insert(connection: duckdb.DuckDBPyConnection, _version: int) -> None:
-            connection.register("given_ratings", given)
+            connection.register("given_ratings", ratings)
             insert_ratings(connection, "given_ratings")
+            connection.register("given_decisions", decisions)
+            connection.execute("insert into adjudications by name (from given_decisions except from adjudications)")
 
         commit(self.lake, f"ratings of the run {self.run_id}", insert)
         self.store.set_stored(marks[-1]["mark_id"])
@@ -81,8 +94,16 @@ def opened_session(
         texts = {each.pop("output_id"): each for each in map(dict, read_rows(connection, query("ratings/queue_texts")))}
     store = RatingStore(lake.root / "rating" / f"{run_id}.{queue.value}.sqlite", overlap)
     try:
-        store.add_tasks(
-            [Task(each.output_id, each.selection, each.inclusion_rate, texts[each.output_id]) for each in chosen]
+        store.set_tasks(
+            [
+                Task(
+                    each.output_id,
+                    each.selection,
+                    each.inclusion_rate,
+                    {**texts[each.output_id], "opinions": each.opinions},
+                )
+                for each in chosen
+            ]
         )
         prepare_lake(lake)
         session = RatingSession(lake, run_id, rubric, criteria, store, len(chosen))
@@ -105,10 +126,24 @@ def _criteria_to_rate(rubric: Rubric, criterion_ids: Sequence[str]) -> dict[str,
     return found | ({OVERALL: rubric.overall} if rubric.overall else {})
 
 
-def _table_of(marks: list[dict[str, Any]], source: str) -> pa.Table:
+def _is_decision(mark: Row) -> bool:
+    return bool(mark["selection"] == Queue.adjudicate.value)
+
+
+def _ratings_table(marks: list[Row], source: str) -> pa.Table:
     """Marks as `RATING_SCHEMA` with `selection`, `inclusion_rate` and `line`."""
     rows = [
         {**mark, "rated_at": datetime.fromisoformat(mark["rated_at"]), "source": source, "line": line}
         for line, mark in enumerate(marks)
     ]
-    return pa.Table.from_pylist(rows, schema=_STORED_SCHEMA)
+    return pa.Table.from_pylist(rows, schema=_RATINGS_SCHEMA)
+
+
+def _decisions_table(marks: list[Row], run_id: str) -> pa.Table:
+    rows = []
+    for mark in marks:
+        details = orjson.loads(mark["details"])
+        needs_update = details.pop("needs_rubric_update", None) is not None
+        named = {"run_id": run_id, "adjudicator": mark["rater"], "needs_rubric_update": needs_update}
+        rows.append({**mark, **details, **named, "decided_at": datetime.fromisoformat(mark["rated_at"])})
+    return pa.Table.from_pylist(rows, schema=_DECISIONS_SCHEMA)

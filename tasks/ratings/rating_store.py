@@ -8,7 +8,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,7 @@ create table if not exists marks (
     level_id text,
     score real,
     notes text,
+    details text not null default '{}',
     rated_at text not null,
     is_stored integer not null default 0
 );
@@ -69,7 +70,7 @@ limit 1
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Output to rate. texts: prompt, output, reference and contexts, as in the table `outputs`."""
+    """Output to rate. texts: as in the table `outputs`, and the opinions that a lead decides on."""
 
     output_id: str
     selection: str
@@ -91,12 +92,16 @@ class Sheet:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Rating of one criterion. level_id: None if the criterion does not apply, score is then None too."""
+    """Rating of one criterion. level_id: None if the criterion does not apply, score is then None too.
+
+    details: of an adjudicator's decision: cause, confidence and whether the rubric needs an update.
+    """
 
     criterion_id: str
     level_id: str | None
     score: float | None
     notes: str | None
+    details: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,17 +145,26 @@ class RatingStore:
     def close(self) -> None:
         self._database.close()
 
-    def add_tasks(self, tasks: Sequence[Task]) -> None:
-        """Add outputs at the end of the queue; those in it keep their place and take the new inclusion rate."""
+    def set_tasks(self, tasks: Sequence[Task]) -> None:
+        """Make these the queue. Outputs that somebody was given keep their place; those that nobody was given and that
+        are not among the new ones go. An output whose texts changed, which opinions in dispute do, is rated again.
+        """
         rows = [
-            (each.output_id, each.selection, each.inclusion_rate, orjson.dumps(each.texts).decode()) for each in tasks
+            {**asdict(task), "texts": orjson.dumps(task.texts, option=orjson.OPT_SORT_KEYS).decode()} for task in tasks
         ]
-        insert = (
-            "insert into tasks (output_id, selection, inclusion_rate, texts) values (?, ?, ?, ?) "
-            "on conflict (output_id) do update set inclusion_rate = excluded.inclusion_rate"
-        )
         with self._transaction():
-            self._database.executemany(insert, rows)
+            self._database.executemany(
+                "delete from sheets where position in "
+                "(select position from tasks where output_id = :output_id and texts <> :texts)",
+                rows,
+            )
+            self._database.execute("delete from tasks where position not in (select position from sheets)")
+            self._database.executemany(
+                "insert into tasks (output_id, selection, inclusion_rate, texts) "
+                "values (:output_id, :selection, :inclusion_rate, :texts) on conflict (output_id) "
+                "do update set inclusion_rate = excluded.inclusion_rate, texts = excluded.texts",
+                rows,
+            )
 
     def next_sheet(self, rater: str, now: float) -> Sheet | None:
         """Lease the rater's next output; None if nothing is left for the rater."""
@@ -221,8 +235,8 @@ class RatingStore:
                 if last.get(mark.criterion_id) != _values(mark)
             ]
             self._database.executemany(
-                "insert into marks (position, rater, criterion_id, level_id, score, notes, rated_at) "
-                "values (?, ?, ?, ?, ?, ?, ?)",
+                "insert into marks (position, rater, criterion_id, level_id, score, notes, details, rated_at) "
+                "values (?, ?, ?, ?, ?, ?, ?, ?)",
                 rows,
             )
             self._database.execute(
@@ -244,8 +258,8 @@ class RatingStore:
     def open_marks(self) -> list[dict[str, Any]]:
         """Marks that are not in the lake yet, oldest first, with their output, selection and inclusion rate."""
         select = (
-            "select mark_id, output_id, criterion_id, rater, level_id, score, notes, rated_at, selection, "
-            "inclusion_rate from marks join tasks using (position) where not is_stored order by mark_id"
+            "select mark_id, output_id, criterion_id, rater, level_id, score, notes, details, rated_at, "
+            "selection, inclusion_rate from marks join tasks using (position) where not is_stored order by mark_id"
         )
         with self._transaction():
             return [dict(row) for row in self._database.execute(select).fetchall()]
@@ -270,7 +284,8 @@ class RatingStore:
 
     def _last_marks(self, position: int, rater: str) -> dict[str, tuple[Any, ...]]:
         rows = self._database.execute(
-            "select criterion_id, level_id, score, notes from marks where position = ? and rater = ? order by mark_id",
+            "select criterion_id, level_id, score, notes, details from marks "
+            "where position = ? and rater = ? order by mark_id",
             [position, rater],
         )
         return {row["criterion_id"]: tuple(row) for row in rows}
@@ -289,4 +304,5 @@ class RatingStore:
 
 
 def _values(mark: Mark) -> tuple[Any, ...]:
-    return (mark.criterion_id, mark.level_id, mark.score, mark.notes)
+    details = orjson.dumps(mark.details, option=orjson.OPT_SORT_KEYS).decode()
+    return (mark.criterion_id, mark.level_id, mark.score, mark.notes, details)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -10,10 +10,22 @@ from gradebook.rubrics.model.levels import Level
 from gradebook.rubrics.model.rubric import Criterion, Overall
 from gradebook.tasks.ratings.rating_store import Mark
 
+CAUSES = {
+    "ambiguous_text": "the text is ambiguous",
+    "rubric_gap": "the rubric has a gap",
+    "mistake": "a rater's mistake",
+    "edge_case": "an edge case",
+    "taste": "taste",
+}
+CONFIDENCES = ("low", "medium", "high")
+_DETAILS = {"cause": tuple(CAUSES), "confidence": CONFIDENCES, "needs_rubric_update": ("yes",)}
 NOT_APPLICABLE = "n/a"  # no level's id has a slash
 MOST_NOTE = 5_000  # characters
 MOST_FIELDS = 2_000
 LONGEST_SHEET_S = 3_600.0  # a longer time was not spent on the sheet
+
+
+Criteria = Mapping[str, Criterion | Overall]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +40,8 @@ class Row:
     chosen: str
     note: str
     is_missing: bool
+    opinions: Sequence[Mapping[str, Any]] = ()
+    details: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +53,15 @@ class Group:
 
 
 def group_rows(
-    criteria: Mapping[str, Criterion | Overall], content: Mapping[str, str], missing: Sequence[str]
+    criteria: Criteria,
+    content: Mapping[str, str],
+    missing: Sequence[str] = (),
+    opinions: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
 ) -> tuple[Group, ...]:
-    """Rows of a sheet by category. content: fields chosen so far; missing: criteria to mark as unrated."""
+    """Rows of a sheet by category. content: fields chosen so far; missing: criteria to mark as unrated.
+
+    opinions: ratings to decide on, by criterion.
+    """
     groups: dict[str, list[Row]] = {}
     for criterion_id, criterion in criteria.items():
         if isinstance(criterion, Criterion):
@@ -58,6 +78,8 @@ def group_rows(
                 content.get(f"level.{criterion_id}", ""),
                 content.get(f"note.{criterion_id}", ""),
                 criterion_id in missing,
+                (opinions or {}).get(criterion_id, ()),
+                {name: content.get(f"{name}.{criterion_id}", "") for name in _DETAILS},
             )
         )
     return tuple(Group(name, tuple(rows)) for name, rows in groups.items())
@@ -72,11 +94,12 @@ class SheetForm:
     spent_s: float
     content: Mapping[str, str]
 
-    def missing(self, criteria: Mapping[str, Any]) -> tuple[str, ...]:
-        """Criteria without a level or `n/a`."""
-        return tuple(each for each in criteria if not self.content.get(f"level.{each}"))
+    def missing(self, criteria: Criteria, *, is_decision: bool = False) -> tuple[str, ...]:
+        """Criteria without a level or `n/a`; of decisions, also those without a cause."""
+        fields = ("level", "cause") if is_decision else ("level",)
+        return tuple(each for each in criteria if not all(self.content.get(f"{name}.{each}") for name in fields))
 
-    def marks(self, criteria: Mapping[str, Criterion | Overall]) -> tuple[Mark, ...]:
+    def marks(self, criteria: Criteria) -> tuple[Mark, ...]:
         """Ratings by criterion; without level and score where a criterion does not apply."""
         marks = []
         for criterion_id, criterion in criteria.items():
@@ -84,7 +107,7 @@ class SheetForm:
             level = next((each for each in criterion.ranked_levels if each.id == chosen), None)
             note = self.content.get(f"note.{criterion_id}") or None
             level_id, score = (None, None) if level is None else (level.id, level.score)
-            marks.append(Mark(criterion_id, level_id, score, note))
+            marks.append(Mark(criterion_id, level_id, score, note, _details_of(criterion_id, self.content)))
         return tuple(marks)
 
 
@@ -92,7 +115,7 @@ class WrongForm(ValueError):
     """A form that no page of ours sends."""
 
 
-def read_form(body: bytes, criteria: Mapping[str, Criterion | Overall]) -> SheetForm:
+def read_form(body: bytes, criteria: Criteria) -> SheetForm:
     """Parse a sent sheet (application/x-www-form-urlencoded). Raises `WrongForm`."""
     try:
         pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict")
@@ -107,6 +130,11 @@ def read_form(body: bytes, criteria: Mapping[str, Criterion | Overall]) -> Sheet
         if level not in ("", NOT_APPLICABLE) and level not in [each.id for each in criterion.ranked_levels]:
             raise WrongForm(f"{criterion_id}: no level {level[:80]!r}")
         content |= {f"level.{criterion_id}": level, f"note.{criterion_id}": _note(note)}
+        for name, known in _DETAILS.items():
+            chosen = fields.get(f"{name}.{criterion_id}", "")
+            if chosen not in ("", *known):
+                raise WrongForm(f"{criterion_id}: no {name} {chosen[:80]!r}")
+            content[f"{name}.{criterion_id}"] = chosen
     try:
         version, spent_s = int(fields.get("version", "")), float(fields.get("spent_s") or 0)
     except ValueError as error:
@@ -114,6 +142,10 @@ def read_form(body: bytes, criteria: Mapping[str, Criterion | Overall]) -> Sheet
     spent_s = 0.0 if math.isnan(spent_s) else min(max(spent_s, 0.0), LONGEST_SHEET_S)
     filled = {name: value for name, value in content.items() if value}
     return SheetForm(fields.get("action", "submit"), version, spent_s, filled)
+
+
+def _details_of(criterion_id: str, content: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name in _DETAILS if (value := content.get(f"{name}.{criterion_id}"))}
 
 
 def _note(text: str) -> str:

@@ -22,7 +22,15 @@ from gradebook.tasks.reporting.drawing.marking import segments_of
 from gradebook.tasks.reporting.drawing.templates import digest, page_text, render
 from gradebook.tasks.reporting.sections.examples.conversation import turns_of
 from gradebook.tasks.serving.guard import Guard, Tokens, TooLarge, read_body
-from gradebook.tasks.serving.rating_forms import SheetForm, WrongForm, group_rows, read_form
+from gradebook.tasks.serving.rating_forms import (
+    CAUSES,
+    CONFIDENCES,
+    Criteria,
+    SheetForm,
+    WrongForm,
+    group_rows,
+    read_form,
+)
 
 STORE_EVERY_S = 30.0
 MOST_CHARACTERS = 200_000  # shown of one text
@@ -95,14 +103,23 @@ class RatingApp:
             return rater
         if request.headers.get("content-type", "").partition(";")[0].strip() != _FORM_TYPE:
             return PlainTextResponse(f"Expected {_FORM_TYPE}.", 415)
+        sheet = await run_in_threadpool(self._session.store.sheet, request.path_params["position"], rater)
+        if sheet is None:
+            return _not_yours()
         try:
-            form = read_form(await read_body(request), self._session.criteria)
+            form = read_form(await read_body(request), self._criteria_of(sheet))
         except TooLarge:
             return PlainTextResponse("The form is too large, or came too slowly.", 413)
         except WrongForm as error:
             return PlainTextResponse(f"Not saved: {error}.", 400)
-        sheet = await run_in_threadpool(self._session.store.sheet, request.path_params["position"], rater)
-        return _not_yours() if sheet is None else await self._saved(sheet, form)
+        return await self._saved(sheet, form)
+
+    def _criteria_of(self, sheet: Sheet) -> Criteria:
+        """Criteria on a sheet: of a lead's sheet those in dispute."""
+        opinions = sheet.texts["opinions"]
+        if not opinions:
+            return self._session.criteria
+        return {name: each for name, each in self._session.criteria.items() if name in opinions}
 
     async def _saved(self, sheet: Sheet, form: SheetForm) -> Response:
         store = self._session.store
@@ -112,11 +129,12 @@ class RatingApp:
         if form.action == "skip":
             await run_in_threadpool(store.skip, sheet.position, sheet.rater)
             return RedirectResponse("/", 303)
-        if missing := form.missing(self._session.criteria):
+        criteria = self._criteria_of(sheet)
+        if missing := form.missing(criteria, is_decision=bool(sheet.texts["opinions"])):
             await run_in_threadpool(store.save_draft, sheet.position, sheet.rater, form.content, time())
             return await self._sheet_page(sheet, form, missing=missing, status=422)
         shown = Sheet(sheet.position, sheet.rater, sheet.state, form.version, sheet.content, sheet.texts)
-        marks = form.marks(self._session.criteria)
+        marks = form.marks(criteria)
         try:
             await run_in_threadpool(store.submit, shown, form.content, marks, datetime.now(UTC), form.spent_s)
         except StaleSheet:
@@ -145,7 +163,14 @@ class RatingApp:
             output=segments_of(texts["output"], most=MOST_CHARACTERS),
             reference=segments_of(texts["reference"], most=MOST_CHARACTERS) if texts.get("reference") else (),
             contexts=[segments_of(each, most=MOST_CHARACTERS) for each in texts.get("context") or ()],
-            groups=group_rows(self._session.criteria, sheet.content if form is None else form.content, missing),
+            groups=group_rows(
+                self._criteria_of(sheet),
+                sheet.content if form is None else form.content,
+                missing,
+                texts["opinions"],
+            ),
+            causes=CAUSES,
+            confidences=CONFIDENCES,
             missing=missing,
             is_stale=is_stale,
             is_submitted=sheet.state == SUBMITTED,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from starlette.testclient import TestClient
 
@@ -10,6 +10,7 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import commit
 from gradebook.tasks.ratings.rating_session import RatingSession
 from gradebook.tasks.serving.guard import Tokens
+from gradebook.tasks.serving.rating_page import rating_app
 from tests.support.rated_lake import TONE
 from tests.support.scored_lake import make_lake, write_scores
 
@@ -27,6 +28,13 @@ class Served:
     session: RatingSession
     client: TestClient
     tokens: Tokens
+
+    @classmethod
+    def of(cls, lake: Lake, session: RatingSession) -> Self:
+        """Pages of an open session."""
+        tokens = Tokens()
+        app = rating_app(session, tokens, (HOST,), lambda text: None)
+        return cls(lake, session, TestClient(app, base_url=ORIGIN, follow_redirects=False), tokens)
 
     def enter(self, rater: str) -> None:
         """Follow the rater's link."""

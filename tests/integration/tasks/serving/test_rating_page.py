@@ -182,3 +182,30 @@ def test_an_unknown_criterion_is_refused(served: Served):
 
 def test_hosts_are_compared_without_case(served: Served):
     assert served.client.get("/t/x", headers={"host": HOST.upper()}).status_code == 403
+
+
+def test_a_lead_decides_what_raters_dispute_and_the_decision_counts(served: Served):
+    for rater, level in (("anna", "good"), ("ben", "bad")):
+        served.enter(rater)
+        served.client.get("/")
+        served.submit(1, level, **{"note.tone": f"{level}!"})
+    served.session.store_marks()
+    with opened_session(served.lake, RUN, queue=Queue.adjudicate, count=9, overlap=1) as session:
+        lead = Served.of(served.lake, session)
+        lead.enter("lea")
+        lead.client.get("/")
+        page = lead.client.get("/sheet/1").text
+        assert "Rater 1: <b>good</b>" in page
+        assert "good!" in page
+        assert "anna" not in page
+        assert lead.submit(1, "bad") == 422  # no cause
+        assert lead.submit(1, "bad", **{"cause.tone": "rubric_gap", "needs_rubric_update.tone": "yes"}) == 303
+        assert session.store_marks() == 1
+        output_id = lead.session.store.next_sheet("lea", 0.0)
+        assert output_id is None
+    with connect(served.lake, read_only=True) as connection:
+        decided = "select adjudicator, level_id, cause, needs_rubric_update from adjudications"
+        assert connection.execute(decided).fetchall() == [("lea", "bad", "rubric_gap", True)]
+        assert len(connection.execute("from ratings").fetchall()) == 2  # the opinions stay
+    with pytest.raises(InputError, match="no two raters differ"), connect(served.lake, read_only=True) as connection:
+        choose_outputs(connection, RUN, Queue.adjudicate, 10)

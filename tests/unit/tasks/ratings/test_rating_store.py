@@ -23,7 +23,7 @@ def store(tmp_path: Path) -> Iterator[RatingStore]:
 
 def opened(folder: Path, overlap: int, count: int = 2) -> RatingStore:
     store = RatingStore(folder / "rating" / "run.sqlite", overlap)
-    store.add_tasks([Task(f"o{place}", "random", 0.5, {"output": f"text {place}"}) for place in range(count)])
+    store.set_tasks([Task(f"o{place}", "random", 0.5, {"output": "text"}) for place in range(count)])
     return store
 
 
@@ -107,7 +107,7 @@ def test_progress_counts_what_a_rater_has_done_and_can_still_get(store: RatingSt
 def test_a_larger_queue_keeps_the_places_and_takes_the_new_rate(tmp_path: Path):
     store = opened(tmp_path, overlap=1)
     submit(store, given(store, "anna"))
-    store.add_tasks([Task(f"o{place}", "random", 1.0, {"output": ""}) for place in range(4)])
+    store.set_tasks([Task(f"o{place}", "random", 1.0, {"output": "text"}) for place in range(4)])
     assert [given(store, "anna").position for _ in range(1)] == [2]
     assert store.open_marks()[0]["inclusion_rate"] == 1.0
     store.close()
@@ -137,4 +137,14 @@ def test_a_file_of_something_else_is_refused_by_name(tmp_path: Path):
 def test_only_the_account_can_read_a_session(tmp_path: Path):
     store = opened(tmp_path, overlap=1)
     assert (store.path.parent.stat().st_mode & 0o777, store.path.stat().st_mode & 0o777) == (0o700, 0o600)
+    store.close()
+
+
+def test_an_output_that_nobody_was_given_leaves_the_queue_and_one_with_new_texts_is_rated_again(tmp_path: Path):
+    store = opened(tmp_path, overlap=1)
+    submit(store, given(store, "anna"))
+    store.set_tasks([Task("o0", "adjudicate", None, {"output": "text", "opinions": {"tone": []}})])
+    assert given(store, "anna").position == 1
+    store.skip(1, "anna")
+    assert store.next_sheet("anna", NOW) is None
     store.close()
