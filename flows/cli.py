@@ -57,6 +57,7 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
         Entry("checks", "check:app", "List, show and try deterministic checks."),
     ),
     "People": (
+        Entry("rate", "rate:rate", "Serve pages on which people rate a run's outputs."),
         Entry("ratings", "ratings:app", "Import, list and show people's ratings."),
         Entry("agreement", "agreement:agreement", "Show agreement among raters, and between raters and judges."),
         Entry("calibrate", "agreement:calibrate", "Correct the judge's means using people's ratings."),
