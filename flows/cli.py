@@ -15,6 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
 from gradebook.rubrics.model.errors import GradebookError, UnfinishedError
+from gradebook.tasks.system.lazy_imports import refuse_pandas
 
 INTERRUPTED = 130  # typer's exit code for Ctrl-C; typer prints no message
 
@@ -147,6 +148,7 @@ def gradebook(
 
 def main() -> None:
     """Run the command; expected failures end with a sentence on stderr and an exit code."""
+    refuse_pandas()
     try:
         app(prog_name="gradebook")
     except GradebookError as error:
