@@ -112,7 +112,7 @@ def test_the_examples_of_the_docstrings_hold(tmp_path, monkeypatch):
 def test_the_examples_of_the_docs_hold(tmp_path, monkeypatch):
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     monkeypatch.chdir(tmp_path)
-    for page in ("python",):
+    for page in ("python", "rewards"):
         text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
         blocks = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
         example = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, page, page, 0)
