@@ -187,14 +187,14 @@ def _refuse_published(connection: duckdb.DuckDBPyConnection, run_id: str) -> Non
 def conclude_run(run: Run) -> RunSummary:
     """Write the report and the recording of a published run, and mark it as finished; returns its summary.
 
-    A review gets no report, whose charts take longer than the review; `gradebook report` draws one.
+    Reviews and runs from Python get no page, whose charts take longer than they do; `gradebook report` draws one.
     """
     folder = run.folder
     clock = time.perf_counter(), process_cpu_s()
     if run.request.record is not None:
         write_recording(run.lake, folder, Path(run.request.record))
     summary = summarise(run.lake, run.run_id)
-    if run.request.trigger != "review":
+    if run.request.has_page:
         summary = write_own_report(run.lake, summary, folder.report_file)
         _keep_report_cost(run, *clock)
     write_text(folder.published_file, json.dumps(summary.as_json(), default=str))
