@@ -257,7 +257,9 @@ def _comparison(
     comparison = None
     if baseline is not None:
         try:
-            comparison = read_run_comparison(connection, lake, run["run_id"], baseline, rule)
+            # Runs of versions without the option were published with a gate across judges.
+            across = bool(settings.get("across_judges", True))
+            comparison = read_run_comparison(connection, lake, run["run_id"], baseline, rule, across_judges=across)
         except GradebookError as error:  # the run is already published: a fault of the baseline must not fail it
             fault = str(error).splitlines()[0]
     return comparison, f"--fail-if {rule!r} can't be evaluated: {fault}" if rule and fault else None

@@ -221,6 +221,14 @@ class EvaluationRequest:
             Panel.COMPARE,
         ),
     ] = None
+    across_judges: Annotated[
+        bool,
+        Option(
+            "apply --fail-if even if the baseline had another judge or other judge settings",
+            ASKED | Use.SETTINGS,
+            Panel.COMPARE,
+        ),
+    ] = False
     gate: Annotated[
         str,
         Option(
