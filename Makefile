@@ -13,7 +13,7 @@ STAMP := $(VENV)/.stamp
 DEV_STAMP := $(VENV)/.dev-stamp
 RUN := $(VENV)/bin/python -m
 PIP := $(RUN) pip
-TEST := $(RUN) pytest -n auto --dist loadgroup
+TEST := $(RUN) pytest -n auto
 # Seconds of CPU of all processes; a tier that takes more fails, and names its dearest tests.
 TEST_BUDGET := 6000
 QUICK_BUDGET := 2400

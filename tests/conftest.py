@@ -1,5 +1,7 @@
 """One Prefect server for all tests that run a flow, and the command `gradebook` called as a person would."""
 
+import fcntl
+import gc
 import json
 import os
 import random
@@ -10,11 +12,12 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import certifi
 import pytest
@@ -22,6 +25,7 @@ from hypothesis import settings
 
 from tests.support.prefect_homes import SERVER_SETTINGS
 
+BROWSER = "tests/integration/browser/"
 pytest_plugins = ["tests.support.cpu_budget"]
 
 settings.register_profile("gradebook", deadline=None)  # a machine that is busy fails no test
@@ -37,21 +41,28 @@ def _free_port() -> int:
     raise OSError("found no free port in 20000 to 31999")
 
 
-PREFECT_HOME = tempfile.mkdtemp(prefix="gradebook-prefect-")
-PREFECT_PORT = _free_port()
-# Prefect reads its settings when it is imported: they stand here, before any test module is.
-os.environ["PREFECT_HOME"] = PREFECT_HOME
-os.environ["PREFECT_API_URL"] = f"http://127.0.0.1:{PREFECT_PORT}/api"
+# Workers of pytest-xdist take the home and the server of the process that starts them.
+IS_WORKER = "PYTEST_XDIST_WORKER" in os.environ
+if not IS_WORKER:
+    # Prefect reads its settings when it is imported: they are set before any test module is.
+    os.environ["PREFECT_HOME"] = tempfile.mkdtemp(prefix="gradebook-prefect-")
+    os.environ["PREFECT_API_URL"] = f"http://127.0.0.1:{_free_port()}/api"
+PREFECT_HOME = os.environ["PREFECT_HOME"]
+PREFECT_PORT = urlsplit(os.environ["PREFECT_API_URL"]).port
 for _name in ("GRADEBOOK_LAKE", "GRADEBOOK_ALLOW_KEYS", "GRADEBOOK_ALLOW_FUNCTIONS", "GRADEBOOK_ALLOW_FOLDERS"):
     os.environ.pop(_name, None)
 os.environ["XDG_CONFIG_HOME"] = f"{PREFECT_HOME}/config"  # no settings of the user who runs the tests
 # Prefect makes a dozen HTTP clients a run, and each reads all certificates there are, 35 ms long; here none is needed.
 _CERTIFICATE = Path(certifi.where()).read_text(encoding="utf-8").partition("-----BEGIN")[2].partition("-----END")[0]
 os.environ["SSL_CERT_FILE"] = f"{PREFECT_HOME}/one.pem"
-Path(os.environ["SSL_CERT_FILE"]).write_text(f"-----BEGIN{_CERTIFICATE}-----END CERTIFICATE-----\n", encoding="ascii")
+if not IS_WORKER:
+    _ONE = f"-----BEGIN{_CERTIFICATE}-----END CERTIFICATE-----\n"
+    Path(os.environ["SSL_CERT_FILE"]).write_text(_ONE, encoding="ascii")
 
 
 def pytest_unconfigure() -> None:
+    if IS_WORKER:
+        return
     from gradebook.tasks.system.kept_process import stop_processes
 
     stop_processes(Path(PREFECT_HOME), "suites")  # the commands of the tests left it running
@@ -66,32 +77,65 @@ def pytest_itemcollected(item: pytest.Item) -> None:
             raise pytest.UsageError(f"{item.nodeid}: found a set in its name, expected a list or tuple")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep together what shares a costly fixture: a browser, a PostgreSQL server, the lake of a module."""
-    for item in items:
-        shared = [name for name in ("browser", "postgres") if item.get_closest_marker(name)]
-        item.add_marker(pytest.mark.xdist_group(shared[0] if shared else item.location[0]))
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without garbage collection, a third of the time, and keep the collected tests out of all later ones."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True, optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give a worker whole modules, which share their fixtures; the modules of the browser share their runs as well.
+
+    The order is that of the collection: at the end come small tests of units, and the workers end together.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByModule(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            module = nodeid.partition("::")[0]
+            return BROWSER if module.startswith(BROWSER) else module
+
+    config.option.loadscopereorder = False
+    return ByModule(config, log)
 
 
 @pytest.fixture(scope="session")
 def prefect_server() -> Iterator[str]:
-    """The address of a real Prefect server; its slow start is paid once."""
+    """The address of a real Prefect server; its slow start is paid once by all workers."""
     from gradebook import flows  # noqa: F401 - sets what the server reads
-    from gradebook.tasks.stages.suite_process import warm_up
+    from gradebook.tasks.stages.suite_process import use_suite_process
 
+    use_suite_process(Path(PREFECT_HOME))  # as a command does: great-expectations is imported once for all workers
     _begin_prefect()
-    log = Path(PREFECT_HOME, "server.log")
-    for _ in range(3):
-        with _begun_server(log) as server:
-            # While a thread imports it, a test's end would take back the filters of warnings that it sets.
-            warm_up().join()
-            if _becomes_healthy(server, os.environ["PREFECT_API_URL"]):
-                yield os.environ["PREFECT_API_URL"]
-                return
-    raise TimeoutError(
-        f"no Prefect server at {os.environ['PREFECT_API_URL']}: {log.read_text(errors='replace')[-2_000:]}"
-    )
+    with _shared_server(os.environ["PREFECT_API_URL"]):
+        yield os.environ["PREFECT_API_URL"]
+
+
+@contextmanager
+def _shared_server(address: str) -> Iterator[None]:
+    """Run the server, unless another worker does; whoever started it ends it, when no other worker uses it."""
+    with Path(PREFECT_HOME, "start.lock").open("w") as start, Path(PREFECT_HOME, "use.lock").open("w") as use:
+        fcntl.flock(start, fcntl.LOCK_EX)
+        fcntl.flock(use, fcntl.LOCK_SH)  # waits while another worker ends it
+        if _is_healthy(address):
+            fcntl.flock(start, fcntl.LOCK_UN)
+            yield
+            return
+        log = Path(PREFECT_HOME, "server.log")
+        for _ in range(3):
+            with _begun_server(log) as server:
+                if _becomes_healthy(server, address):
+                    fcntl.flock(start, fcntl.LOCK_UN)
+                    yield
+                    fcntl.flock(use, fcntl.LOCK_EX)
+                    return
+    raise TimeoutError(f"no Prefect server at {address}: {log.read_text(errors='replace')[-2_000:]}")
 
 
 def _begin_prefect() -> None:
@@ -118,12 +162,15 @@ def _becomes_healthy(server: "subprocess.Popen[bytes]", address: str) -> bool:
     for _ in range(300):
         if server.poll() is not None:
             return False
-        try:
-            with urllib.request.urlopen(f"{address}/health", timeout=2) as answer:
-                if answer.status == 200:
-                    return True
-        except OSError:
-            time.sleep(0.2)
+        if _is_healthy(address):
+            return True
+        time.sleep(0.2)
+    return False
+
+
+def _is_healthy(address: str) -> bool:
+    with suppress(OSError), urllib.request.urlopen(f"{address}/health", timeout=2) as answer:
+        return bool(answer.status == 200)
     return False
 
 

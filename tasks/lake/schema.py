@@ -5,12 +5,11 @@ from contextlib import contextmanager, suppress
 from functools import cache
 
 import duckdb
-import yaml
 
 from gradebook.rubrics.files.digest import rubric_from_body
 from gradebook.rubrics.model.errors import RubricError
 from gradebook.rubrics.model.rubric import Rubric
-from gradebook.tasks.lake.sql import open_database, query, quoted, read_sql
+from gradebook.tasks.lake.sql import described_tables, open_database, query, quoted, read_sql
 
 CATALOG = "__ducklake_metadata_lake"  # DuckLake's name for the database of the catalog
 NARROWED = ("output_scores", "verdicts", "case_criteria", "written_feedback")
@@ -139,7 +138,7 @@ def _comment(connection: duckdb.DuckDBPyConnection) -> None:
 
     Comments alone do not make a lake outdated: comparing them would slow down every command.
     """
-    for table, words in yaml.safe_load(read_sql("columns.yml")).items():
+    for table, words in described_tables().items():
         kind = "view" if table in VIEWS else "table"
         connection.execute(f"comment on {kind} {table} is '{quoted(words['description'])}'")
         for column, meaning in words["columns"].items() if kind == "table" else ():

@@ -4,9 +4,12 @@ from collections.abc import Iterable
 from functools import cache
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import duckdb
+import yaml
 
+_LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml, ten times as fast
 Setting = str | bool | int | float | list[str]
 # Without a terminal (a notebook) DuckDB prints its progress bar on stdout, among a command's output.
 NO_PROGRESS_BAR = "set enable_progress_bar = false"
@@ -32,6 +35,13 @@ def file_list(paths: Iterable[str]) -> str:
 def read_sql(file: str) -> str:
     """Text of a file of sql/."""
     return resources.files("gradebook.sql").joinpath(file).read_text(encoding="utf-8")
+
+
+@cache
+def described_tables() -> dict[str, Any]:
+    """`description` and `columns` (meaning by name) of each table and view, from sql/columns.yml."""
+    tables: dict[str, Any] = yaml.load(read_sql("columns.yml"), _LOADER)  # noqa: S506 - a safe loader
+    return tables
 
 
 @cache

@@ -4,11 +4,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-import yaml
-
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.lake.schema import VIEWS, column_types
-from gradebook.tasks.lake.sql import read_sql
+from gradebook.tasks.lake.sql import described_tables
 
 KINDS = ("table", "mart", "view")
 
@@ -43,7 +41,7 @@ def list_tables() -> tuple[TableDescription, ...]:
     """All of them, as sql/columns.yml describes them: tables, then marts, then views."""
     types = column_types()
     described = []
-    for name, words in yaml.safe_load(read_sql("columns.yml")).items():
+    for name, words in described_tables().items():
         columns = (ColumnDescription(each, types[name, each], meaning) for each, meaning in words["columns"].items())
         described.append(TableDescription(name, _kind(name), words["description"], tuple(columns)))
     return tuple(sorted(described, key=lambda table: KINDS.index(table.kind)))
