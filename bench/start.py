@@ -3,9 +3,10 @@
     python bench/start.py [--gradebook GRADEBOOK] [--times 3] [--judgments 0]
 
 Three outputs and one check, in a new home: the first command, which starts the shared processes, and later ones, which
-find them. Beside it: a bare Prefect flow of one task, a bare import of great-expectations, and commands that should
-refuse or answer before Prefect starts. --judgments N: also a whole run of N judgments at 200 ms, 64 in flight, beside a
-plain openai loop. --gradebook: the console command of another version.
+find them, with what stage_costs holds of the last one. Beside it the parts: a bare Prefect flow of one task, in a new
+home and again, the bare imports of Prefect, of its server and of great-expectations, and commands that should refuse or
+answer before Prefect starts. --judgments N: also a whole run of N judgments at 200 ms, 64 in flight, beside a plain
+openai loop. --gradebook: the console command of another version.
 """
 
 import argparse
@@ -177,19 +178,38 @@ def measure_start(gradebook: str, times: int, parent: Path) -> None:
         measure("first evaluation", evaluate, folder, environment)
         for _ in range(2):
             measure("later evaluation", evaluate, folder, environment)
+        print_stages(gradebook, folder, environment)
         measure("review", [gradebook, "review", "rubric.yaml", "--rubrics", "rubric.yaml"], folder, environment)
+        tried = [gradebook, "checks", "try", "length_words", "--set", "max=3", "--text", "good day"]
+        measure("checks try", tried, folder, environment)
         measure("wrong rubric", [*evaluate[:-1], "none.yaml"], folder, environment, 2)
         measure("wrong column", [*evaluate, "--map", "output=answer"], folder, environment, 2)
         subprocess.run([gradebook, "server", "stop"], env=environment, capture_output=True, check=False)
         shutil.rmtree(folder)
 
 
+def print_stages(gradebook: str, folder: Path, environment: dict[str, str]) -> None:
+    """Print what stage_costs holds of the last run: beside the command's CPU above, the rest is in no stage."""
+    query = (
+        "select stage, sum(wall_s) as wall_s, sum(cpu_s) as cpu_s from stage_costs "
+        "where run_id = (select max(run_id) from runs) group by stage order by cpu_s desc"
+    )
+    asked = [gradebook, "sql", query, "--lake", "sqlite:lake/catalog.sqlite", "--format", "json"]
+    found = subprocess.run(asked, cwd=folder, env=environment, capture_output=True, text=True, check=True)
+    stages = json.loads(found.stdout)
+    parts = ", ".join(f"{each['stage']} {each['cpu_s']:.2f}" for each in stages)
+    wall_s, cpu_s = (sum(each[name] for each in stages) for name in ("wall_s", "cpu_s"))
+    print(f"{'  of it in stage_costs':34}{wall_s:7.2f} s wall{cpu_s:7.2f} s CPU{'':10}  ({parts})", flush=True)
+
+
 def measure_parts(python: str, times: int, parent: Path) -> None:
-    """Measure a bare Prefect flow and a bare import of great-expectations."""
+    """Measure a bare Prefect flow, and the bare imports that an evaluation needs."""
     for number in range(times):
         folder, environment = new_folder(parent, f"parts-{number}")
-        measure("bare Prefect flow", [python, "-c", FLOW], folder, environment)
-        measure("bare import great_expectations", [python, "-c", "import great_expectations"], folder, environment)
+        measure("bare Prefect flow, new home", [python, "-c", FLOW], folder, environment)
+        measure("bare Prefect flow, again", [python, "-c", FLOW], folder, environment)
+        for module in ("prefect.main", "prefect.server.api.server", "great_expectations"):
+            measure(f"bare import {module}", [python, "-c", f"import {module}"], folder, environment)
 
 
 def measure_judged(gradebook: str, python: str, count: int, parent: Path) -> None:

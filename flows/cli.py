@@ -15,6 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
 from gradebook.rubrics.model.errors import GradebookError, UnfinishedError
+from gradebook.tasks.system.lazy_imports import refuse_pandas
 
 INTERRUPTED = 130  # typer's exit code for Ctrl-C; typer prints no message
 
@@ -49,6 +50,7 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
         Entry("compare", "compare:compare", "Compare two runs, or two models of one run, case by case."),
         Entry("noise", "noise:noise", "Measure judge noise, and how often it alone would fire a gate."),
         Entry("power", "power:power", "Compute a comparison's sample size, detectable effect or power."),
+        Entry("export", "export:app", "Export a run's outputs with their rewards, for training."),
         Entry("cost", "cost:cost", "Show the cost of judging, or of a changed rubric or judge."),
         Entry("status", "status:status", "Show a lake's running, interrupted, published and failed runs."),
     ),
@@ -57,6 +59,7 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
         Entry("checks", "check:app", "List, show and try deterministic checks."),
     ),
     "People": (
+        Entry("rate", "rate:rate", "Serve pages on which people rate a run's outputs."),
         Entry("ratings", "ratings:app", "Import, list and show people's ratings."),
         Entry("agreement", "agreement:agreement", "Show agreement among raters, and between raters and judges."),
         Entry("calibrate", "agreement:calibrate", "Correct the judge's means using people's ratings."),
@@ -146,6 +149,7 @@ def gradebook(
 
 def main() -> None:
     """Run the command; expected failures end with a sentence on stderr and an exit code."""
+    refuse_pandas()
     try:
         app(prog_name="gradebook")
     except GradebookError as error:

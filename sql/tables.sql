@@ -177,7 +177,23 @@ create table if not exists ratings (
     score double,
     notes varchar,
     rated_at timestamptz,
-    source varchar
+    source varchar,
+    selection varchar,
+    inclusion_rate double
+);
+
+create table if not exists adjudications (
+    run_id varchar,
+    output_id varchar,
+    criterion_id varchar,
+    adjudicator varchar,
+    level_id varchar,
+    score double,
+    cause varchar,
+    confidence varchar,
+    needs_rubric_update boolean,
+    notes varchar,
+    decided_at timestamptz
 );
 
 create table if not exists quality_results (
@@ -397,6 +413,11 @@ create table if not exists run_comparisons (
     gained_count bigint,
     lost_count bigint,
     p_mcnemar double,
+    sd_a double,
+    sd_b double,
+    sd_ratio double,
+    sd_ratio_low double,
+    sd_ratio_high double,
     conflict varchar,
     caution varchar,
     part double,

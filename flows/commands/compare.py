@@ -44,6 +44,9 @@ def compare(  # noqa: PLR0913 - each is an option
     resamples: Annotated[
         int, typer.Option("--resamples", help="bootstrap resamples for the intervals; 0: no intervals")
     ] = 10_000,
+    across_judges: Annotated[
+        bool, typer.Option("--across-judges", help="apply --fail-if even if the runs had different judges")
+    ] = False,
     at: AtOption = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
@@ -68,7 +71,7 @@ def compare(  # noqa: PLR0913 - each is an option
     for score in share_at or ():
         if not isfinite(score):
             raise InputError("--share-at", f"{score:g}", "a finite number")
-    asked = Asked((model_a, model_b), fail_if, resamples, tuple(share_at or ()))
+    asked = Asked((model_a, model_b), fail_if, resamples, tuple(share_at or ()), across_judges)
     found = compare_runs(find_lake_at(lake, data, at), run_a, run_b, asked)
     if as_json:
         print_json({"verdict": comparison_verdict(found).as_json()} | found.as_json())

@@ -23,7 +23,7 @@ def versions(
 
     Each row shows the time (UTC), the cause and the added rows. A published run is one version; so are an import of
     ratings and a failed run. --all also lists intermediate versions: the start of a run, its judgments before
-    publication, and each step of `gradebook compact`.
+    publication, the cost of its report, and each step of `gradebook compact`.
 
     \b
     gradebook versions

@@ -118,8 +118,9 @@ def _notes(found: RunCalibration) -> Iterator[str]:
     for row in found.rows:
         if row.note:
             yield f"{row.criterion_id} of {row.name}: {row.note}"
-        if row.corrected.reason or row.more_reason:
-            yield f"{row.criterion_id} of {row.name}: {row.corrected.reason or row.more_reason}"
+        reason = row.corrected.reason or row.more_reason
+        if reason and reason not in (row.note or ""):
+            yield f"{row.criterion_id} of {row.name}: {reason}"
 
 
 def _with_interval(found: Measure | Estimate) -> str:

@@ -3,4 +3,5 @@
 start    evaluate_here, evaluate_night_here: run a flow, with Prefect set up, until it ends or its server is lost
 shared   SharedServer: the server of a person's commands, where Prefect's settings name no other
 process  the script that this server's process runs
+database a new database of Prefect, without its migrations
 """

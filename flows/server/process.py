@@ -17,12 +17,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from gradebook.flows.server.database import create_database
 from gradebook.tasks.system.kept_process import LEAST_IDLE_S, claim_state, other_state, write_state
 
 AUTH = "PREFECT_SERVER_API_AUTH_STRING"
 # Prefect's settings for the server that it starts itself: no pages, and no services for schedules. Without a page,
-# no other origin has a reason to ask.
+# no other origin has a reason to ask. Types of blocks are registered by whoever saves a block; to register all of them
+# takes a CPU second, and a memo would keep Prefect's own server from doing it.
 EPHEMERAL = {
+    "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "0",
+    "PREFECT_SERVER_MEMOIZE_BLOCK_AUTO_REGISTRATION": "0",
     "PREFECT_UI_ENABLED": "0",
     "PREFECT__SERVER_EPHEMERAL": "1",
     "PREFECT__SERVER_FINAL": "1",
@@ -67,7 +71,20 @@ def _startup_lock() -> Iterator[None]:
 
     with (get_current_settings().home / "gradebook.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        _create_database()
         yield
+
+
+def _create_database() -> None:
+    """Create the database that the settings name, if it is a SQLite file that does not exist."""
+    from prefect.server import database
+    from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL
+    from sqlalchemy.engine import make_url
+
+    url = make_url(PREFECT_API_DATABASE_CONNECTION_URL.value())
+    if url.get_backend_name() == "sqlite" and url.database and not url.query and url.database != ":memory:":
+        migrations = Path(database.__file__).parent / "_migrations" / "versions" / "sqlite"
+        create_database(Path(url.database), migrations)
 
 
 async def _serve(listening: socket.socket, idle_s: float) -> None:

@@ -90,6 +90,12 @@ def read_case_criterion(body: str) -> CaseCriterion:
     return CaseCriterion.model_validate_json(body)
 
 
+@lru_cache(maxsize=10_000)  # several models answer a case
+def read_case_criteria_text(text: str) -> tuple[CaseCriterion, ...]:
+    """Criteria of a row, from text that has passed `case_criteria_fault`."""
+    return CASE_CRITERIA.validate_json(text)
+
+
 def case_criteria_table(output_ids: list[str], criteria: list[str | None]) -> pa.Table:
     """One row per output and per-case criterion, as `CASE_CRITERIA_SCHEMA`.
 
@@ -104,9 +110,9 @@ def case_criteria_table(output_ids: list[str], criteria: list[str | None]) -> pa
     return pa.Table.from_pylist(rows, schema=CASE_CRITERIA_SCHEMA)
 
 
-@lru_cache(maxsize=10_000)  # several models answer a case
+@lru_cache(maxsize=10_000)
 def _rows_of(text: str) -> tuple[Row, ...]:
-    return tuple(_row(criterion) for criterion in CASE_CRITERIA.validate_json(text))
+    return tuple(_row(criterion) for criterion in read_case_criteria_text(text))
 
 
 def _row(criterion: CaseCriterion) -> Row:

@@ -10,13 +10,13 @@ from gradebook.rubrics.files.validate import place_files, validate
 from gradebook.rubrics.model.errors import Fault, ModelFault, RubricError
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.schemas.files import write_out_schemas
-from gradebook.rubrics.text.named_files import NoFile, UnreadableFile, is_path, read_below
+from gradebook.rubrics.text.named_files import NoFile, UnreadableFile, is_path, read_below, read_whole
 from gradebook.rubrics.text.plain_words import Place, unknown_word
 from gradebook.rubrics.text.yaml_lines import YamlText, read_yaml
 
 NO_RUBRIC = "none"  # rows are scored by their per-case criteria only
 DEEPEST_EXTENSION = 10
-MOST_BYTES = 10_000_000  # of a rubric that another one extends
+MOST_BYTES = 10_000_000  # of a rubric
 TAKEN_LISTS = ("criteria", "categories", "schemas")  # lists that a file may inherit from another rubric
 
 
@@ -159,8 +159,8 @@ def _definitions() -> Path:
 def _read_file(path: Path) -> bytes | None:
     """Content of the file; None if there is no file."""
     try:
-        return path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError):  # a NUL in a name is a ValueError
+        return read_whole(path, MOST_BYTES) if not path.is_dir() else None
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # a NUL in a name is a ValueError
         return None
     except OSError as error:
         message = f"found a file that can't be read ({error.strerror}), expected a readable one"

@@ -29,7 +29,7 @@ def read_json(text: str, path: str, line: int | None = None) -> Any:
     try:
         value = _parsed(text.removeprefix("\ufeff"))
     except json.JSONDecodeError as error:
-        place, words = _json_fault(error)
+        place, words = json_fault(error)
         raise RubricError((Fault(path, line or error.doc.count("\n", 0, place) + 1, words),)) from None
     except ValueError as error:
         raise RubricError((Fault(path, line, printable(str(error))),)) from None
@@ -130,13 +130,13 @@ def _parsed(text: str) -> Any:
         raise ValueError("found a nesting without measure, expected a finite one") from None
 
 
-def _json_fault(error: json.JSONDecodeError) -> tuple[int, str]:
+def json_fault(error: json.JSONDecodeError) -> tuple[int, str]:
     """Place and message of a JSON fault. A superfluous comma is reported at the comma, not at the bracket after it."""
     before = error.doc[: error.pos].rstrip()
     is_at_comma = "trailing comma" in error.msg.lower()  # position in Python 3.13; 3.12 reports the bracket
     last = _LAST_COMMA.match(error.doc, error.pos if is_at_comma else max(len(before) - 1, 0))
     if last:
-        return last.start(), f"found a comma before {last[1]!r}, expected none after the last entry"
+        return last.start(), f"found a comma before {last[1]!r}, expected none after the last entry: remove it"
     return error.pos, f"expected JSON: {error.msg}"
 
 

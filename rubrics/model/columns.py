@@ -1,11 +1,12 @@
 """Columns of an outputs file: the required ones, and those that a user may rename."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from gradebook.rubrics.model.errors import Fault
 from gradebook.rubrics.model.outputs import OUTPUT_COLUMNS, REQUIRED_COLUMNS
 
+_CONVERSATION = "messages"
 # Likely names of a column in files that name it differently.
 _COMMON_NAMES = {
     "case_id": ("id", "case", "prompt_id", "question_id", "key", "task_id"),
@@ -34,7 +35,9 @@ def column_faults(
 ) -> tuple[Fault, ...]:
     """Faults of a file's columns: repeated ones, and missing ones that are mapped or required."""
     column_map = column_map or {}
-    counts = Counter(list(found))  # a list, as a mapping would be taken for counts
+    found = list(found)
+    made = left_to_conversations(found, column_map) + _of_conversations(found, column_map)
+    counts = Counter(found)
     shown = f"found the columns {', '.join(counts)}" if counts else "found no columns"
     twice = [f"found the column {name} {count} times, expected it once" for name, count in counts.items() if count > 1]
     mapped = [
@@ -45,9 +48,27 @@ def column_faults(
     missing = [
         f"{shown}; expected {column}: name the column that holds it, --map {column}={_likely_name(column, counts)}"
         for column in required
-        if column not in column_map and column not in counts
+        if column not in column_map and column not in counts and column not in made
     ]
     return tuple(Fault(path, line, message) for message in [*twice, *mapped, *missing])
+
+
+def holds_conversations(found: Collection[str], column_map: Mapping[str, str]) -> bool:
+    """Whether rows of these columns hold their answer as the last of `messages`, as OpenAI's files do."""
+    given = {*found, *column_map}
+    return _CONVERSATION in found and _CONVERSATION not in column_map.values() and not {"prompt", "output"} & given
+
+
+def left_to_conversations(found: Collection[str], column_map: Mapping[str, str]) -> tuple[str, ...]:
+    """Columns besides prompt and output that such rows may leave out: those that nothing in the row looks like."""
+    if not holds_conversations(found, column_map):
+        return ()
+    is_open = {column: not {column, *_COMMON_NAMES[column]} & set(found) for column in ("case_id", "model")}
+    return tuple(column for column, is_missing in is_open.items() if is_missing and column not in column_map)
+
+
+def _of_conversations(found: Collection[str], column_map: Mapping[str, str]) -> tuple[str, ...]:
+    return ("prompt", "output") if holds_conversations(found, column_map) else ()
 
 
 def _likely_name(column: str, found: Iterable[str]) -> str:

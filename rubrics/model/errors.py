@@ -14,7 +14,8 @@ GradebookError
     ├── EndpointUnavailable
     ├── LakeUnavailable
     ├── StorageUnavailable
-    └── QualityNotMet
+    ├── QualityNotMet
+    └── Unscored
 """
 
 from dataclasses import dataclass
@@ -163,3 +164,7 @@ class StorageUnavailable(UnfinishedError):
 
 class QualityNotMet(UnfinishedError):
     """A data-quality expectation of severity `error` failed, so nothing was published."""
+
+
+class Unscored(UnfinishedError):
+    """An output has no score where a trainer can't take a missing one; the reasons are those of its criteria."""

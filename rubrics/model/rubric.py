@@ -206,6 +206,8 @@ class Criterion(Frozen):
     1"""
     scale: Scale | None = None
     """numbered points instead of `levels`; see below"""
+    reward: bool = True
+    """`false`: scored as any other, but left out of rewards for training, to show what the rewards do not ask for"""
     metadata: dict[str, Any] = {}
     """any mapping; stored with the version"""
 

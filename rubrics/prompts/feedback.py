@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from gradebook.rubrics.model.levels import Level
 from gradebook.rubrics.model.rubric import Criterion, Rubric
-from gradebook.rubrics.prompts.prompt import Case
+from gradebook.rubrics.prompts.prompt import Case, case_shown
 from gradebook.rubrics.prompts.reply_parser import ReadReply, TokenChoices, clean_text, parse_reply, read_ending
 from gradebook.rubrics.prompts.untrusted_text import shown_json
 
@@ -117,7 +117,7 @@ def render_output_feedback(case: Case, verdicts: Sequence[ShownVerdict], is_pass
     """Write the messages that ask for feedback on one output: instructions, then the case, then its verdicts."""
     template = _template()
     shown = {"passed": is_passed, "criteria": [_verdict_shown(verdict) for verdict in verdicts]}
-    user = (template.before_case, shown_json(_case_shown(case)), template.before_verdicts, shown_json(shown))
+    user = (template.before_case, shown_json(case_shown(case)), template.before_verdicts, shown_json(shown))
     return _messages(template.output_system, "".join(user))
 
 
@@ -191,17 +191,6 @@ def usual_byte_counts(criteria: Sequence[Criterion]) -> tuple[int, int]:
 
 def _messages(system: str, user: str) -> Messages:
     return [{"role": "system", "content": system}, {"role": "user", "content": user}]
-
-
-def _case_shown(case: Case) -> dict[str, Any]:
-    return _given(
-        {
-            "prompt": case.prompt,
-            "context": list(case.context) or None,
-            "reference": case.reference,
-            "output": case.output,
-        }
-    )
 
 
 def _verdict_shown(verdict: ShownVerdict) -> dict[str, Any]:

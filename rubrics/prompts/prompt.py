@@ -15,6 +15,7 @@ from gradebook.rubrics.model.errors import JudgeSettingsError
 from gradebook.rubrics.model.levels import Level
 from gradebook.rubrics.model.methods import JudgeMethod
 from gradebook.rubrics.model.rubric import Criterion
+from gradebook.rubrics.prompts.chat import CHAT_VERSION, read_chat, shown_prompt
 from gradebook.rubrics.prompts.labels import draw_labels, shuffle_labels
 from gradebook.rubrics.prompts.media import media_digest
 from gradebook.rubrics.prompts.media_kinds import UnreadableMedia
@@ -159,13 +160,18 @@ def _user_content(shown: str, asked: str, case: Case) -> str | list[dict[str, An
 
 
 def _case_json(case: Case) -> str:
+    return shown_json(case_shown(case))
+
+
+def case_shown(case: Case) -> dict[str, Any]:
+    """Case and output as the JSON object CASE of a request."""
     shown = {
-        "prompt": case.prompt,
+        "prompt": shown_prompt(case.prompt),
         "context": list(case.context) or None,
         "reference": case.reference,
         "output": case.output,
     }
-    return shown_json(_given(shown))
+    return _given(shown)
 
 
 def show_criterion(criterion: Criterion, labels: Mapping[str, str | None], style: PromptStyle) -> dict[str, Any]:
@@ -237,11 +243,16 @@ def criterion_digest(criterion: Criterion) -> str:
     return hashlib.blake2b(json.dumps(shown, ensure_ascii=False).encode(), digest_size=16).hexdigest()
 
 
-def case_digest(case: Case) -> str:
-    """Digest of the case and its output as shown, images and sounds included; 32 hex digits."""
+def case_digest(case: Case, *, shows_chat: bool = True) -> str:
+    """Digest of the case and its output as shown, images and sounds included; 32 hex digits.
+
+    shows_chat: False gives the digest from before chat prompts were shown as messages.
+    """
     texts = (case.prompt, case.output, case.reference, *case.context)
     shown = "|".join("-" if text is None else f"{len(text)}:{text}" for text in texts)  # lengths separate the fields
     shown += media_digest(case.media, case.media_fault)
+    if shows_chat and read_chat(case.prompt) is not None:
+        shown += f"|{CHAT_VERSION}"
     return hashlib.blake2b(shown.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 

@@ -35,7 +35,7 @@ def write_out_schemas(values: Values, folder: Path) -> tuple[Values, list[FoundF
     found: list[FoundFault] = []
     for name, entry in entries.items():
         try:
-            written[name] = _read_schema(entry, folder) if isinstance(entry, str) else entry
+            written[name] = read_schema(entry, folder) if isinstance(entry, str) else entry
         except ModelFault as fault:
             written[name] = {}
             place: Place = ("schemas", name)
@@ -43,7 +43,8 @@ def write_out_schemas(values: Values, folder: Path) -> tuple[Values, list[FoundF
     return {**values, "schemas": written}, found
 
 
-def _read_schema(name: str, folder: Path) -> Values:
+def read_schema(name: str, folder: Path) -> Values:
+    """Read a schema's file below a folder. Raises `ModelFault`."""
     content = _content(name, folder)
     schema = _from_json(content) if name.endswith(".json") else _from_yaml(name, content)
     if not isinstance(schema, dict):

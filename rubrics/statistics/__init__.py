@@ -4,6 +4,7 @@ intervals           Interval, Mean, measure_mean, mean_interval, wilson, rate_in
 vectorised_means    the same for many samples at once
 bootstrap           bootstrap_means, resample_counts, percentile_interval
 paired              mean_p, wilcoxon, mcnemar, count_shares, adjust_for_many
+spread              measure_spread: which of two sides has the smaller standard deviation
 comparison          PairFigures, measure_pairs, measure_passes
 decomposition       decompose: contributions of criteria to a mean difference
 distributions       pair_distributions, Dominance: two empirical CDFs

@@ -4,9 +4,9 @@ PPI++ (Angelopoulos, Duchi and Zrnic 2023) corrects the judge's mean by its erro
 judge is informative. It requires the rated outputs to be a random sample of all.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import inf, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,10 +23,13 @@ from gradebook.rubrics.statistics.intervals import (
     measure_mean,
     rate_interval,
     student_t,
+    wilson,
 )
 
-Levels = tuple[float, float]
+Levels = Sequence[float]  # scores of a criterion's levels, ascending
 LEAST_RATED = 3  # two values and the weight of the judge
+MOST_FOLDS = 50  # the judge's weight is fitted without each of so many parts of the rated cases
+UNSEEN = 0.5  # of a case, spread over the levels: errors too rare to be observed
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,19 +101,22 @@ def naive_mean(rated: Rated) -> Estimate:
 def rated_mean(rated: Rated, levels: Levels | None = None) -> Estimate:
     """Mean rating over the rated outputs, without the judge.
 
-    levels: scores of a criterion's two levels; ratings that are all one of these get Wilson's interval, others t.
+    levels: of the criterion, None if unknown. Ratings that are all one of two levels get Wilson's interval; others that
+    of `corrected_mean`.
     """
     if not rated.n:
         return Estimate(None, None, None, "found no rated outputs")
     value = float(rated.ratings.mean())
-    if levels is None or not np.isin(rated.ratings, levels).all():
-        return Estimate.of(value, student_t(rated.ratings, clusters=rated.cases, bounds=SCORES))
+    if levels is None or len(levels) != 2 or not np.isin(rated.ratings, levels).all():
+        if levels is None and measure_mean(rated.ratings, rated.cases).is_constant:
+            return Estimate.of(value, student_t(rated.ratings, clusters=rated.cases, bounds=SCORES))
+        return Estimate.of(value, _corrected_interval(rated, levels, np.zeros(rated.n)))
     low, high = levels
     rate = rate_interval(rated.ratings == high, clusters=rated.cases)
     return Estimate.of(value, Interval(low + (high - low) * rate.low, low + (high - low) * rate.high))
 
 
-def judge_weight(rated: Rated) -> float:
+def judge_weight(rated: Rated, least_rated: int = LEAST_RATED) -> float:
     """Weight of the judge in PPI++, 0..1: its power-tuned lambda, for a mean.
 
     The weight is the covariance of ratings and scores over (1 + n / N) times the variance of all scores. If a case has
@@ -119,64 +125,93 @@ def judge_weight(rated: Rated) -> float:
     uninformative or negatively correlated.
     """
     unrated_units = np.arange(rated.unrated.size) if rated.unrated_cases is None else np.unique(rated.unrated_cases)
-    if rated.n < LEAST_RATED or unrated_units.size < 2:
+    if rated.n < least_rated or unrated_units.size < 2:
         return 0.0
     if rated.cases is not None and rated.has_clusters and np.unique(rated.cases).size >= 2:
         return _clustered_weight(rated)
-    return _weight(rated.ratings, rated.judged, np.ones(rated.n), rated.unrated)
+    return _weight(rated)
 
 
-def corrected_mean(rated: Rated, levels: Levels | None = None, weight: float | None = None) -> Estimate:
-    """The PPI++ mean: weight x the judge's mean of the unrated outputs + the mean of rating - weight x score.
+def fold_weights(rated: Rated) -> Floats:
+    """Weight of the judge for each rated output, fitted without the output's case: (rated,), each 0..1.
 
-    The interval is Student's, with the degrees of Welch and Satterthwaite: normal quantiles are too narrow below about
-    200 ratings. The residuals' variance is divided by n - 2 cases, as the weight is fitted too. If a case has rated and
-    unrated outputs, the covariance of its residuals and scores is included. levels: scores of a criterion's two levels;
-    the interval then has one more case, spread over the four cells of rating and score (Perks 1947), as errors too rare
-    to be observed would make it too narrow. weight: result of `judge_weight`, if already known. If the judge gets no
+    A weight fitted on the same ratings biases the corrected mean towards the better end of a skewed scale. Beyond
+    `MOST_FOLDS` cases, as many parts of them are left out in turn.
+    """
+    if rated.n < LEAST_RATED:
+        return np.zeros(rated.n)
+    _, codes = np.unique(np.arange(rated.n) if rated.cases is None else np.asarray(rated.cases), return_inverse=True)
+    folds = codes.ravel() % MOST_FOLDS
+    weights = np.zeros(rated.n)
+    for fold in range(int(folds.max()) + 1):
+        kept = folds != fold
+        cases = None if rated.cases is None else np.asarray(rated.cases)[kept]
+        others = Rated(rated.ratings[kept], rated.judged[kept], rated.unrated, cases, rated.unrated_cases)
+        weights[~kept] = judge_weight(others, least_rated=LEAST_RATED - 1)
+    return weights
+
+
+def corrected_mean(rated: Rated, levels: Levels | None = None, weights: Floats | None = None) -> Estimate:
+    """The PPI++ mean, cross-fitted: the mean of rating - weight x (score - the judge's mean of the unrated outputs).
+
+    levels: of the criterion, None if unknown. weights: result of `fold_weights`, if already known. If the judge gets no
     weight, the result is `rated_mean`.
+
+    The interval is Wilson's, on the number of independent values that the mean is worth: value x (1 - value) over the
+    variance, with Student's correction by the degrees of Welch and Satterthwaite. An interval around the mean misses
+    means near an end of the scale on one side. If a case has rated and unrated outputs, the covariance of its residuals
+    and scores is included. With levels, `UNSEEN` of a case more, spread over all cells of rating and score (Perks
+    1947), stands for the errors that are too rare to be observed.
     """
     if rated.n < LEAST_RATED:
         return Estimate(None, None, None, f"found {rated.n} rated outputs, expected {LEAST_RATED} or more")
-    if weight is None:
-        weight = judge_weight(rated)
-    if weight == 0.0:
+    if weights is None:
+        weights = fold_weights(rated)
+    if not weights.any():
         return rated_mean(rated, levels)
-    value = weight * rated.unrated.mean() + (rated.ratings - weight * rated.judged).mean()
-    interval = _corrected_interval(rated, levels, weight)
-    return Estimate.of(float(np.clip(value, SCORES.low, SCORES.high)), interval)
+    value = float((rated.ratings - weights * (rated.judged - rated.unrated.mean())).mean())
+    return Estimate.of(float(np.clip(value, SCORES.low, SCORES.high)), _corrected_interval(rated, levels, weights))
 
 
-def _corrected_interval(rated: Rated, levels: Levels | None, weight: float) -> Interval:
-    residuals = measure_mean(rated.ratings - weight * rated.judged, rated.cases)
-    others = measure_mean(rated.unrated, rated.unrated_cases)
-    if residuals.unit_count < LEAST_RATED or others.unit_count < 2 or (residuals.is_constant and levels is None):
+def _corrected_interval(rated: Rated, levels: Levels | None, weights: Floats) -> Interval:
+    """Interval of `corrected_mean`; weights of 0: of the mean rating alone."""
+    weight = float(weights.mean())
+    others_mean = float(rated.unrated.mean()) if weight else 0.0
+    errors = rated.ratings - weights * (rated.judged - others_mean)
+    residuals = measure_mean(errors, rated.cases)
+    if residuals.unit_count < LEAST_RATED - (weight == 0.0) or (residuals.is_constant and levels is None):
         return UNKNOWN
-    ratings, judged, counts = rated.ratings, rated.judged, np.ones(rated.n)
-    case_count = residuals.unit_count
+    counts, case_count = np.ones(rated.n), float(residuals.unit_count)
     if levels is not None:
-        ratings = np.append(ratings, np.repeat(levels, 2))
-        judged = np.append(judged, np.tile(levels, 2))
-        counts = np.append(counts, np.full(4, rated.n / case_count / 4.0))
-        weight = weight if rated.has_clusters else _weight(ratings, judged, counts, rated.unrated)
-        case_count += 1
+        unseen = np.repeat(levels, len(levels)) - weight * (np.tile(levels, len(levels)) - others_mean)
+        errors = np.append(errors, unseen)
+        counts = np.append(counts, np.full(unseen.size, UNSEEN * rated.n / case_count / unseen.size))
+        case_count += UNSEEN
     n = counts.sum()
-    errors = ratings - weight * judged
     centre = float(counts @ errors / n)
     variance = float(counts @ np.square(errors - centre) / (n - 1.0) / n) * _design_effect(residuals)
-    variance *= (case_count - 1.0) / (case_count - 2.0)  # the weight is fitted as well as the mean
-    by_case = _influences(rated, rated.ratings - weight * rated.judged)
+    if not weight:
+        return bounded_interval(centre, variance, max(residuals.df, 1.0))
+    others = measure_mean(rated.unrated, rated.unrated_cases)
+    if others.unit_count < 2:
+        return UNKNOWN
+    by_case = _influences(rated, errors[: rated.n])
     joint = np.square(by_case.own + weight * by_case.others)
     total = variance + (weight * others.standard_error) ** 2 + 2.0 * weight * by_case.covariance
     total = max(total, float(joint.sum()))
     # Welch's two samples are the cases with a rating, whatever else they have, and those without one.
     unrated, unrated_count = float(joint[~by_case.has_own].sum()), int((~by_case.has_own).sum())
-    degrees = total**2 / (
-        (total - unrated) ** 2 / max(residuals.df - 1.0, 1.0) + unrated**2 / max(1, unrated_count - 1)
-    )
-    margin = _t_quantile(degrees) * sqrt(total)
-    centre += weight * others.mean
-    return Interval(centre - margin, centre + margin).clipped(SCORES)
+    degrees = total**2 / ((total - unrated) ** 2 / max(residuals.df, 1.0) + unrated**2 / max(1, unrated_count - 1))
+    return bounded_interval(centre, total, degrees)
+
+
+def bounded_interval(value: float, variance: float, degrees: float) -> Interval:
+    """Wilson's interval of a mean of scores in 0..1 with an estimated variance; NaN if that is 0."""
+    if sqrt(variance) <= SPREAD_TOLERANCE:
+        return UNKNOWN
+    value = min(max(value, 1e-6), 1.0 - 1e-6)
+    worth = value * (1.0 - value) / variance * (_t_quantile(inf) / _t_quantile(degrees)) ** 2
+    return wilson(value * worth, worth)
 
 
 def _influences(rated: Rated, own: Floats) -> Influences:
@@ -184,16 +219,12 @@ def _influences(rated: Rated, own: Floats) -> Influences:
     return measure_influences(own, rated.unrated, rated.cases, rated.unrated_cases)
 
 
-def _weight(ratings: Floats, judged: Floats, counts: Floats, unrated: Floats) -> float:
-    """Lambda for ratings and scores with counts other than one."""
-    n = counts.sum()
-    every = np.append(judged, unrated)
-    variance = float(np.cov(every, aweights=np.append(counts, np.ones(unrated.size)), ddof=0))
+def _weight(rated: Rated) -> float:
+    variance = float(np.append(rated.judged, rated.unrated).var())
     if sqrt(variance) <= SPREAD_TOLERANCE:
         return 0.0
-    means = counts @ ratings / n, counts @ judged / n
-    covariance = counts @ ((ratings - means[0]) * (judged - means[1])) / (n - 1.0)
-    return float(np.clip(covariance / ((1.0 + n / unrated.size) * variance), 0.0, 1.0))
+    covariance = float(np.cov(rated.ratings, rated.judged)[0, 1])
+    return float(np.clip(covariance / ((1.0 + rated.n / rated.unrated.size) * variance), 0.0, 1.0))
 
 
 def _clustered_weight(rated: Rated) -> float:
@@ -246,14 +277,28 @@ def ratings_to_halve(rated: Rated, corrected: Estimate, weight: float) -> tuple[
 def selection_shift(rated: Rated) -> float | None:
     """Distance of the judge's means over rated and unrated outputs, in standard errors; None if unknown.
 
-    Far from 0, the rated outputs are not a random sample, and neither `rated_mean` nor `corrected_mean` is valid.
+    Beyond `suspicious_shift`, the rated outputs are not a random sample, and neither `rated_mean` nor `corrected_mean`
+    is valid.
     """
     sides = [measure_mean(rated.judged, rated.cases), measure_mean(rated.unrated, rated.unrated_cases)]
     if any(side.unit_count < 2 for side in sides):
         return None
     by_case = _influences(rated, rated.judged)
     error = float(np.linalg.norm(by_case.own - by_case.others))
+    if error <= SPREAD_TOLERANCE:  # each side is all equal: the error of a random split is left
+        every = np.append(rated.judged, rated.unrated)
+        error = float(every.std()) * sqrt(sum(1.0 / side.unit_count for side in sides))
     return None if error <= SPREAD_TOLERANCE else (sides[0].mean - sides[1].mean) / error
+
+
+def suspicious_shift(rated: Rated) -> float:
+    """Bound of `selection_shift`, 2 to 3 standard errors: less with few ratings, which see only large shifts.
+
+    Where a shift of half a standard deviation would be missed as often as a random sample would be suspected, up to a
+    probability of 0.05 at 64 cases and fewer, and down to 0.003 at 144 and more.
+    """
+    case_count = rated.n if rated.cases is None else np.unique(np.asarray(rated.cases)).size
+    return min(max(2.0, 0.25 * sqrt(case_count)), 3.0)
 
 
 def _widths(variance: float, explained: float, total: int) -> Callable[[int], float]:

@@ -36,14 +36,18 @@ def rate_next(scores: Floats, is_rated: NDArray[np.bool_], groups: ArrayLike, co
     return chosen
 
 
-def _strata(scores: Floats, groups: ArrayLike) -> NDArray[np.intp]:
+def score_steps(scores: Floats) -> NDArray[np.intp]:
+    """Step of each output, from 0: its score's rank among the distinct ones, or its bin if there are too many."""
     distinct = np.unique(scores)
-    if distinct.size > MOST_SCORES:
-        edges = np.unique(np.quantile(scores, np.linspace(0, 1, MOST_SCORES + 1)[1:-1]))
-        steps = np.searchsorted(edges, scores, side="right")
-    else:
-        steps = np.searchsorted(distinct, scores)
+    if distinct.size <= MOST_SCORES:
+        return np.searchsorted(distinct, scores)
+    edges = np.unique(np.quantile(scores, np.linspace(0, 1, MOST_SCORES + 1)[1:-1]))
+    _, steps = np.unique(np.searchsorted(edges, scores, side="right"), return_inverse=True)
+    return steps.ravel()
+
+
+def _strata(scores: Floats, groups: ArrayLike) -> NDArray[np.intp]:
     _, codes = np.unique(np.asarray(groups), return_inverse=True)
-    _, strata = np.unique(codes.ravel() * (MOST_SCORES + 1) + steps, return_inverse=True)
+    _, strata = np.unique(codes.ravel() * (MOST_SCORES + 1) + score_steps(scores), return_inverse=True)
     found: NDArray[np.intp] = strata.ravel()
     return found

@@ -1,5 +1,9 @@
-"""Files that other files name: regular files of limited size, below the folder of the file that names them."""
+"""Files that are read whole, or that other files name: regular files of limited size.
 
+A file that another one names lies below the folder of the file that names it.
+"""
+
+import errno
 import os
 import stat
 from pathlib import Path, PurePosixPath
@@ -35,18 +39,36 @@ def read_below(name: str, folder: Path, most_bytes: int, whose: str = "rubric") 
     above, place = os.path.realpath(folder), os.path.realpath(folder / name)
     if os.path.commonpath([above, place]) != above:
         raise UnreadableFile(f"found {shown(name)}, which leads out of the {whose}'s folder, expected a file below it")
-    # O_NONBLOCK: opening a FIFO would wait for a writer. O_NOFOLLOW: the path has no link any more.
     try:
-        descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        content = _read(place, most_bytes, os.O_NOFOLLOW)  # the path has no link any more
     except (FileNotFoundError, NotADirectoryError):
         raise NoFile(f"found no file {shown(name)} beside the {whose}, expected one") from None
     except OSError as error:
         raise UnreadableFile(f"found {shown(name)}, which can't be read ({error.strerror}), expected a file") from None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
+    if content is None:
         raise NoFile(f"found no file {shown(name)} beside the {whose}, expected one")
-    with os.fdopen(descriptor, "rb") as file:
-        content = file.read(most_bytes + 1)
     if len(content) > most_bytes:
         raise UnreadableFile(f"found more than {most_bytes:,} bytes in {shown(name)}, expected fewer")
     return content
+
+
+def read_whole(path: Path, most_bytes: int) -> bytes:
+    """Content of a file, which may be reached by links.
+
+    Raises `OSError` for a FIFO or a device, which may have no end, and for more than `most_bytes`; `ValueError` for a
+    name with a NUL.
+    """
+    content = _read(path, most_bytes)
+    if content is None:
+        raise OSError(errno.EINVAL, "neither a file nor a link to one", str(path))
+    if len(content) > most_bytes:
+        raise OSError(errno.EINVAL, f"more than {most_bytes:,} bytes", str(path))
+    return content
+
+
+def _read(place: str | Path, most_bytes: int, flags: int = 0) -> bytes | None:
+    """At most `most_bytes` and one more of a regular file; None if it is another kind. Raises `OSError`."""
+    # O_NONBLOCK: opening a FIFO would wait for a writer.
+    descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read(most_bytes + 1) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None

@@ -9,14 +9,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.statistics.agreement import MOST_LEVELS
 from gradebook.rubrics.statistics.calibration import (
     Estimate,
     corrected_mean,
+    fold_weights,
     judge_weight,
     naive_mean,
     rated_mean,
     ratings_to_halve,
 )
+from gradebook.rubrics.statistics.post_stratified import post_stratified_mean
 from gradebook.rubrics.statistics.rating_next import rate_next
 from gradebook.rubrics.statistics.rogan_gladen import rogan_gladen_mean
 from gradebook.tasks.agreement.calibration_samples import Judged, Sample, read_judged, samples_of
@@ -26,15 +29,18 @@ from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, model_name
 
 MOST_NEXT = 10_000
+_NOT_RANDOM = "the rated outputs are not a random sample"
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """Mean of one model and checkpoint on one criterion, by four estimators; all scores in 0..1.
 
-    n: rated outputs that the judge scored; unrated_count: its other scored outputs. corrected: PPI++. weight: of the
-    judge's scores in it, 0..1. more_count: further ratings needed to halve its interval; more_reason: why it is None.
-    note: why the estimates may be biased.
+    n: rated outputs that the judge scored; unrated_count: its other scored outputs. corrected: PPI++; if the rated
+    outputs are not a random sample, weighted by the judge's scores, or None. weight: of the judge's scores in PPI++,
+    0..1. more_count: further ratings needed to halve its interval; more_reason: why it is None. note: why the estimates
+    may be biased. is_random: False: the judge scored the rated outputs differently from the others, so that no
+    difference from the corrected mean is a finding.
     """
 
     criterion_id: str
@@ -50,6 +56,7 @@ class Calibration:
     more_count: int | None
     more_reason: str | None
     note: str | None
+    is_random: bool = True
 
     @property
     def name(self) -> str:
@@ -124,8 +131,19 @@ def calibrate_run(lake: Lake, run_id: str, *, criterion_id: str | None = None, n
 def _calibrate(sample: Sample) -> Calibration:
     rated, two_levels = sample.rated, sample.two_levels
     weight = judge_weight(rated)
-    corrected = corrected_mean(rated, two_levels, weight)
-    more_count, more_reason = ratings_to_halve(rated, corrected, weight)
+    if sample.selection is None:
+        levels = sample.levels if 1 < len(sample.levels) <= MOST_LEVELS else None
+        corrected, alone = corrected_mean(rated, levels, fold_weights(rated)), rated_mean(rated, levels)
+        rogan_gladen = (
+            rogan_gladen_mean(rated, two_levels)
+            if two_levels
+            else Estimate(None, None, None, f"it is of two levels, found {len(sample.levels)}")
+        )
+        more_count, more_reason = ratings_to_halve(rated, corrected, weight)
+    else:
+        corrected, alone = post_stratified_mean(rated), Estimate(float(rated.ratings.mean()), None, None, _NOT_RANDOM)
+        rogan_gladen = Estimate(None, None, None, _NOT_RANDOM)
+        more_count, more_reason = None, _NOT_RANDOM
     return Calibration(
         criterion_id=sample.criterion_id,
         model=sample.model,
@@ -133,15 +151,25 @@ def _calibrate(sample: Sample) -> Calibration:
         n=rated.n,
         unrated_count=int(rated.unrated.size),
         naive=naive_mean(rated),
-        rated=rated_mean(rated, two_levels),
+        rated=alone,
         corrected=corrected,
-        rogan_gladen=rogan_gladen_mean(rated, two_levels)
-        if two_levels
-        else Estimate(None, None, None, f"it is of two levels, found {len(sample.levels)}"),
+        rogan_gladen=rogan_gladen,
         weight=weight,
         more_count=more_count,
         more_reason=more_reason,
-        note=sample.note,
+        note="; ".join(filter(None, (_selection_words(sample.selection, corrected), sample.note))) or None,
+        is_random=sample.selection is None,
+    )
+
+
+def _selection_words(selection: str | None, corrected: Estimate) -> str | None:
+    if selection is None:
+        return None
+    if corrected.value is None:
+        return f"{selection}: no corrected mean"
+    return (
+        f"{selection}: the corrected mean weighs the ratings by the judge's scores, and is right only if the outputs "
+        "were chosen by these scores alone"
     )
 
 

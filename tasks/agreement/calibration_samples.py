@@ -9,13 +9,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gradebook.rubrics.statistics.calibration import Rated, selection_shift
+from gradebook.rubrics.statistics.calibration import Rated, selection_shift, suspicious_shift
 from gradebook.tasks.agreement.statements import add_ratings_of_run
 from gradebook.tasks.lake.rows import make_table
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.system.number_format import counted
-
-SUSPICIOUS_SHIFT = 3.0  # standard errors
 
 _ELSEWHERE_COLUMNS = "criterion_id varchar, output_id varchar, score double"
 _LEVELS = "select score from agreed_levels where criterion_id = ? order by score"
@@ -50,7 +48,8 @@ class Judged:
 class Sample:
     """One model and checkpoint on one criterion, with at least one rated output.
 
-    levels: scores of the criterion's levels, ascending. note: why its estimates may be biased.
+    levels: scores of the criterion's levels, ascending. selection: how the judge's scores show that the rated outputs
+    are not a random sample; None if they do not. note: why its estimates may be biased.
     """
 
     criterion_id: str
@@ -58,6 +57,7 @@ class Sample:
     checkpoint: str | None
     rated: Rated
     levels: tuple[float, ...]
+    selection: str | None
     note: str | None
 
     @property
@@ -93,8 +93,8 @@ def samples_of(connection: duckdb.DuckDBPyConnection, judged: Judged) -> Iterato
         criterion_id, model, checkpoint = (part.column(name)[0].as_py() for name in part.column_names[:3])
         levels = tuple(row[0] for row in connection.execute(_LEVELS, [criterion_id]).fetchall())
         rated = _rated(part)
-        notes = (_unjudged_note(judged.unjudged.get((criterion_id, model, checkpoint), 0)), _shift_note(rated))
-        yield Sample(criterion_id, model, checkpoint, rated, levels, "; ".join(filter(None, notes)) or None)
+        note = _unjudged_note(judged.unjudged.get((criterion_id, model, checkpoint), 0))
+        yield Sample(criterion_id, model, checkpoint, rated, levels, _selection_note(rated), note)
 
 
 def _rated(part: pa.Table) -> Rated:
@@ -118,9 +118,9 @@ def _unjudged_note(count: int) -> str | None:
     return f"these means are without {whom} (prefer: human), which the judge did not score"
 
 
-def _shift_note(rated: Rated) -> str | None:
+def _selection_note(rated: Rated) -> str | None:
     shift = selection_shift(rated)
-    if shift is None or abs(shift) < SUSPICIOUS_SHIFT:
+    if shift is None or abs(shift) <= suspicious_shift(rated):
         return None
     return (
         f"the rated outputs are not a random sample: the judge gave them {rated.judged.mean():.3f} on average, "

@@ -106,7 +106,12 @@ def judge_standings(
 
 
 def is_off(row: Calibration) -> bool:
-    """Whether the judge's mean is outside the interval of the corrected mean."""
+    """Whether the judge's mean is outside the interval of the corrected mean.
+
+    Never of ratings that are not a random sample.
+    """
+    if not row.is_random:
+        return False
     low, high, naive = row.corrected.ci_low, row.corrected.ci_high, row.naive.value
     return naive is not None and chance_of_interval(low, high, naive).is_beyond
 

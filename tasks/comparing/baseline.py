@@ -11,11 +11,14 @@ from gradebook.rubrics.model.rubric import Rubric, category_weights
 from gradebook.rubrics.statistics.rule_parser import parse_rule, refuse_unknown_ids
 from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, Rule, names_in
 from gradebook.tasks.comparing.gate import FIGURES
+from gradebook.tasks.comparing.judges import asked_judge, describe_judges, is_judged, refuse_judges
 from gradebook.tasks.comparing.model_pairs import Wanted, pair_groups, read_side
+from gradebook.tasks.judging.settings.panels import Judge
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.errors import NoLakeThere
 from gradebook.tasks.lake.sql import file_list, query, quoted
+from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.system.files import write_text
 from gradebook.tasks.workspace.folder import RunFolder
 
@@ -52,8 +55,9 @@ class Baseline:
     fault: str | None = None
 
 
-def refuse_baseline(lake: Lake, rubric: Rubric, run_id: str | None, baseline: str | None, fail_if: str | None) -> None:
+def refuse_baseline(lake: Lake, rubric: Rubric, judge: Judge | None, request: EvaluationRequest) -> None:
     """Raise `InputError` if the requested baseline or rule can't be used for a run."""
+    run_id, baseline, fail_if = request.run_id, request.baseline, request.fail_if
     rule = None if fail_if is None else parse_rule(fail_if, FIGURES)
     if baseline is None:
         if rule is not None:
@@ -64,7 +68,10 @@ def refuse_baseline(lake: Lake, rubric: Rubric, run_id: str | None, baseline: st
     try:
         with connect_up_to_date(lake) as connection:
             if baseline != LATEST:
-                read_side(connection, lake, baseline, "--baseline")
+                side = read_side(connection, lake, baseline, "--baseline")
+                is_by_judge = is_judged(rubric) and is_judged(side.rubric, side.own_methods)
+                if rule is not None and is_by_judge and not request.across_judges:
+                    refuse_judges(describe_judges(side.judge, asked_judge(judge)), "--baseline")
             if rule is not None:
                 _refuse_unknown_ids(connection, rule, rubric, baseline)
     except NoLakeThere:

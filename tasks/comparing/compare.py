@@ -13,6 +13,7 @@ from gradebook.tasks.comparing.attribution import Explanation, explain, weigh_pa
 from gradebook.tasks.comparing.case_pairs import PairedSides, pair_sides
 from gradebook.tasks.comparing.figures import ComparedRow, RowMaker
 from gradebook.tasks.comparing.gate import FIGURES, GateFinding, evaluate_rule
+from gradebook.tasks.comparing.judges import refuse_judges
 from gradebook.tasks.comparing.model_pairs import (
     Groups,
     Side,
@@ -20,6 +21,7 @@ from gradebook.tasks.comparing.model_pairs import (
     describe_difference,
     find_wanted,
     is_one_version,
+    judges_apart,
     pair_groups,
     read_side,
     same_criteria,
@@ -36,13 +38,14 @@ RESAMPLE_COUNT = 10_000
 class Asked:
     """Options of a comparison. models: of A and B, None to find them. rule: of `--fail-if`.
 
-    shares_at: scores t to report P(score <= t) for.
+    shares_at: scores t to report P(score <= t) for. across_judges: apply the rule even if the judges differ.
     """
 
     models: tuple[str | None, str | None] = (None, None)
     rule: str | None = None
     resample_count: int = RESAMPLE_COUNT
     shares_at: tuple[float, ...] = ()
+    across_judges: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,7 @@ class Comparison:
     """Comparison of two sides, one pair of models after the other.
 
     not_compared: criteria, models and outputs without a counterpart, with reasons. gate: None without a rule.
+    judges: how the judges differ, if they do.
     """
 
     run_a: Row
@@ -84,6 +88,7 @@ class Comparison:
     models: tuple[ModelComparison, ...]
     not_compared: tuple[str, ...]
     gate: GateFinding | None
+    judges: str | None = None
 
     @property
     def regressions(self) -> tuple[ComparedRow, ...]:
@@ -96,6 +101,7 @@ class Comparison:
             "run_a": self.run_a,
             "run_b": self.run_b,
             "banner": self.banner,
+            "judges": self.judges,
             "regressions": [_named(row) | {"scope": row.scope, "id": row.scope_id} for row in self.regressions],
             "overall": [pair.overall.as_json() for pair in self.models if pair.overall is not None],
             "categories": [row.as_json() for pair in self.models for row in pair.categories],
@@ -111,13 +117,15 @@ class Comparison:
 def compare_runs(lake: Lake, run_a: str, run_b: str | None = None, asked: Asked | None = None) -> Comparison:
     """Compare two published runs, or two models of one run.
 
-    Raises `InputError` for an unknown run or model, nothing to pair, or an invalid rule.
+    Raises `InputError` for an unknown run or model, nothing to pair, an invalid rule, or a rule across judges.
     """
     asked = asked or Asked()
     rule = None if asked.rule is None else parse_rule(asked.rule, FIGURES)
     with connect_up_to_date(lake, is_pinned=True) as connection:
         a = read_side(connection, lake, run_a)
         b = a if run_b is None else read_side(connection, lake, run_b)
+        if rule is not None and not asked.across_judges:
+            refuse_judges(judges_apart(a, b))
         wanted = find_wanted(connection, run_a, run_b, asked.models)
         return compare_sides(connection, wanted, a, b, asked, rule)
 
@@ -139,10 +147,11 @@ def compare_sides(
     return Comparison(
         run_a=a.run,
         run_b=b.run,
-        banner=None if comparer.is_one_version else describe_difference(a, b, len(compared_ids)),
+        banner=describe_difference(a, b, len(compared_ids)),
         models=models,
         not_compared=(*comparer.other_criteria, *alone, *left_out),
         gate=None if rule is None else evaluate_rule(asked.rule or "", rule, named, alone),
+        judges=judges_apart(a, b),
     )
 
 

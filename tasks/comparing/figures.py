@@ -20,6 +20,7 @@ from gradebook.rubrics.statistics.comparison import (
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval
 from gradebook.rubrics.statistics.paired import adjust_for_many
 from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
+from gradebook.rubrics.statistics.spread import SpreadFigures, measure_spread
 from gradebook.tasks.comparing.case_pairs import OutputPairs, PairCounts, PairedSides, ScorePairs
 from gradebook.tasks.lake.rows import pair_name
 
@@ -30,8 +31,8 @@ Floats = NDArray[np.float64]
 class ComparedRow:
     """One row of a comparison of two models. scope: overall, criterion or category; scope_id: empty for overall.
 
-    category: of a rubric's criterion, if it has one. passes: only for the overall score. is_own: a per-case criterion.
-    is_penalty: the weight is negative, so a higher score is worse.
+    category: of a rubric's criterion, if it has one. passes, spread: only for the overall score. is_own: a per-case
+    criterion. is_penalty: the weight is negative, so a higher score is worse.
     """
 
     model_a: str
@@ -44,6 +45,7 @@ class ComparedRow:
     passes: PassFigures | None = None
     is_own: bool = False
     is_penalty: bool = False
+    spread: SpreadFigures | None = None
 
     @property
     def conflict(self) -> str | None:
@@ -100,7 +102,8 @@ class ComparedRow:
         named = {"category": self.scope_id} if self.scope == CATEGORY else {"criterion_id": self.scope_id}
         own = {"category": self.category} if self.scope == CRITERION else {}
         passes = {} if self.passes is None else asdict(self.passes)
-        figures = {**asdict(self.figures), **asdict(self.counts), **passes}
+        spread = {} if self.spread is None else asdict(self.spread)
+        figures = {**asdict(self.figures), **asdict(self.counts), **passes, **spread}
         figures |= {"conflict": self.conflict, "caution": self.caution}
         return {"model_a": self.model_a, "model_b": self.model_b, **named, **own, **figures}
 
@@ -117,7 +120,9 @@ class RowMaker:
         """Row of the overall score; bounds: range of possible differences of two overall scores."""
         figures = _measure(sides.overall, bounds, self.resample_count)
         passes = _measure_passes(sides.overall, sides.outputs)
-        return ComparedRow(self.model_a, self.model_b, OVERALL, "", None, sides.overall.counts, figures, passes)
+        spread = _measure_spread(sides.overall)
+        named = self.model_a, self.model_b, OVERALL, "", None
+        return ComparedRow(*named, sides.overall.counts, figures, passes, spread=spread)
 
     def criteria(self, sides: PairedSides, ids: Sequence[str], rubric: Rubric) -> tuple[ComparedRow, ...]:
         """Rows of the criteria with these ids, in order; a bootstrap only for the rubric's criteria."""
@@ -172,6 +177,11 @@ def _measure(pairs: ScorePairs, bounds: Interval, resample_count: int) -> PairFi
     known = pairs.is_scored
     scores = pairs.scores_a[known], pairs.scores_b[known]
     return measure_pairs(*scores, pairs.cases[known], bounds=bounds, resample_count=resample_count)
+
+
+def _measure_spread(pairs: ScorePairs) -> SpreadFigures:
+    known = pairs.is_scored
+    return measure_spread(pairs.scores_a[known], pairs.scores_b[known], pairs.cases[known])
 
 
 def _measure_passes(overall: ScorePairs, outputs: OutputPairs) -> PassFigures:

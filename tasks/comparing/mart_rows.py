@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from gradebook.rubrics.statistics.comparison import PASS_FIGURES, PairFigures, PassFigures
 from gradebook.rubrics.statistics.rules import CRITERION, OVERALL
+from gradebook.rubrics.statistics.spread import SPREAD_FIGURES, SpreadFigures
 from gradebook.tasks.comparing.attribution import UNSCORED
 from gradebook.tasks.comparing.case_pairs import PairCounts
 from gradebook.tasks.comparing.compare import ModelComparison
@@ -32,7 +33,7 @@ RUN_COMPARISON_SCHEMA = pa.schema(
         *(pa.field(name, pa.string()) for name in ("baseline_model", "baseline_checkpoint", "scope", "scope_id")),
         pa.field("category", pa.string()),
         pa.field("is_own", pa.bool_()),
-        *(pa.field(name, _type_of(name)) for name in (*_PAIR_FIGURES, *COUNTS, *PASS_FIGURES)),
+        *(pa.field(name, _type_of(name)) for name in (*_PAIR_FIGURES, *COUNTS, *PASS_FIGURES, *SPREAD_FIGURES)),
         *(pa.field(name, pa.string()) for name in ("conflict", "caution")),
         *(pa.field(name, pa.float64()) for name in ("part", "uniform_part")),
     ]
@@ -50,6 +51,7 @@ def comparison_table(models: Sequence[ModelComparison], baseline_run_id: str, ru
 def compared_row(row: Row, penalties: Collection[str]) -> ComparedRow:
     """Rebuild a row of a comparison from the table. penalties: ids of criteria with negative weights."""
     passes = PassFigures(*(row[name] for name in PASS_FIGURES)) if row["pass_n"] is not None else None
+    spread = SpreadFigures(*(row[name] for name in SPREAD_FIGURES)) if row["sd_a"] is not None else None
     return ComparedRow(
         model_name({"model": row["baseline_model"], "checkpoint": row["baseline_checkpoint"]}),
         model_name(row),
@@ -61,6 +63,7 @@ def compared_row(row: Row, penalties: Collection[str]) -> ComparedRow:
         passes,
         row["is_own"],
         row["scope"] == CRITERION and row["scope_id"] in penalties,
+        spread,
     )
 
 
@@ -78,6 +81,7 @@ def _rows_of_pair(pair: ModelComparison) -> Iterator[dict[str, Any]]:
             **asdict(row.figures),
             **asdict(row.counts),
             **({} if row.passes is None else asdict(row.passes)),
+            **({} if row.spread is None else asdict(row.spread)),
             "conflict": row.conflict,
             "caution": row.caution,
             **parts.get((row.scope, row.scope_id), {}),

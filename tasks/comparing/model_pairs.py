@@ -2,17 +2,19 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import duckdb
 
 from gradebook.rubrics.files.digest import rubric_from_body
 from gradebook.rubrics.model.errors import InputError, RubricError
 from gradebook.rubrics.model.rubric import Criterion, Rubric
+from gradebook.tasks.comparing.judges import AskedJudge, describe_judges, is_judged, judges_banner, read_asked_judge
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.rows import Row, model_name, read_published_run, read_rows
 from gradebook.tasks.lake.sql import query
 
+_OWN_METHODS = "select distinct method from case_criteria where run_id = ?"
 _GROUPS = "select model, checkpoint from run_scores where run_id = ? order by model, checkpoint"
 
 
@@ -36,10 +38,15 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One published run. run: its row of `runs`, without the rubric's text."""
+    """One published run. run: its row of `runs`, without the rubric's text and the settings.
+
+    own_methods: of the per-case criteria.
+    """
 
     run: Row
     rubric: Rubric
+    judge: AskedJudge = field(default_factory=AskedJudge)
+    own_methods: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
@@ -53,12 +60,17 @@ Groups = tuple[Row, Row]  # a model and checkpoint of A, and its counterpart of 
 def read_side(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str, option: str = "run") -> Side:
     """Read a published run. option: CLI option named in errors. Raises `InputError` if there is none of that id."""
     run = read_published_run(connection, lake, run_id, query("comparing/run_with_rubric"), option)
-    body = run.pop("body")
+    body, settings = run.pop("body"), run.pop("settings")
     if body is None:
         name = f"{run['rubric_id']} {run['rubric_version']}"
         raise InputError(option, f"no rubric {name}", f"the rubric that run {run_id} used")
     try:
-        return Side(run, rubric_from_body(body))
+        return Side(
+            run,
+            rubric_from_body(body),
+            read_asked_judge(connection, run_id, run["judge"], settings),
+            frozenset(method for (method,) in connection.execute(_OWN_METHODS, [run_id]).fetchall()),
+        )
     except RubricError as error:
         raise InputError(option, f"the rubric of {run_id} can't be read: {error}") from error
 
@@ -166,8 +178,19 @@ def is_one_version(a: Side, b: Side) -> bool:
     return bool(a.run["rubric_digest"] == b.run["rubric_digest"] and a.rubric.id == b.rubric.id)
 
 
-def describe_difference(a: Side, b: Side, compared_count: int) -> str:
-    """Banner over a comparison of different rubrics."""
+def judges_apart(a: Side, b: Side) -> str | None:
+    """How the judges of two runs differ, in words; None if they do not, or if no judge scored a criterion of both."""
+    is_by_judge = all(is_judged(side.rubric, side.own_methods) for side in (a, b))
+    return describe_judges(a.judge, b.judge) if is_by_judge and a.run["run_id"] != b.run["run_id"] else None
+
+
+def describe_difference(a: Side, b: Side, compared_count: int) -> str | None:
+    """Banner over a comparison of different rubrics, of different judges or of both; None if both are the same."""
+    rubrics = None if is_one_version(a, b) else _rubrics_banner(a, b, compared_count)
+    return " ".join(words for words in (rubrics, judges_banner(judges_apart(a, b))) if words) or None
+
+
+def _rubrics_banner(a: Side, b: Side, compared_count: int) -> str:
     match compared_count:
         case 0:
             compared = "no criterion has the same text in both, so nothing is compared"

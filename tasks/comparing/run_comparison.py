@@ -17,12 +17,13 @@ from gradebook.tasks.comparing.baseline import Baseline, BaselineSearch, find_ba
 from gradebook.tasks.comparing.compare import Asked, Comparison, compare_sides
 from gradebook.tasks.comparing.figures import ComparedRow
 from gradebook.tasks.comparing.gate import FIGURES, GateFinding, evaluate_rule
+from gradebook.tasks.comparing.judges import ACROSS_JUDGES, asked_judge
 from gradebook.tasks.comparing.mart_rows import RUN_COMPARISON_SCHEMA, compared_row, comparison_table
 from gradebook.tasks.comparing.model_pairs import (
     Side,
     Wanted,
     describe_difference,
-    is_one_version,
+    judges_apart,
     pair_groups,
     read_side,
     same_criteria,
@@ -81,7 +82,7 @@ class ComparedModels:
 class RunComparison:
     """Comparison of a published run (B) with its baseline (A). figures: its rows of the table, as `models`.
 
-    banner: difference of the rubrics, if any. gate: None without a rule.
+    banner: difference of the rubrics and judges, if any. gate: None without a rule. judges: how the judges differ.
     """
 
     run_id: str
@@ -90,6 +91,7 @@ class RunComparison:
     models: tuple[ComparedModels, ...]
     figures: tuple[Row, ...]
     gate: GateFinding | None
+    judges: str | None = None
 
     @property
     def unmet(self) -> tuple[str, ...]:
@@ -103,6 +105,7 @@ class RunComparison:
         return {
             "baseline_run_id": self.baseline_run_id,
             "banner": self.banner,
+            "judges": self.judges,
             "regressions": [
                 {"model_a": row.model_a, "model_b": row.model_b, "scope": row.scope, "id": row.scope_id}
                 for row in regressions
@@ -161,9 +164,18 @@ def compare_again(lake: Lake, run_id: str, baseline_run_id: str | None) -> pa.Ta
 
 
 def read_run_comparison(
-    connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str, baseline_run_id: str, fail_if: str | None
+    connection: duckdb.DuckDBPyConnection,
+    lake: Lake,
+    run_id: str,
+    baseline_run_id: str,
+    fail_if: str | None,
+    *,
+    across_judges: bool = False,
 ) -> RunComparison:
-    """Read a published run's comparison and evaluate its rule. fail_if: the rule that it was published with."""
+    """Read a published run's comparison and evaluate its rule. fail_if: the rule that it was published with.
+
+    across_judges: evaluate it even if the judges differ; otherwise the gate fails then, as its outcome is unknown.
+    """
     a, b = (read_side(connection, lake, name) for name in (baseline_run_id, run_id))
     groups, alone = pair_groups(connection, Wanted(baseline_run_id, run_id))
     penalties = {criterion.id for criterion in b.rubric.criteria if b.rubric.weight_of(criterion) < 0}
@@ -177,15 +189,21 @@ def read_run_comparison(
         ComparedModels(pair_name(*pair), tuple(row for row, _ in rows)) for pair, rows in zip(names, found, strict=True)
     )
     rule = None if fail_if is None else parse_rule(fail_if, FIGURES)
+    judges = judges_apart(a, b)
+    if rule is None:
+        gate = None
+    elif judges is not None and not across_judges:
+        gate = GateFinding(fail_if or "", is_failed=True, reasons=(f"not evaluated: {judges}; see {ACROSS_JUDGES}",))
+    else:
+        gate = evaluate_rule(fail_if or "", rule, [(pair.name, pair.rows) for pair in models], alone)
     return RunComparison(
         run_id,
         baseline_run_id,
-        None if is_one_version(a, b) else describe_difference(a, b, _compared_count(a, b, models)),
+        describe_difference(a, b, _compared_count(a, b, models)),
         models,
         tuple(row for rows in found for _, row in rows),
-        None
-        if rule is None
-        else evaluate_rule(fail_if or "", rule, [(pair.name, pair.rows) for pair in models], alone),
+        gate,
+        judges,
     )
 
 
@@ -199,6 +217,7 @@ def comparison_of(found: Comparison) -> RunComparison:
         tuple(ComparedModels(pair.name, pair.rows) for pair in found.models),
         tuple(comparison_table(found.models, baseline, run_id).to_pylist()),
         found.gate,
+        found.judges,
     )
 
 
@@ -224,4 +243,5 @@ def _side_of(run: Run) -> Side:
     """Side of the run, with the row that it will have in the lake."""
     row = {"run_id": run.run_id, "status": "published", "version": None, "rubric_id": run.rubric.id}
     row |= {"rubric_version": run.rubric.version, "rubric_digest": run.rubric_digest}
-    return Side(row, rubric_from_body(canonical_body(run.rubric)))
+    row |= {"judge": run.judge.judge if run.judge else None}
+    return Side(row, rubric_from_body(canonical_body(run.rubric)), asked_judge(run.judge))

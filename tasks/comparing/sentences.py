@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from gradebook.rubrics.statistics.chance import Chance
 from gradebook.rubrics.statistics.comparison import PairFigures, PassFigures
 from gradebook.rubrics.statistics.rules import CATEGORY, OVERALL
+from gradebook.rubrics.statistics.spread import SpreadFigures
 from gradebook.tasks.comparing.figures import ComparedRow, worst_first
 from gradebook.tasks.system.number_format import counted, p_words, rate_words, signed_words
 
@@ -77,14 +78,26 @@ def caution_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
 
 
 def outcome_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
-    """Pass rates of both sides, and the detectable difference of the overall score."""
+    """Pass rates of both sides, which is steadier, and the detectable difference of the overall score."""
     overall = overall_row(rows)
     if overall is None:
         return
     if overall.passes is not None and overall.passes.pass_n:
         yield pass_sentence(overall.passes)
+    if overall.spread is not None and overall.spread.sd_ratio is not None:
+        yield spread_sentence(overall.spread, overall.figures.case_count)
     if overall.figures.detectable_diff is not None:
         yield power_sentence(overall.figures)
+
+
+def spread_sentence(spread: SpreadFigures, case_count: int) -> str:
+    """Which side is steadier beyond chance, by the standard deviations of the overall scores."""
+    words = {Chance.ABOVE: "A is steadier", Chance.BELOW: "B is steadier"}.get(spread.outcome)
+    return (
+        f"{words or 'Neither is steadier beyond chance'}: SD {spread.sd_a:.3f} in A, {spread.sd_b:.3f} in B; ratio "
+        f"{spread.sd_ratio:.2f}, 95% interval {spread.sd_ratio_low:.2f} to {spread.sd_ratio_high:.2f} over "
+        f"{counted(case_count, 'case')}."
+    )
 
 
 def pass_sentence(passes: PassFigures) -> str:

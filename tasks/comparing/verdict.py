@@ -63,12 +63,15 @@ def comparison_verdict(found: Comparison) -> RunVerdict:
     for name, model_a, model_b, rows in pairs:
         a, b = (model_a, model_b) if run_a == run_b or model_a != model_b else (f"{model_a} in {run_a}", model_b)
         facts.append(change_fact(name, rows, b, a))
-    words = "; ".join(fact.sentence.rstrip(".") for fact in facts[:MOST_PAIRS]) or "No pair of models is compared"
+    words = f"{found.judges}, which may be the whole difference; " if found.judges else ""
+    words += "; ".join(fact.sentence.rstrip(".") for fact in facts[:MOST_PAIRS]) or "No pair of models is compared"
     words += f"; {len(facts) - MOST_PAIRS:,} more pairs below" if len(facts) > MOST_PAIRS else ""
     if found.gate is not None:
         words += f"; the rule of --fail-if {'fails B' if found.gate.is_failed else 'does not hold'}"
     outcomes = {_outcome(rows) for *_, rows in pairs}
     is_good = False if Chance.BELOW in outcomes else True if Chance.ABOVE in outcomes else None
+    if found.judges is not None:
+        is_good = None  # the judge may be the whole difference
     if found.gate is not None:
         is_good = not found.gate.is_failed
     return RunVerdict(f"{words}.", is_good, tuple(facts), tuple(_next_steps(found, run_a, run_b)))

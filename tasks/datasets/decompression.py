@@ -1,5 +1,6 @@
 """Decompression as a stream, with limits against decompression bombs."""
 
+import errno
 import io
 import re
 from collections.abc import Iterator
@@ -57,7 +58,12 @@ class _MeasuredStream(io.RawIOBase):
 
 
 def open_unpacked(path: Path, compression: Literal["gzip", "zstd"] | None) -> IO[bytes]:
-    """Open a file as a decompressed stream. Reading raises `OutputsError` if its compression ratio is too high."""
+    """Open a file as a decompressed stream. Reading raises `OutputsError` if its compression ratio is too high.
+
+    Raises `OSError` for a FIFO or a device, which may have no end.
+    """
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "neither a file nor a link to one", str(path))
     if compression is None:
         return io.BufferedReader(pa.input_stream(str(path), compression=None), BUFFER_BYTES)
     return io.BufferedReader(_MeasuredStream(path, compression), BUFFER_BYTES)

@@ -11,12 +11,15 @@ from pathlib import Path
 from gradebook.rubrics.model.columns import column_faults, map_faults
 from gradebook.rubrics.model.errors import Fault, OutputsError
 from gradebook.rubrics.model.outputs import REQUIRED_COLUMNS
+from gradebook.tasks.datasets.conversations import split_conversation
 from gradebook.tasks.datasets.file_formats import Encoding, RawRow, encoding_of, read_format
 
-_SUFFIXES = ".jsonl, .ndjson, .csv or .parquet, alone or with .gz or .zst"
+_SUFFIXES = ".jsonl, .ndjson, .csv, .tsv or .parquet, alone or with .gz or .zst"
 # `.json` must be named explicitly: in a folder it is more often a settings file than outputs.
 _FOLDER_SUFFIXES = tuple(
-    f".{form}{compression}" for form in ("jsonl", "ndjson", "csv", "parquet") for compression in ("", ".gz", ".zst")
+    f".{form}{compression}"
+    for form in ("jsonl", "ndjson", "csv", "tsv", "parquet")
+    for compression in ("", ".gz", ".zst")
 )
 
 
@@ -103,9 +106,9 @@ def read_rows(
 ) -> Iterator[RawRow]:
     """Read all rows of a dataset in order, including bad ones.
 
-    column_map: gradebook's column -> the file's column. required: columns that must exist. Raises `OutputsError` if a
-    file as a whole can't be read or lacks a column. JSON Lines have no header, so a missing column is only known after
-    the last row.
+    column_map: gradebook's column -> the file's column. required: columns that must exist; where the output is one,
+    rows of conversations are split into prompt and output. Raises `OutputsError` if a file as a whole can't be read or
+    lacks a column. JSON Lines have no header, so a missing column is only known after the last row.
     """
     if faults := map_faults(column_map):
         raise OutputsError(faults)
@@ -114,6 +117,8 @@ def read_rows(
     columns: dict[str, None] = {}  # of the JSON Lines so far, in order of appearance
     for path, encoding in encodings.items():
         rows = read_format(path, encoding, partial(column_faults, column_map=column_map, required=required))
+        if "output" in required:
+            rows = (split_conversation(row, column_map) for row in rows)
         yield from _note_columns(rows, columns) if encoding.format == "jsonl" else rows
     if columns and (faults := column_faults(str(json_lines[0]), None, columns, column_map, required)):
         raise OutputsError(faults)

@@ -1,4 +1,4 @@
-"""File formats of rows, read as streams: JSON Lines, CSV and Parquet; plain, gzip or zstd."""
+"""File formats of rows, read as streams: JSON Lines, CSV, TSV and Parquet; plain, gzip or zstd."""
 
 import csv
 import tempfile
@@ -28,6 +28,7 @@ Format = Literal["jsonl", "csv", "parquet"]
 ColumnCheck = Callable[[str, int | None, Iterable[str]], tuple[Fault, ...]]
 
 _BOM = b"\xef\xbb\xbf"
+_DELIMITERS: Mapping[str, str] = {",": "commas", ";": "semicolons", "\t": "tabs"}
 _PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # first bytes of gzip and zstd
 
 
@@ -53,6 +54,7 @@ _FORMATS: Mapping[str, Format] = {
     ".ndjson": "jsonl",
     ".json": "jsonl",
     ".csv": "csv",
+    ".tsv": "csv",
     ".parquet": "parquet",
 }
 _COMPRESSIONS: Mapping[str, Literal["gzip", "zstd"]] = {".gz": "gzip", ".zst": "zstd"}
@@ -64,6 +66,15 @@ def encoding_of(path: Path) -> Encoding | None:
     compression = _COMPRESSIONS.get(suffixes[-1]) if suffixes else None
     rest = suffixes[:-1] if compression else suffixes
     return Encoding(_FORMATS[rest[-1]], compression) if rest and rest[-1] in _FORMATS else None
+
+
+def name_without_suffixes(path: Path) -> str:
+    """File's name without the suffixes of its format and compression."""
+    name = path.name
+    for known in (_COMPRESSIONS, _FORMATS):
+        if Path(name).suffix.lower() in known:
+            name = Path(name).stem
+    return name
 
 
 def read_format(path: Path, encoding: Encoding, find_faults: ColumnCheck) -> Iterator[RawRow]:
@@ -165,11 +176,11 @@ class _TextLines:
             yield text
 
 
-def _read_records(path: Path, encoding: Encoding) -> Iterator[tuple[int, list[str] | str, str]]:
+def _read_records(path: Path, encoding: Encoding, delimiter: str) -> Iterator[tuple[int, list[str] | str, str]]:
     """CSV records: first line, cells (or the reason why there are none), text."""
     lines = _TextLines(path, encoding)
     csv.field_size_limit(MOST_ROW_BYTES)
-    records = csv.reader(lines, strict=True)
+    records = csv.reader(lines, delimiter=delimiter, strict=True)
     while True:
         begin = records.line_num + 1
         lines.taken.clear()
@@ -185,14 +196,30 @@ def _read_records(path: Path, encoding: Encoding) -> Iterator[tuple[int, list[st
                 raise _fatal(
                     path, begin, f'{message}, expected every quote closed and "" for a quote inside'
                 ) from error
-            cells = f"found a row that is not CSV ({error}), expected cells with commas between"
+            cells = f"found a row that is not CSV ({error}), expected cells with {_DELIMITERS[delimiter]} between"
         text = "".join(lines.taken)
         if cells and not text.isspace():
             yield begin, cells, text
 
 
+def _delimiter_of(path: Path, encoding: Encoding) -> str:
+    """Delimiter of a CSV file: the one that gives its header the most cells; the comma on ties.
+
+    Spreadsheets write semicolons where the comma is the decimal mark, and tabs under either suffix.
+    """
+    header = next((line for line in _lines(path, encoding) if line.strip()), b"").decode(errors="replace")
+    return max(_DELIMITERS, key=lambda delimiter: _cell_count(header, delimiter))
+
+
+def _cell_count(header: str, delimiter: str) -> int:
+    try:
+        return len(next(csv.reader([header], delimiter=delimiter, strict=True), []))
+    except csv.Error:
+        return 0
+
+
 def _read_csv(path: Path, encoding: Encoding, find_faults: ColumnCheck) -> Iterator[RawRow]:
-    records = _read_records(path, encoding)
+    records = _read_records(path, encoding, _delimiter_of(path, encoding))
     first = next(records, None)
     if first is None:
         return

@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -167,26 +168,22 @@ def explain_missing_parts(connection: duckdb.DuckDBPyConnection, lake: "Lake", a
 
 
 def load_extensions(connection: duckdb.DuckDBPyConnection, *names: str) -> None:
-    """Load DuckDB extensions by name. Raises `LakeError` for one that can't be loaded."""
+    """Load DuckDB extensions from the files of their wheels. Raises `LakeError` for one that can't be loaded."""
     for name in names:
+        file = _extension_file(name)
+        if file is None:
+            package = f"duckdb-extension-{name.replace('_', '-')}"
+            remedy = "pip install '.[s3]' in gradebook's clone" if name == "httpfs" else package
+            raise LakeError(f"DuckDB's extension {name} can't be loaded", "no package of it", f"it installed: {remedy}")
         try:
-            connection.execute(f"load {name}")
-        except duckdb.Error:
-            _import_extension(connection, name)
+            connection.execute(f"load '{quoted(str(file))}'")
+        except (duckdb.Error, OSError) as error:
+            raise LakeError(f"DuckDB's extension {name} can't be loaded: {error}") from error
 
 
-def _import_extension(connection: duckdb.DuckDBPyConnection, name: str) -> None:
-    """Install the signed extension file from its wheel, once per machine."""
-    import duckdb_extensions
-
-    try:
-        duckdb_extensions.import_extension(name)
-        connection.execute(f"load {name}")
-    except ImportError as error:
-        package = f"duckdb-extension-{name.replace('_', '-')}"
-        remedy = "pip install '.[s3]' in gradebook's clone" if name == "httpfs" else package
-        raise LakeError(
-            f"DuckDB's extension {name} can't be loaded", "no package of it", f"it installed: {remedy}"
-        ) from error
-    except (duckdb.Error, OSError) as error:
-        raise LakeError(f"DuckDB's extension {name} can't be loaded: {error}") from error
+def _extension_file(name: str) -> Path | None:
+    """File of an extension in its wheel; None if the wheel is not installed."""
+    found = find_spec(f"duckdb_extension_{name}")
+    if found is None or found.origin is None:
+        return None
+    return Path(found.origin).parent / "extensions" / f"v{duckdb.__version__}" / f"{name}.duckdb_extension"

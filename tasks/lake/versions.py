@@ -94,8 +94,8 @@ from ducklake_table_insertions('lake', 'main', '{name}', {low:d}, {high:d}) grou
 class Version:
     """Changes that one transaction made to the tables.
 
-    kind: published (a run), ratings, failed (a run), tables, other; intermediate: running, judgments, empty;
-    upkeep, which changes no row.
+    kind: published (a run), ratings, failed (a run), tables, other; intermediate: running, judgments,
+    report, empty; upkeep, which changes no row.
     run_id: None if it belongs to no single run. row_counts: rows added, by table, largest first.
     """
 

@@ -115,7 +115,7 @@ class Verifier:
     runs: dict[str, PayingRun]
     rubrics: RubricCache
     _own: Callable[[str], Criterion] = field(default_factory=lambda: lru_cache(maxsize=10_000)(read_case_criterion))
-    _last: tuple[str, str, str] = ("", "", "")  # output_id, recomputed id, digest of the case
+    _last: tuple[str, str, tuple[str, ...]] = ("", "", ())  # output_id, recomputed id, digests of the case
 
     def verify(self, row: Row) -> None:
         """Compare one judgment with all known sources."""
@@ -128,17 +128,17 @@ class Verifier:
         criterion = self._criterion(run, row)
         if row["output"] is None or criterion is None:
             return self._miss(row, run, criterion)
-        found_id, case = self._digests(row)
+        found_id, cases = self._digests(row)
         if found_id != row["output_id"]:
             self._find(row, "output_id", row["output_id"], found_id)
         if has_media(row["prompt"], row["output"]):  # the media files are not in the lake
             return self.verification.skip(WITH_MEDIA)
-        return self._verify_key(row, run, criterion, case)
+        return self._verify_key(row, run, criterion, cases)
 
-    def _verify_key(self, row: Row, run: PayingRun, criterion: Criterion, case: str) -> None:
-        """Compare the key with its recomputed value, then the reply. case: digest of the case."""
+    def _verify_key(self, row: Row, run: PayingRun, criterion: Criterion, cases: tuple[str, ...]) -> None:
+        """Compare the key with its recomputed value, then the reply. cases: digests of the case, today's first."""
         digest = criterion_digest(criterion)
-        keys = {request_key(each.digest, digest, case, row["replicate"]): each for each in run.judges}
+        keys = {request_key(each.digest, digest, case, row["replicate"]): each for case in cases for each in run.judges}
         is_known = row["request_key"] in keys
         if not is_known and any(each.identity.get("packing", 1) != 1 for each in run.judges):
             return self.verification.skip(PACKED)
@@ -166,13 +166,16 @@ class Verifier:
             self._find(row, "criterion", None, row["criterion_id"])
         return None
 
-    def _digests(self, row: Row) -> tuple[str, str]:
-        """Recomputed id of the output, and digest of its case; cached, as judgments of one output mostly follow one
-        another.
+    def _digests(self, row: Row) -> tuple[str, tuple[str, ...]]:
+        """Recomputed id of the output, and digests of its case: today's, and that of version 0.1.0.
+
+        Cached, as judgments of one output mostly follow one another.
         """
         if self._last[0] != row["output_id"]:
             content = output_id(Output(*(row[name] for name in OUTPUT_COLUMNS)))
-            self._last = (row["output_id"], content, case_digest(_case(row)))
+            case = _case(row)
+            digests = dict.fromkeys((case_digest(case), case_digest(case, shows_chat=False)))
+            self._last = (row["output_id"], content, tuple(digests))
         return self._last[1], self._last[2]
 
     def _reread(self, row: Row, judge: AskedJudge, criterion: Criterion) -> None:

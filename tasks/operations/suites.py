@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field, ValidationError, create_model
 from gradebook.rubrics.model.errors import Fault, InputError, SuitesError
 from gradebook.rubrics.model.levels import Frozen
 from gradebook.rubrics.statistics.rule_parser import RuleError, parse_rule
+from gradebook.rubrics.text.named_files import read_whole
 from gradebook.rubrics.text.plain_words import Place, describe, keys_of, place_text
 from gradebook.rubrics.text.yaml_lines import YamlText, read_yaml
 from gradebook.tasks.comparing.baseline import LATEST
@@ -24,6 +25,7 @@ from gradebook.tasks.runs.request import DEFAULT_LAKE, EvaluationRequest, Use, o
 from gradebook.tasks.system.operator_settings import read_operator_settings, where_to_allow
 
 DATE = "{date}"
+MOST_BYTES = 10_000_000
 # Run ids of flow runs use the first 48 characters of the suite id: longer ids could collide.
 SUITE_ID_PATTERN = r"^[A-Za-z0-9]([A-Za-z0-9_-]{0,46}[A-Za-z0-9])?$"
 _ID_WORDS = "1 to 48 letters, digits, - and _, with a letter or digit at both ends"
@@ -83,7 +85,7 @@ def read_suites(path: Path) -> SuitesFile:
     Raises `SuitesError` with every fault of the file.
     """
     try:
-        text = read_yaml(path.read_bytes(), str(path))
+        text = read_yaml(read_whole(path, MOST_BYTES), str(path))
     except (OSError, ValueError) as error:  # a NUL in a name raises ValueError
         reason = error.strerror if isinstance(error, OSError) else error
         raise SuitesError((Fault(str(path), None, f"can't be read ({reason}), expected a suites file"),)) from None

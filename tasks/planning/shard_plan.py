@@ -1,5 +1,6 @@
 """Plan files of a shard: the votes wanted from the judges, and the ledger's answers to them."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gradebook.rubrics.model.rubric import Criterion, Rubric
+from gradebook.rubrics.prompts.chat import shown_prompt
 from gradebook.rubrics.prompts.prompt import Case, PromptStyle, case_digest, request_key
 from gradebook.tasks.datasets.case_criteria import CASE_CRITERIA, own_criteria
 from gradebook.tasks.judging.money.prices import prompt_bytes
@@ -108,7 +110,9 @@ def read_shard(shown: Iterable[tuple[str, Case]]) -> ShardCases:
 
 def case_bytes(case: Case) -> int:
     """Bytes of a case in a request: JSON within JSON."""
-    texts = [text for text in (case.prompt, case.output, case.reference, *case.context) if text]
+    shown = shown_prompt(case.prompt)
+    prompt = json.dumps(shown, ensure_ascii=False) if isinstance(shown, list) else shown
+    texts = [text for text in (prompt, case.output, case.reference, *case.context) if text]
     return len(orjson.dumps(orjson.dumps(texts).decode())) + media_bytes(case)
 
 

@@ -1,16 +1,12 @@
 """Gates and thresholds of a rubric, checked against a run's scores; an unknown outcome counts as unmet."""
 
-import json
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 import duckdb
 
-from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.rows import Row, model_name, read_rows
 from gradebook.tasks.lake.sql import query
-from gradebook.tasks.workspace.folder import RunFolder
 
 MOST_GATES = 3
 TOLERANCE = 1e-9  # for rounding errors of a mean at its threshold
@@ -49,17 +45,6 @@ def unmet_requirements(connection: duckdb.DuckDBPyConnection, run_id: str) -> tu
     has_gate = bool(own_gates) or any(row["is_gate"] for row in criteria)
     has_requirement = rubric["pass_threshold"] is not None or rubric["require_thresholds"] or has_gate
     return has_requirement, tuple(sorted(unmet, key=str))
-
-
-def stated_unmet(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str) -> tuple[str, ...]:
-    """Unmet requirements of a published run as stored in its folder, including its rule against the baseline.
-
-    Without the folder, only the rubric's requirements are checked.
-    """
-    file = RunFolder.below(lake.root, run_id).published_file
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        return tuple(map(str, json.loads(file.read_text(encoding="utf-8"))["unmet"]))
-    return tuple(map(str, unmet_requirements(connection, run_id)[1]))
 
 
 def _of_model(row: Row, rubric: Row, gates: Sequence[Row]) -> Iterator[Unmet]:

@@ -15,7 +15,7 @@ from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.lake.rows import Row, read_rows
 from gradebook.tasks.lake.schema import CATALOG
 from gradebook.tasks.lake.sql import query
-from gradebook.tasks.published.requirements import stated_unmet
+from gradebook.tasks.published.summary import stated_unmet
 from gradebook.tasks.runs.resume_command import going_on, read_kept
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.lock import is_running

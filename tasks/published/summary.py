@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import duckdb
@@ -20,6 +21,7 @@ from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.requirements import Unmet, unmet_requirements
 from gradebook.tasks.published.verdict import Grounds, run_verdict
 from gradebook.tasks.system.number_format import counted, price_words
+from gradebook.tasks.workspace.folder import RunFolder
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,18 +145,10 @@ def summarise(lake: Lake, run_id: str) -> RunSummary:
         feedback = read_rows(connection, _FEEDBACK, run_id)
         noise = read_rows(connection, _NOISE, run_id)
         unscored = read_rows(connection, query("published/unscored_reasons"), run_id=run_id)
-        has_requirement, unmet = unmet_requirements(connection, run_id)
+        outcome = _outcome(connection, lake, run)
         means, fault = _calibrate(connection, run_id, [row["criterion_id"] for row in criteria])
-        comparison, unheld = _comparison(connection, lake, run)
         parts = _published_agreement(connection, run_id) if run["judge"] is not None else ()
         reading = read_rows(connection, query("published/cases_to_read"), run_id=run_id, case_count=MOST_NAMED)
-    has_rule = unheld is not None or (comparison is not None and comparison.gate is not None)
-    of_baseline = tuple(
-        Unmet(None, words, words)
-        for words in ((() if unheld is None else (unheld,)) + (() if comparison is None else comparison.unmet))
-    )
-    gate = _gate_of(run)
-    counts_rubric, counts_baseline = gate in ("both", "rubric"), gate in ("both", "baseline")
     return RunSummary(
         run,
         scores,
@@ -162,16 +156,52 @@ def summarise(lake: Lake, run_id: str) -> RunSummary:
         costs,
         quality,
         feedback,
-        has_requirement=(has_requirement and counts_rubric) or (has_rule and counts_baseline),
-        unmet=(*(unmet if counts_rubric else ()), *(of_baseline if counts_baseline else ())),
+        has_requirement=outcome.has_requirement,
+        unmet=outcome.unmet,
         noise=noise,
         means=means,
         calibration_fault=fault,
-        comparison=comparison,
-        waived=(*(() if counts_rubric else unmet), *(() if counts_baseline else of_baseline)),
+        comparison=outcome.comparison,
+        waived=outcome.waived,
         unscored=unscored,
         standings=judge_standings(parts, means, {row["criterion_id"] for row in criteria if (row["weight"] or 0) < 0}),
         reading=reading,
+    )
+
+
+def stated_unmet(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str) -> tuple[str, ...]:
+    """Unmet requirements of a published run, as its summary has them: read from its folder, else worked out again."""
+    file = RunFolder.below(lake.root, run_id).published_file
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        return tuple(map(str, json.loads(file.read_text(encoding="utf-8"))["unmet"]))
+    return tuple(map(str, _outcome(connection, lake, read_published_run(connection, lake, run_id)).unmet))
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """Requirements of a run: the rubric's, and its rule against the baseline, as `gate` counts them."""
+
+    has_requirement: bool
+    unmet: tuple[Unmet, ...]
+    waived: tuple[Unmet, ...]
+    comparison: RunComparison | None
+
+
+def _outcome(connection: duckdb.DuckDBPyConnection, lake: Lake, run: Row) -> _Outcome:
+    has_requirement, unmet = unmet_requirements(connection, run["run_id"])
+    comparison, unheld = _comparison(connection, lake, run)
+    has_rule = unheld is not None or (comparison is not None and comparison.gate is not None)
+    of_baseline = tuple(
+        Unmet(None, words, words)
+        for words in ((() if unheld is None else (unheld,)) + (() if comparison is None else comparison.unmet))
+    )
+    gate = _gate_of(run)
+    counts_rubric, counts_baseline = gate in ("both", "rubric"), gate in ("both", "baseline")
+    return _Outcome(
+        (has_requirement and counts_rubric) or (has_rule and counts_baseline),
+        (*(unmet if counts_rubric else ()), *(of_baseline if counts_baseline else ())),
+        (*(() if counts_rubric else unmet), *(() if counts_baseline else of_baseline)),
+        comparison,
     )
 
 
@@ -227,7 +257,9 @@ def _comparison(
     comparison = None
     if baseline is not None:
         try:
-            comparison = read_run_comparison(connection, lake, run["run_id"], baseline, rule)
+            # Runs of versions without the option were published with a gate across judges.
+            across = bool(settings.get("across_judges", True))
+            comparison = read_run_comparison(connection, lake, run["run_id"], baseline, rule, across_judges=across)
         except GradebookError as error:  # the run is already published: a fault of the baseline must not fail it
             fault = str(error).splitlines()[0]
     return comparison, f"--fail-if {rule!r} can't be evaluated: {fault}" if rule and fault else None

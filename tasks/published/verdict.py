@@ -94,6 +94,8 @@ def _change(found: Grounds) -> Iterator[str]:
     if found.comparison is None or not found.is_against_baseline:
         return
     baseline = found.comparison.baseline_run_id
+    if found.comparison.judges is not None:
+        yield f"the comparison is across judges, which may be the whole difference ({found.comparison.judges})"
     by_outcome: dict[Chance, list[str]] = {}
     for pair in found.comparison.models:
         overall = next((row for row in pair.rows if row.scope == OVERALL), None)

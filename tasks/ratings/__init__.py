@@ -6,5 +6,8 @@ import_ratings   import_ratings: `gradebook ratings import`
 import_sources   read_rating_rows: rows of a foreign file
 import_sheets    read_sheets, grade_sheets: sheets of raters, graded by the rubric
 import_matching  match_slots: ratings matched to outputs of the lake
+rating_session   opened_session: the session of `gradebook rate`, its ratings moved to the lake
+rating_queue     choose_outputs: which outputs people rate, in which order
+rating_store     RatingStore: sheets, leases and ratings of a session, on disk
 table            insert_ratings, find_ratings: the table `ratings`
 """

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from gradebook.rubrics.importers.json_lines import read_json
+from gradebook.rubrics.importers.json_lines import json_fault, read_json
 from gradebook.rubrics.model.errors import Fault, OutputsError, RatingsError, RubricError
 from gradebook.rubrics.model.outputs import describe_value
 from gradebook.tasks.datasets.decompression import open_unpacked, value_fault
@@ -129,7 +129,8 @@ def _value_end(path: Path, text: str, place: int) -> int:
     try:
         return json.JSONDecoder(parse_int=str, parse_float=str).raw_decode(text, place)[1]
     except json.JSONDecodeError as error:
-        raise _fatal(path, _line(text, error.pos), f"expected JSON: {error.msg}") from None
+        fault, words = json_fault(error)
+        raise _fatal(path, _line(text, fault), words) from None
     except RecursionError:
         message = "found a nesting without measure, expected a finite one"
         raise _fatal(path, _line(text, place), message) from None

@@ -16,6 +16,7 @@ from gradebook.rubrics.model.verdicts import verdict_table
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.lake.rows import make_table
+from gradebook.tasks.lake.schema import make_tables
 from gradebook.tasks.lake.sql import file_list, open_database, query
 from gradebook.tasks.ratings.evaluation_file import RATING_SCHEMA, SLOT_SCHEMA
 from gradebook.tasks.system.files import write_parquet
@@ -88,10 +89,9 @@ def score_ratings(run_id: str, criterion: Criterion, shard: pa.Table, ratings_fi
 
 @contextmanager
 def _no_ratings() -> Iterator[duckdb.DuckDBPyConnection]:
-    """Database with an empty table `ratings`."""
+    """Database with the tables of a lake, all empty."""
     with open_database() as connection:
-        connection.register("no_ratings", RATING_SCHEMA.empty_table())
-        connection.execute("create table ratings as from no_ratings")
+        make_tables(connection)
         yield connection
 
 

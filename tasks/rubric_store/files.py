@@ -62,18 +62,18 @@ def lint_rubrics(names: Sequence[str], lake: Lake, against: str | None = None) -
 def refuse_lint_errors(name: str) -> None:
     """Raise `RubricError` with the errors of lint, if a file or a shipped rubric has any."""
     if name in shipped_rubrics() or (is_path(name) and os.path.isfile(name)):  # noqa: PTH113 - as in _lint
-        text, shown, folder = _text(name)
+        text, shown, folder = rubric_text(name)
         found = [each for each in lint_text(text, shown, folder=folder) if each.severity == "error"]
         if found:
             raise RubricError(tuple(Fault(each.path, each.line, f"{each.rule}: {each.message}") for each in found))
 
 
 def _lint(name: str, lake: Lake, previous: Rubric | None) -> tuple[LintFinding, ...]:
-    text, shown, folder = _text(name)
+    text, shown, folder = rubric_text(name)
     return lint_text(text, shown, previous or _previous(text, shown, folder, lake), folder)
 
 
-def _text(name: str) -> tuple[bytes, str, Path | None]:
+def rubric_text(name: str) -> tuple[bytes, str, Path | None]:
     """Text of a rubric file or a shipped rubric, its name for messages, and its folder."""
     path = Path(name)
     if is_path(name) and os.path.isfile(name):  # noqa: PTH113 - Path raises where a name is too long

@@ -16,10 +16,12 @@ from gradebook.rubrics.model.errors import Fault, InputError, RubricError
 from gradebook.rubrics.model.functions import STAND_INS, is_within
 from gradebook.rubrics.model.methods import FunctionMethod
 from gradebook.rubrics.model.rubric import Criterion, Rubric
+from gradebook.rubrics.text.named_files import read_whole
 from gradebook.rubrics.text.plain_words import Place, describe, keys_of
 from gradebook.tasks.system.operator_settings import FUNCTIONS, read_operator_settings
 
 SETTINGS_FILE = "gradebook.toml"
+MOST_BYTES = 1_000_000
 PACKAGE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 LINE_OF_A_FAULT = re.compile(r" \((?:at line (\d+), column \d+|at end of document)\)")
 
@@ -126,7 +128,7 @@ def _not_allowed(function: str) -> str:
 
 def _read_file(path: Path) -> _SettingsFile:
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_whole(path, MOST_BYTES).decode("utf-8-sig")
         return _SettingsFile.model_validate(tomllib.loads(text))
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(path.name, f"can't be read ({error}), expected TOML") from None

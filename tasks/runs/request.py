@@ -221,6 +221,14 @@ class EvaluationRequest:
             Panel.COMPARE,
         ),
     ] = None
+    across_judges: Annotated[
+        bool,
+        Option(
+            "apply --fail-if even if the baseline had another judge or other judge settings",
+            ASKED | Use.SETTINGS,
+            Panel.COMPARE,
+        ),
+    ] = False
     gate: Annotated[
         str,
         Option(
@@ -272,6 +280,7 @@ class EvaluationRequest:
     suite: str | None = None  # of a nightly run, whose runs are compared with each other
     night: date | None = None  # date of the nightly run
     functions_within: tuple[str, ...] = ()  # packages of a suites file, beyond which no function runs
+    has_page: bool = True  # whether the report's page is written, whose charts take longer than a small run
     again: tuple[str, ...] = ()  # command that resumes the run, if it is not `gradebook evaluate`
 
 

@@ -153,7 +153,7 @@ class JudgedShards:
         session = self._sessions[judge_index]
         settings, style = session.settings, style_of(self.judge, Opinion(judge_index))
         answers = {
-            opinion: _AnswerTable() for opinion in wanted_opinions(self.judge) if opinion.judge_index == judge_index
+            opinion: AnswerTable() for opinion in wanted_opinions(self.judge) if opinion.judge_index == judge_index
         }
         questions = shard_questions(
             self._folder,
@@ -183,7 +183,7 @@ class JudgedShards:
             yield question
 
 
-class _AnswerTable:
+class AnswerTable:
     """Answers in the order of arrival, converted to columns in batches, as objects take many times the space."""
 
     def __init__(self) -> None:

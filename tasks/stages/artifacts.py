@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 
 from gradebook.rubrics.model.errors import Fault, InputError, RubricError
 from gradebook.rubrics.model.levels import Frozen
-from gradebook.rubrics.text.named_files import is_path
+from gradebook.rubrics.text.named_files import is_path, read_whole
 from gradebook.rubrics.text.plain_words import describe, keys_of, unknown_word
 from gradebook.rubrics.text.yaml_lines import read_yaml
 from gradebook.tasks.lake.address import Lake
@@ -23,6 +23,7 @@ from gradebook.tasks.lake.rows import Row
 
 PROVENANCE = ("case_id", "model", "checkpoint", "metadata")  # columns of a JSON artifact that say where it came from
 DIGEST_BYTES = 16
+MOST_BYTES = 10_000_000  # of a review file
 _ROW = "from artifacts where artifact = ? and digest = ?"
 
 
@@ -65,7 +66,7 @@ class ReviewMap(Frozen):
 def rubrics_for(target_type: str, path: Path) -> tuple[str, ...]:
     """Rubrics that a review file names for a type of artifact; files are relative to it. Raises `InputError`."""
     try:
-        text = read_yaml(path.read_bytes(), str(path))
+        text = read_yaml(read_whole(path, MOST_BYTES), str(path))
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         expected = "expected a file that maps types of artifacts to rubrics, or --rubrics"

@@ -74,7 +74,7 @@ def check_request(request: EvaluationRequest) -> CheckedRequest:
     refuse_changed_rubric(lake, rubric)
     if request.trigger in UNATTENDED:
         refuse_inactive_rubric(lake, rubric)
-    refuse_baseline(lake, rubric, request.run_id, request.baseline, request.fail_if)
+    refuse_baseline(lake, rubric, judge, request)
     if request.feedback and judge is None:
         raise InputError("--feedback llm", "no --judge", "one to write it")
     for online in online_members(judge):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from gradebook.tasks.system.lazy_imports import deferred_imports, uncollected
+from gradebook.tasks.system.lazy_imports import allow_pandas, deferred_imports, uncollected
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -115,6 +115,7 @@ SUITES: dict[str, Callable[[], list[Any]]] = {
 
 def import_great_expectations() -> Any:
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "False")  # read at import
+    allow_pandas()
     # gradebook uses neither the statistics nor the charts that need these.
     with _IMPORT, uncollected(), deferred_imports("scipy.stats", "altair"):
         import great_expectations

@@ -36,7 +36,7 @@ from gradebook.tasks.system.files import write_parquet, write_text
 from gradebook.tasks.system.progress import reporter
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.lock import created_at
-from gradebook.tasks.workspace.timings import process_cpu_s
+from gradebook.tasks.workspace.timings import append_other, process_cpu_s
 
 CHUNK_BYTES = 8 * 2**20  # of an upload: object storage requires parts of at least 5 MB
 
@@ -109,11 +109,12 @@ def publish_run(run: Run, ingested: Ingested, notes: list[str]) -> int:
 
 def _publish(run: Run, ingested: Ingested, notes: list[str]) -> int:
     folder = run.folder
+    append_other(folder)
+    clock = time.perf_counter(), process_cpu_s()
     findings = read_findings(folder)
     costs = run_costs(run)
     write_parquet(folder.mart_file("stage_costs"), costs)
     totals = {"output_count": ingested.output_count, "cost_usd": _billed_usd(costs), "notes": notes}
-    clock = time.perf_counter(), process_cpu_s()
     shard_bytes = sum(Path(shard).stat().st_size for shard in ingested.shards)
 
     files, added = RunFiles(run.lake, folder), set[str]()
@@ -138,7 +139,7 @@ def _publish(run: Run, ingested: Ingested, notes: list[str]) -> int:
         if folder.feedback_file.exists():
             _insert_parquet(connection, "written_feedback", folder.feedback_file)
         _insert_ratings(connection, folder)
-        _insert_own_cost(connection, run, ingested.output_count, *clock)
+        _insert_cost(connection, run, "publish", ingested.output_count, *clock)
         replace_row(connection, {**run_row(run, "published", None), **totals, "version": version})
 
     extra = json.dumps({"run_id": run.run_id, "rubric": f"{run.rubric.id} {run.rubric.version}"})
@@ -186,16 +187,30 @@ def _refuse_published(connection: duckdb.DuckDBPyConnection, run_id: str) -> Non
 def conclude_run(run: Run) -> RunSummary:
     """Write the report and the recording of a published run, and mark it as finished; returns its summary.
 
-    A review gets no report, whose charts take longer than the review; `gradebook report` draws one.
+    Reviews and runs from Python get no page, whose charts take longer than they do; `gradebook report` draws one.
     """
     folder = run.folder
+    clock = time.perf_counter(), process_cpu_s()
     if run.request.record is not None:
         write_recording(run.lake, folder, Path(run.request.record))
     summary = summarise(run.lake, run.run_id)
-    if run.request.trigger != "review":
+    if run.request.has_page:
         summary = write_own_report(run.lake, summary, folder.report_file)
+        _keep_report_cost(run, *clock)
     write_text(folder.published_file, json.dumps(summary.as_json(), default=str))
     return summary
+
+
+def _keep_report_cost(run: Run, wall_s: float, cpu_s: float) -> None:
+    """Add the row of the report to the costs of a published run, unless an earlier command did."""
+
+    def body(connection: duckdb.DuckDBPyConnection, _version: int) -> None:
+        query = "select 1 from stage_costs where run_id = ? and stage = 'report'"
+        if not connection.execute(query, [run.run_id]).fetchall():
+            _insert_cost(connection, run, "report", 0, wall_s, cpu_s)
+
+    with suppress(GradebookError, duckdb.Error, OSError):  # the run is published, and its report is written
+        commit(run.lake, f"report of {run.run_id}", body)
 
 
 def _billed_usd(costs: pa.Table) -> float | None:
@@ -205,16 +220,16 @@ def _billed_usd(costs: pa.Table) -> float | None:
     return total
 
 
-def _insert_own_cost(
-    connection: duckdb.DuckDBPyConnection, run: Run, row_count: int, wall_s: float, cpu_s: float
+def _insert_cost(
+    connection: duckdb.DuckDBPyConnection, run: Run, stage: str, row_count: int, wall_s: float, cpu_s: float
 ) -> None:
-    """Insert the row of the publication itself, with its time up to the commit."""
+    """Insert the row of a stage, with its time since clocks of wall_s and cpu_s up to the commit."""
     connection.execute(
         "insert into stage_costs by name "
-        "select ? as run_id, 'publish' as stage, ? as wall_s, ? as cpu_s, ? as row_count, "
+        "select ? as run_id, ? as stage, ? as wall_s, ? as cpu_s, ? as row_count, "
         "0 as request_count, 0 as replayed_count, 0 as prompt_tokens, 0 as cached_tokens, 0 as completion_tokens, "
         "0.0 as cost_usd, 0.0 as saved_usd",
-        [run.run_id, time.perf_counter() - wall_s, process_cpu_s() - cpu_s, row_count],
+        [run.run_id, stage, time.perf_counter() - wall_s, process_cpu_s() - cpu_s, row_count],
     )
 
 

@@ -86,7 +86,9 @@ def review_artifact(
     with tempfile.TemporaryDirectory(prefix="gradebook-review-") as folder:
         path = Path(folder) / "artifact.jsonl"
         path.write_text(json.dumps(row, ensure_ascii=True) + "\n", encoding="utf-8")
-        asked = replace(request, outputs=str(path), trigger="review", dataset=name, max_bad_rate=0.0, runner=THREADS)
+        asked = replace(
+            request, outputs=str(path), trigger="review", dataset=name, max_bad_rate=0.0, runner=THREADS, has_page=False
+        )
         requests = [replace(asked, rubric=rubric, again=_again(name, rubric, request)) for rubric in rubrics]
         _refuse_misfits(name, row, [check_request(each).rubric for each in requests], request)
         lake = find_lake(request.lake, request.data)

@@ -47,7 +47,10 @@ class Stages:
 
 
 class StagesInThreads(Stages):
-    """Executor of stages in threads of this process."""
+    """Executor of stages in threads of this process. has_suites: as in `Stages`."""
+
+    def __init__(self, *, has_suites: bool = False) -> None:
+        self.has_suites = has_suites
 
     @contextmanager
     def opened(self, _run: Run) -> Iterator[None]:
@@ -60,11 +63,11 @@ class StagesInThreads(Stages):
         return self._threads.submit(_carry_out, stage, given, after)
 
     def finish(self, pending: Sequence[Pending]) -> None:
-        """As `Stages.finish`; on an interrupt, waits for running stages and drops the others."""
+        """As `Stages.finish`; an interrupt drops the stages that wait, and leaves those that run to the judge's end."""
         try:
             wait(pending)
         except BaseException:
-            self._threads.shutdown(cancel_futures=True)
+            self._threads.shutdown(wait=False, cancel_futures=True)
             raise
         for each in pending:
             each.result()

@@ -1,4 +1,4 @@
-"""Cheaper imports: garbage collection paused, and rarely used modules deferred."""
+"""Cheaper imports: garbage collection paused, rarely used modules deferred, and pandas refused."""
 
 import gc
 import importlib
@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.abc import MetaPathFinder
 from types import ModuleType
 
 _COUNTING = threading.Lock()
@@ -35,6 +36,33 @@ def deferred_imports(*names: str) -> Iterator[None]:
         for name, module in put_off.items():
             if sys.modules.get(name) is module:
                 del sys.modules[name]
+
+
+class _NoPandas(MetaPathFinder):
+    """Finder that refuses pandas as if it were not installed."""
+
+    def find_spec(self, fullname: str, _path: object = None, _target: object = None) -> None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError("pandas is refused: no command needs it", name=fullname)
+
+
+_NO_PANDAS = _NoPandas()
+
+
+def refuse_pandas() -> None:
+    """Refuse imports of pandas in this process, until `allow_pandas`.
+
+    pyarrow imports it with the first array, DuckDB with the first parameter, to compare values with its types: 0.4 CPU
+    seconds and 40 MB.
+    """
+    if "pandas" not in sys.modules and _NO_PANDAS not in sys.meta_path:
+        sys.meta_path.insert(0, _NO_PANDAS)
+
+
+def allow_pandas() -> None:
+    """Allow imports of pandas again; pyarrow then takes it up when a table is converted."""
+    while _NO_PANDAS in sys.meta_path:
+        sys.meta_path.remove(_NO_PANDAS)
 
 
 @contextmanager

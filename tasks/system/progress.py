@@ -41,3 +41,8 @@ def watch(reporter: Reporter) -> None:
 def reporter() -> Reporter:
     """Current watcher."""
     return _reporter
+
+
+def silence() -> None:
+    """Send progress to nobody from now on."""
+    watch(_Silent())

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -33,7 +34,34 @@ _NO_COUNTS = {"row_count": 0, "replayed_count": 0, "saved_usd": 0.0}
 Row = dict[str, Any]
 
 
+@dataclass(slots=True)
+class _Opened:
+    """What a run in this process has used since it was opened, and what of it its pieces of work have measured."""
+
+    wall_s: float  # clocks when it was opened
+    cpu_s: float
+    covered_s: float = 0.0  # wall time with at least one piece at work
+    measured_cpu_s: float = 0.0
+    busy_count: int = 0
+    busy_since_s: float = 0.0
+
+    def enter(self) -> None:
+        """Note that a piece begins."""
+        if self.busy_count == 0:
+            self.busy_since_s = time.perf_counter()
+        self.busy_count += 1
+
+    def leave(self, cpu_s: float) -> None:
+        """Note that a piece ends."""
+        self.busy_count -= 1
+        self.measured_cpu_s += cpu_s
+        if self.busy_count == 0:
+            self.covered_s += time.perf_counter() - self.busy_since_s
+
+
 _starts: list["Timing"] = []  # of this command, until its first run takes it
+_opened: dict[Path, _Opened] = {}  # by folder
+_counting = threading.Lock()
 _current: ContextVar["Timing | None"] = ContextVar("timing", default=None)
 
 
@@ -59,6 +87,9 @@ def timed(
     timing = Timing(stage, criterion_id, shard_index=shard_index)
     # Tasks in worker threads share the process; a stage in the main thread runs while no task does.
     clock = process_cpu_s if threading.current_thread() is threading.main_thread() else time.thread_time
+    opened = _opened.get(folder.path, _Opened(0.0, 0.0))
+    with _counting:
+        opened.enter()
     wall, cpu = time.perf_counter(), clock()
     is_done = False
     token = _current.set(timing)
@@ -68,8 +99,11 @@ def timed(
             is_done = True
         finally:
             _current.reset(token)
+            own_cpu_s = clock() - cpu
             timing.wall_s += time.perf_counter() - wall
-            timing.cpu_s += clock() - cpu
+            timing.cpu_s += own_cpu_s
+            with _counting:
+                opened.leave(own_cpu_s)
             with nullcontext() if is_done else suppress(OSError):  # the error that ended the work is the one to report
                 append_timing(folder, timing)
             piece.counts |= {"row_count": timing.row_count, "replayed_count": timing.replayed_count}
@@ -88,9 +122,22 @@ def note_start() -> None:
 
 
 def append_start(folder: RunFolder) -> None:
-    """Append the timing of the command's start, if no other run has it."""
+    """Append the timing of the command's start, if no other run has it; what follows belongs to this run."""
     while _starts:
         append_timing(folder, _starts.pop())
+    _opened[folder.path] = _Opened(time.perf_counter(), process_cpu_s())
+
+
+def append_other(folder: RunFolder) -> None:
+    """Append what the process has used since `append_start` and no piece of work has measured.
+
+    It is the work of Prefect, of threads of libraries, and the time between the pieces.
+    """
+    opened = _opened.pop(folder.path, None)
+    if opened is not None:
+        wall_s = time.perf_counter() - opened.wall_s - opened.covered_s
+        cpu_s = process_cpu_s() - opened.cpu_s - opened.measured_cpu_s
+        append_timing(folder, Timing("other", wall_s=max(wall_s, 0.0), cpu_s=max(cpu_s, 0.0)))
 
 
 def read_timings(folder: RunFolder) -> pa.Table:

@@ -24,6 +24,8 @@ from gradebook.rubrics.model.columns import OUTPUT_COLUMNS
 from gradebook.rubrics.model.levels import Level, Scale
 from gradebook.rubrics.model.methods import METHODS, SCORED_METHODS
 from gradebook.rubrics.model.rubric import Category, Criterion, Notes, Overall, Rubric
+from gradebook.tasks.datasets.conversations import split_conversation
+from gradebook.tasks.datasets.file_formats import RawRow
 from gradebook.tasks.datasets.row_parser import RowFitter
 from gradebook.tasks.judging.replies.recorded_judge import RecordedReply
 from gradebook.tasks.judging.settings.judge import JudgeSettings, Prices
@@ -360,7 +362,8 @@ JSON_LINES = [(page, line) for page, block in blocks("json") for line in block.s
 @law_over(("page", "line"), JSON_LINES)
 def test_a_json_line_that_is_shown_fits(page, line):
     row = json.loads(line)
-    fitted = RecordedReply.model_validate(row) if "level" in row else RowFitter({}).fit(row, "jsonl")
+    content = split_conversation(RawRow("outputs.jsonl", 1, "jsonl", row, None), {}).content
+    fitted = RecordedReply.model_validate(row) if "level" in row else RowFitter({}).fit(content, "jsonl")
     assert not isinstance(fitted, str)
 
 

@@ -3,7 +3,8 @@
 Content of dataknobs without a place in gradebook is stored under `metadata.dataknobs` of the rubric and of its
 criteria; content of gradebook without a place in dataknobs is stored under `metadata.gradebook` of the foreign rubric.
 
-A criterion whose schema is only named (`schema_ref`) cannot be scored here, as nothing is fetched. It gets the method
+A schema that is only named (`schema_ref`) is read if it is a file below the rubric's folder; nothing is fetched. A
+criterion without one cannot be scored: it gets the method
 `function` with a placeholder name, which an evaluation refuses before any money is spent; a judge would answer another
 question, and an empty schema would accept everything. The same applies to a `function_ref` that is not a
 `module.path:function`.

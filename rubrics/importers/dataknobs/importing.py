@@ -1,6 +1,8 @@
 """Import of dataknobs rubrics."""
 
+import os
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from gradebook.rubrics.importers.dataknobs.notes import (
@@ -23,7 +25,9 @@ from gradebook.rubrics.importers.foreign_file import Reading, open_json
 from gradebook.rubrics.importers.ids import DistinctIds
 from gradebook.rubrics.importers.interfaces import Imported
 from gradebook.rubrics.importers.metadata import Kept, kept_as, mapping_of
+from gradebook.rubrics.model.errors import ModelFault
 from gradebook.rubrics.model.rows import Row
+from gradebook.rubrics.schemas.files import read_schema
 from gradebook.rubrics.text.plain_words import shown
 
 CONFIG = f"{THEIRS}_config"  # the key of `metadata` for the other content of a config file
@@ -48,7 +52,7 @@ def read_dataknobs(text: str, path: str) -> Imported:
 
 
 def _import(foreign: Row, config: Row, reading: Reading) -> Imported:
-    foreign, riding = _take_off(foreign, reading)
+    foreign, riding = _take_off(_with_schemas(foreign, reading), reading)
     rubric = understand(foreign, reading)
     kept = Kept()
     kept.note(*kept_names(rubric))
@@ -74,6 +78,34 @@ def _rubrics_in(reading: Reading) -> tuple[list[Row], Row]:
         if not isinstance(rubric, dict):
             reading.stop((*place, number), f"found {shown(rubric)}, expected a rubric")
     return rubrics, {key: entry for key, entry in value.items() if key != "rubrics"} if is_config else {}
+
+
+def _with_schemas(foreign: Row, reading: Reading) -> Row:
+    """The foreign rubric with each schema that it names (`schema_ref`) read from a file below its folder.
+
+    A name without such a file, an address for example, stays as it is: nothing is fetched.
+    """
+    criteria = foreign.get("criteria")
+    if not isinstance(criteria, list):
+        return foreign
+    return {**foreign, "criteria": [_with_schema(each, number, reading) for number, each in enumerate(criteria)]}
+
+
+def _with_schema(criterion: Any, number: int, reading: Reading) -> Any:
+    method = mapping_of(mapping_of(criterion).get("scoring_method"))
+    name, folder = method.get("schema_ref"), Path(reading.path).parent
+    if not isinstance(name, str) or method.get("schema") is not None or not _is_file(folder, name):
+        return criterion
+    try:
+        schema = read_schema(name, folder)
+    except ModelFault as fault:
+        reading.stop(("criteria", number, "scoring_method", "schema_ref"), str(fault))
+    return {**criterion, "scoring_method": {**method, "schema": schema}}
+
+
+def _is_file(folder: Path, name: str) -> bool:
+    # For an impossible name (too long, or with a NUL) os.path answers False; Path raises.
+    return os.path.isfile(os.path.join(folder, name))  # noqa: PTH113, PTH118
 
 
 def _take_off(foreign: Row, reading: Reading) -> tuple[Row, Row]:

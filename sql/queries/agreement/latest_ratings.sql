@@ -1,6 +1,7 @@
 -- latest_ratings: one row per criterion_id, output_id, rater: the rating that counts in a verdict too (see
 -- tasks/ratings/run_ratings.py). score is 0..1: what the criterion gives the level now. Ratings of a criterion that
--- does not apply to the output do not count, nor do ratings that their rater took back.
+-- does not apply to the output do not count, nor do ratings that their rater took back, nor
+-- decisions of an adjudicator.
 with criteria_of_all as (select criterion_id from agreed_criteria where output_id is null),
 
 criteria_of_outputs as (select criterion_id, output_id from agreed_criteria where output_id is not null),
@@ -16,7 +17,8 @@ final as (
         on ratings.criterion_id = levels.criterion_id
         and ratings.level_id = levels.level_id
     where
-        (
+        ratings.source is distinct from 'adjudication'
+        and (
             ratings.criterion_id in (select criterion_id from criteria_of_all)
             or (ratings.criterion_id, ratings.output_id) in (select (criterion_id, output_id) from criteria_of_outputs)
         )

@@ -7,6 +7,8 @@ with final as (
         runs.rubric_id,
         runs.rubric_version,
         runs.rubric_digest,
+        runs.judge,
+        runs.settings,
         rubrics.body,
     from runs
     left join rubrics on runs.rubric_id = rubrics.rubric_id and runs.rubric_version = rubrics.rubric_version

@@ -9,19 +9,22 @@ snapshots as (
         snapshot_time as made_at,
         coalesce(commit_message, replace(array_to_string(map_keys(changes), ', '), '_', ' ')) as message,
         try_cast(commit_extra_info as json) ->> 'run_id' as noted_id,
-        regexp_extract(message, '^(?:run (.+) (running|failed)|judgments of (.+))$', ['tried', 'status', 'judged'])
-            as noted,
+        regexp_extract(
+            message, '^(?:run (.+) (running|failed)|judgments of (.+)|report of (.+))$',
+            ['tried', 'status', 'judged', 'reported']
+        ) as noted,
     from ducklake_snapshots('lake')
 ),
 
 named as (
     select
         snapshots.* exclude (noted_id, noted),
-        coalesce(published.run_id, noted_id, nullif(noted.tried || noted.judged, '')) as run_id,
+        coalesce(published.run_id, noted_id, nullif(noted.tried || noted.judged || noted.reported, '')) as run_id,
         case
             when published.run_id is not null then 'published'
             when noted.status <> '' then noted.status
             when noted.judged <> '' then 'judgments'
+            when noted.reported <> '' then 'report'
             when starts_with(message, 'import ratings of ') then 'ratings'
             when message = 'make tables' then 'tables'
             when starts_with(message, 'compact ') then 'upkeep'
@@ -35,7 +38,7 @@ named as (
 final as (
     select *, count(*) over () as listed_count
     from named
-    where $is_all or kind not in ('running', 'judgments', 'upkeep', 'empty')
+    where $is_all or kind not in ('running', 'judgments', 'report', 'upkeep', 'empty')
     order by version desc
     limit $most_count
 )

@@ -1,16 +1,22 @@
 -- rated_outputs: one row per output_id of `shard`, in its order: the mean score (0..1) of the latest rating of each
 -- rater on the criterion $criterion_id in the files $ratings_files, null if unrated. level_id: the level, if all raters
--- agree. A level has the score in `levels`.
-with latest as (
+-- agree. Where an adjudicator decided, the decision alone counts. A level has the score in `levels`.
+with given as (
+    from read_parquet($ratings_files)
+    where criterion_id = $criterion_id
+    qualify source = 'adjudication' or not bool_or(source = 'adjudication') over (partition by output_id)
+),
+
+latest as (
     select
         ratings.output_id,
         ratings.rater,
         ratings.level_id,
         ratings.notes,
         coalesce(levels.score, ratings.score) as score,
-    from read_parquet($ratings_files) as ratings
+    from given as ratings
     left join levels on ratings.level_id = levels.level_id
-    where ratings.criterion_id = $criterion_id and (ratings.level_id is null or levels.level_id is not null)
+    where ratings.level_id is null or levels.level_id is not null
     qualify row_number() over (
         partition by ratings.output_id, ratings.rater
         order by ratings.is_from_file desc, ratings.rated_at desc nulls last, ratings.line desc

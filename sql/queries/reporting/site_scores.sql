@@ -1,6 +1,7 @@
 -- site_scores: one row per run, model, checkpoint of all rubrics, by rubric, model and run. Scores are 0..1.
--- weakest_id, weakest_mean: the weighted criterion with the lowest mean, shown beside the overall mean, which would
--- hide it.
+-- changed: the change of rubric or judge that keeps the mean from being compared with the previous one; null if neither
+-- changed. weakest_id, weakest_mean: the weighted criterion with the lowest mean, shown beside the overall mean, which
+-- would hide it.
 with weakest as (
     select
         run_id,
@@ -23,11 +24,17 @@ final as (
         scores.ci_low,
         scores.ci_high,
         scores.change,
+        case
+            when not scores.is_same_rubric
+                then 'rubric ' || before.rubric_version || ' → ' || scores.rubric_version
+            when not scores.is_same_judge then 'another judge'
+        end as changed,
         scores.rubric_version,
         scores.judge,
         weakest.weakest.criterion_id as weakest_id,
         weakest.weakest.mean as weakest_mean,
     from score_history as scores
+    left join runs as before on scores.previous_run_id = before.run_id
     left join weakest
         on scores.run_id = weakest.run_id
         and scores.model = weakest.model

@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Coroutine
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 Returned = TypeVar("Returned")
@@ -22,7 +23,11 @@ class JudgingThread:
 
     def run(self, work: Coroutine[Any, Any, Returned]) -> Returned:
         """Run a coroutine in the thread and wait for its value in the calling thread."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        return self.submit(work).result()
+
+    def submit(self, work: Coroutine[Any, Any, Returned]) -> Future[Returned]:
+        """Start a coroutine in the thread."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     @property
     def cpu_s(self) -> float:

@@ -103,7 +103,16 @@ class JudgingSession:
         `EndpointUnavailable` when the run cannot continue, after every sent request of this call has been answered and
         journaled.
         """
-        self._thread.run(self._ask(iter(questions), on_answer))
+        self._thread.run(self.ask_here(questions, on_answer))
+
+    async def ask_here(self, questions: Iterable[Askable[Answered]], on_answer: Callable[[Answered], None]) -> None:
+        """As `ask`, from a coroutine of the session's thread, see `thread`."""
+        await self._ask(iter(questions), on_answer)
+
+    @property
+    def thread(self) -> JudgingThread:
+        """Thread in which the session asks."""
+        return self._thread
 
     async def _connect(self) -> None:
         self._client = self._open_client()

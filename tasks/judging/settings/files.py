@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 
 from gradebook.rubrics.model.errors import JudgeSettingsError
-from gradebook.rubrics.text.named_files import UnreadableFile, read_below
+from gradebook.rubrics.text.named_files import UnreadableFile, read_below, read_whole
 from gradebook.tasks.judging.settings.judge import (
     ADDRESS_VARIABLE,
     REPLAY_PREFIX,
@@ -33,7 +33,7 @@ from gradebook.tasks.judging.settings.panels import (
 Read = TypeVar("Read", bound=BaseModel)
 SUFFIXES, PATH_STARTS = (".yaml", ".yml"), ("/", "./", "../")
 MOST_CHARACTERS, DEEPEST = 100_000, 50  # of a judge file
-MOST_REPLAY_BYTES = 1_000_000_000  # of recorded replies that a panel names
+MOST_REPLAY_BYTES = 1_000_000_000  # of recorded replies
 _LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # PyYAML's Python loader is slow on nested brackets
 _STARTS = (
     yaml.FlowSequenceStartToken,
@@ -143,7 +143,7 @@ def _composed_fault(fault: ErrorDetails, source: str, known: str) -> str:
 
 def _replay_settings(path: Path) -> ReplaySettings:
     try:
-        return ReplaySettings(path, digest(path.read_bytes()))
+        return ReplaySettings(path, digest(read_whole(path, MOST_REPLAY_BYTES)))
     except (OSError, ValueError) as error:  # a NUL in a name raises ValueError
         reason = error.strerror if isinstance(error, OSError) else error
         raise JudgeSettingsError(f"{path}: can't be read ({reason}), expected a file of recorded replies") from None
@@ -152,7 +152,7 @@ def _replay_settings(path: Path) -> ReplaySettings:
 def read_settings_file(path: Path, expected: str) -> dict[str, Any]:
     """Settings of a YAML file, by name. Raises `JudgeSettingsError`; expected: kind of file, for the message."""
     try:
-        content = path.read_bytes()
+        content = read_whole(path, 4 * MOST_CHARACTERS)
     except (OSError, ValueError) as error:  # a NUL in a name raises ValueError
         reason = error.strerror if isinstance(error, OSError) else error
         raise JudgeSettingsError(f"{path}: can't be read ({reason}), expected {expected}") from None

@@ -10,7 +10,9 @@ from gradebook.tasks.comparing.sentences import outcome_word
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.published.summary import RunSummary
+from gradebook.tasks.published.verdict import question_words
 from gradebook.tasks.reporting.drawing.charts import distinct_labels, draw_png, shortened
+from gradebook.tasks.reporting.drawing.marking import visible
 from gradebook.tasks.reporting.export.comment import run_comment
 from gradebook.tasks.reporting.export.run_tables import compared_rows, sides_words, weight_words
 from gradebook.tasks.reporting.page import run_page
@@ -24,7 +26,7 @@ MOST_CHANGES = 16
 MOST_FACTS = 4
 MOST_VERDICT_LINES = 4
 CELLS_WIDTH = 340  # the slanted name of the last model extends beyond it
-LINE = 20  # units
+LINE, QUESTION_LINE = 20, 16  # units
 LABEL_LETTERS, HALF_LABEL_LETTERS, HEAD_LETTERS, VERDICT_LETTERS = 29, 13, 100, 84
 SIDE_LETTERS = 40
 _TITLE, _TEXT = 22, 13  # font sizes
@@ -111,17 +113,21 @@ def _cells(source: ReportSource, labels: Labels) -> tuple[list[Row], dict[str, A
     named = distinct_labels(drawn, LABEL_LETTERS - 8)
     weights = (weight_words(by_criterion[each], gates) for each in drawn)
     names = [f"{name} · {weight}" for name, weight in zip(named, weights, strict=True)]
+    questions = [question_words(next(iter(by_criterion[each].values())).get("description")) for each in drawn]
     rows = [
         {"criterion": name, "model": label, **_cell(by_criterion[criterion_id].get(group))}
-        for criterion_id, name in zip(drawn, names, strict=True)
-        for group, label in labels.items()
+        | {"question": visible(question) if place == 0 else ""}  # once in a line
+        for criterion_id, name, question in zip(drawn, names, questions, strict=True)
+        for place, (group, label) in enumerate(labels.items())
     ]
     title = "Mean by criterion, with its weight"
     if len(drawn) < len(by_criterion):
         title += f": {len(drawn)} of {len(by_criterion)} criteria, with the largest changes or weights"
     if any(row["words"].endswith("*") for row in rows):
         title += " (* not all outputs scored)"
-    return rows, {"criteria": names, "has_cells": bool(rows), "cells_title": title, **_cell_sizes(labels, len(drawn))}
+    return rows, {"criteria": names, "has_cells": bool(rows), "cells_title": title} | (
+        _cell_sizes(labels, len(drawn), has_questions=any(questions))
+    )
 
 
 def _cell(row: Row | None) -> Row:
@@ -130,13 +136,14 @@ def _cell(row: Row | None) -> Row:
     return {"mean": row["mean"], "words": f"{score_words(row['mean'])}{'*' if row['coverage_rate'] < 1 else ''}"}
 
 
-def _cell_sizes(labels: Labels, criterion_count: int) -> dict[str, Any]:
+def _cell_sizes(labels: Labels, criterion_count: int, *, has_questions: bool) -> dict[str, Any]:
     """Size of the table of criteria, and the angle of its headings: slanted if they are long."""
     width = min(120, CELLS_WIDTH // max(1, len(labels)))
     is_level = all(7 * len(label) < width for label in labels.values())
     return {
         "cells_width": width * len(labels),
-        "cells_height": LINE * criterion_count,
+        "cells_height": (LINE + QUESTION_LINE * has_questions) * criterion_count,
+        "cell_share": LINE / (LINE + QUESTION_LINE * has_questions),
         "angle": 0 if is_level else -25,
         "align": "center" if is_level else "left",
         "label_limit": width if is_level else 200,

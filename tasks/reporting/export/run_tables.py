@@ -7,6 +7,7 @@ from gradebook.tasks.comparing.figures import ComparedRow, worst_first
 from gradebook.tasks.comparing.run_comparison import RunComparison
 from gradebook.tasks.comparing.sentences import direction_words, outcome_word, row_name
 from gradebook.tasks.lake.rows import Row, model_name
+from gradebook.tasks.published.verdict import question_words
 from gradebook.tasks.reporting.drawing.figures import Table, table_of
 from gradebook.tasks.system.number_format import (
     counted,
@@ -54,17 +55,26 @@ def comparison_table(comparison: RunComparison, most_rows: int | None = None) ->
 def criterion_table(
     rows: Iterable[Row], gates: Container[str], models: Sequence[Row], most_rows: int | None = None
 ) -> Table:
-    """Table of means by criterion and model. rows: of criterion_scores; models: rows of run_scores, one per column."""
+    """Table of means by criterion and model, with the criteria's questions where known.
+
+    rows: of criterion_scores; models: rows of run_scores, one per column.
+    """
     by_criterion: dict[str, dict[tuple[str, str | None], Row]] = {}
     for row in rows:
         by_criterion.setdefault(row["criterion_id"], {})[row["model"], row["checkpoint"]] = row
     columns = [(row["model"], row["checkpoint"]) for row in models]
     shown = list(by_criterion.items())[:most_rows]
+    questions = {name: question_words(next(iter(found.values())).get("description")) for name, found in shown}
     cells = [
-        (criterion_id, weight_words(found, gates), *(mean_and_coverage(found.get(column)) for column in columns))
+        (
+            *((criterion_id, questions[criterion_id]) if any(questions.values()) else (criterion_id,)),
+            weight_words(found, gates),
+            *(mean_and_coverage(found.get(column)) for column in columns),
+        )
         for criterion_id, found in shown
     ]
-    table = table_of("Mean by criterion", ("Criterion",), ("Weight", *map(model_name, models)), cells)
+    words = ("Criterion", "Question") if any(questions.values()) else ("Criterion",)
+    table = table_of("Mean by criterion", words, ("Weight", *map(model_name, models)), cells)
     return _with_rest(table, len(by_criterion) - len(shown))
 
 

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.rows import Row, model_name, read_rows
 from gradebook.tasks.lake.sql import query
-from gradebook.tasks.published.requirements import stated_unmet
+from gradebook.tasks.published.summary import stated_unmet
 from gradebook.tasks.reporting.drawing.charts import draw
 from gradebook.tasks.reporting.sections.scores.scores import interval_words
 from gradebook.tasks.system.number_format import counted, score_words, signed_words
@@ -28,13 +28,14 @@ from runs order by version desc nulls first, created_at desc, run_id
 @dataclass(frozen=True, slots=True)
 class ModelLine:
     """Score of a model in a run, as text: mean, 95% interval, change since its previous run, and the weighted criterion
-    with the lowest mean.
+    with the lowest mean. changed: what a change can't be compared over; there is no number then.
     """
 
     name: str
     mean: str
     interval: str
     change: str
+    changed: str | None
     weakest: str
 
 
@@ -106,9 +107,8 @@ def _line(connection: duckdb.DuckDBPyConnection, lake: Lake, run: Row, scores: S
 
 def _model_line(row: Row) -> ModelLine:
     weakest = "–" if row["weakest_id"] is None else f"{row['weakest_id']} {score_words(row['weakest_mean'])}"
-    return ModelLine(
-        model_name(row), score_words(row["mean"]), interval_words(row), signed_words(row["change"]), weakest
-    )
+    change = signed_words(None if row["changed"] else row["change"])
+    return ModelLine(model_name(row), score_words(row["mean"]), interval_words(row), change, row["changed"], weakest)
 
 
 def trend_of(rows: Sequence[Row]) -> Trend:
@@ -119,7 +119,15 @@ def trend_of(rows: Sequence[Row]) -> Trend:
     known = [row for row in rows[first:][-MOST_POINTS:] if row["mean"] is not None]
     svg = draw("sparkline", {"rows": [*_points(known)]}, last=len(known) - 1) if len(known) > 1 else None
     count = sum(row["mean"] is not None for row in rows)
-    return Trend(last["rubric_id"], last["model"], last["run_id"], svg, _reading(last, known, count))
+    begun = _begun(rows[first - 1], rows[first]) if first else ""
+    return Trend(last["rubric_id"], last["model"], last["run_id"], svg, _reading(last, known, count) + begun)
+
+
+def _begun(before: Row, row: Row) -> str:
+    """Sentence on the run with which a trend begins anew."""
+    versions = f"rubric version {before['rubric_version']} → {row['rubric_version']}"
+    changed = versions if before["rubric_version"] != row["rubric_version"] else "another judge"
+    return f" A new line begins with {row['run_id']}: {changed}."
 
 
 def _points(rows: Sequence[Row]) -> Iterator[Row]:

@@ -249,7 +249,8 @@ def test_every_stage_leaves_quality_results_and_costs(judged, gradebook):
     )
     assert {row["stage"] for row in stages if row["met"]} == {"ingest", "verdicts", "judgments", "marts"}
     costs = query(gradebook, "select distinct stage from stage_costs")
-    assert {row["stage"] for row in costs} - {"start"} == {"ingest", "plan", "score", "quality", "aggregate", "publish"}
+    stages = {"ingest", "plan", "score", "quality", "aggregate", "publish", "report", "other"}
+    assert {row["stage"] for row in costs} - {"start"} == stages
 
 
 def test_a_repeated_run_id_is_answered_from_the_lake(unjudged, evaluate, outputs, rubric):

@@ -17,9 +17,14 @@ from gradebook.rubrics.files.case_criteria import case_criteria_fault
 from gradebook.rubrics.files.digest import canonical_body, rubric_digest, rubric_from_body
 from gradebook.rubrics.files.load import parse_rubric, read_rubric
 from gradebook.rubrics.files.validate import unreadable_files
-from gradebook.rubrics.model.errors import RubricError
+from gradebook.rubrics.model.errors import GradebookError, RubricError
 from gradebook.rubrics.model.methods import CheckMethod
+from gradebook.tasks.datasets.decompression import open_unpacked
+from gradebook.tasks.judging.settings.files import read_endpoint, read_judge
+from gradebook.tasks.operations.suites import read_suites
+from gradebook.tasks.runs.function_settings import read_function_settings
 from gradebook.tasks.scoring.computed import score_check
+from gradebook.tasks.stages.artifacts import rubrics_for
 
 HEAD = "id: mine\nversion: 1.0.0\ndescription: d\n"
 SECRET = "hunter2 is my password"
@@ -158,6 +163,35 @@ def test_a_file_that_is_no_schema_is_not_repeated(tmp_path, name, text):
         parse_rubric(rubric, "mine.yaml", tmp_path)
     assert "schemas.a.json: found" in str(caught.value)
     assert SECRET not in str(caught.value)
+
+
+# -------- files that a suites file, a folder or a command names
+@pytest.mark.parametrize("kind", ["fifo", "endless", "large"])
+def test_a_file_that_may_have_no_end_is_refused_wherever_one_is_read_whole(tmp_path, monkeypatch, kind):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.yaml", "a.jsonl", "gradebook.toml"):
+        if kind == "fifo":
+            os.mkfifo(name)
+        elif kind == "endless":
+            Path(name).symlink_to("/dev/zero")
+        else:
+            Path(name).touch()
+            os.truncate(name, 2_000_000_000)
+    said = "more than [0-9,]+ bytes" if kind == "large" else "neither a file nor a link to one"
+    readers = {
+        "rubric": lambda: read_rubric("./a.yaml"),
+        "judge": lambda: read_judge("./a.yaml", {}),
+        "endpoint": lambda: read_endpoint("./a.yaml", {}),
+        "replay": lambda: read_judge("replay:a.jsonl", {}),
+        "suites": lambda: read_suites(Path("a.yaml")),
+        "review file": lambda: rubrics_for("code", Path("a.yaml")),
+        "functions": lambda: read_function_settings(Path(), {}),
+    }
+    if kind != "large":  # plain files of ratings are read as a stream
+        readers["ratings"] = lambda: open_unpacked(Path("a.jsonl"), None)
+    for reader in readers.values():
+        with pytest.raises((GradebookError, OSError), match=said):
+            reader()
 
 
 # -------- panics

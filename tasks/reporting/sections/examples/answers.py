@@ -9,28 +9,30 @@ from gradebook.tasks.datasets.media import MediaFiles
 from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.published.requirements import TOLERANCE
 from gradebook.tasks.reporting.drawing.marking import Segment, judge_quotes, quotes_of, segments_of, visible
+from gradebook.tasks.reporting.sections.examples.pictures import Picture, PicturesLeft
 
 MOST_QUOTED = 600  # characters of a rationale, and of each quote
 MOST_QUOTES = 6
 MOST_VOICES = 12
 JUDGED_BYTES = 450  # size of the markup of one verdict
-_UNSEEN = MediaFiles(())
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOutput:
-    """Output as read from the lake. row: of example_outputs; prompt, text: with placeholders for images and audio."""
+    """Output as read from the lake. row: of example_outputs; case: with placeholders for its images and audio."""
 
     row: Row
     verdicts: tuple[Row, ...]
-    prompt: str | None
-    text: str
+    case: Case
 
     @classmethod
-    def of(cls, row: Row, verdicts: tuple[Row, ...]) -> Self:
+    def of(cls, row: Row, verdicts: tuple[Row, ...], media: MediaFiles) -> Self:
         """Output of this row; its text is empty in a lake without texts."""
-        shown = _UNSEEN.show(Case(row["prompt"], row["output"] or ""))
-        return cls(row, verdicts, shown.prompt, shown.output)
+        return cls(row, verdicts, media.show(Case(row["prompt"], row["output"] or "")))
+
+    @property
+    def text(self) -> str:
+        return self.case.output
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class Answer:
     score: float | None
     segments: tuple[Segment, ...]
     character_count: int
+    pictures: tuple[Picture, ...] = ()
 
     @property
     def is_cut(self) -> bool:
@@ -78,14 +81,15 @@ class Judged:
         return (self.criterion, self.question, self.why, *self.quotes, *self.voices)
 
 
-def answer_of(output: ReadOutput) -> Answer:
+def answer_of(output: ReadOutput, room: PicturesLeft) -> Answer:
     """Output's text with the evidence of its verdicts marked."""
     evidence = [
         (_criterion_name(row), quote) for row in output.verdicts for quote in quotes_of(row["evidence"], row["method"])
     ]
     # The stored length, unless placeholders changed the text: the query may have cut a long text.
     length = (output.row["output_length"] or 0) if output.text == output.row["output"] else len(output.text)
-    return Answer(cut(model_name(output.row)), None, output.row["score"], segments_of(output.text, evidence), length)
+    segments, pictures = segments_of(output.text, evidence), room.pictures(output.case, "output")
+    return Answer(cut(model_name(output.row)), None, output.row["score"], segments, length, pictures)
 
 
 def judged_rows(output: ReadOutput, other: ReadOutput | None, alike: Collection[str] | None) -> tuple[Judged, ...]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gradebook.rubrics.prompts.chat import read_chat, readable_message
 from gradebook.tasks.reporting.drawing.marking import MOST_SHOWN, Segment, segments_of, visible, whole_text
 
 MOST_ROLE = 60  # characters of a role's name
@@ -44,16 +45,9 @@ def _ends(messages: Sequence[tuple[str | None, str]]) -> Sequence[tuple[str | No
     return [*messages[:FIRST_TURNS], *messages[FIRST_TURNS - MOST_TURNS :]]
 
 
-def _chat(prompt: str) -> list[tuple[str | None, str]] | None:
-    """Roles and texts of chat messages in JSON; None if the prompt is not a list of messages."""
-    if not prompt.lstrip().startswith("["):
-        return None
-    try:
-        messages = json.loads(prompt)
-    except (ValueError, RecursionError):
-        return None
-    if not all(isinstance(message, dict) and isinstance(message.get("role"), str) for message in messages):
-        return None
+def _chat(prompt: str) -> list[tuple[str | None, str]]:
+    """Roles and texts of chat messages in JSON; none if the prompt is not a list of messages."""
+    messages = read_chat(prompt) or []
     return [(visible(message["role"][:MOST_ROLE]), whole_text(_text_of(message))) for message in messages]
 
 
@@ -61,7 +55,8 @@ def _text_of(message: dict[str, Any]) -> str:
     """Message's text, followed by its other fields, such as tool calls, as JSON."""
     content = message.get("content")
     parts = content if isinstance(content, list) else [content]
-    others = {name: value for name, value in message.items() if name not in {"role", "content"} and value is not None}
+    shown = readable_message(message)
+    others = {name: value for name, value in shown.items() if name not in {"role", "content"} and value is not None}
     texts = [_part_text(part) for part in parts if part is not None]
     return "\n".join([*texts, *([json.dumps(others, ensure_ascii=False)] if others else [])])
 

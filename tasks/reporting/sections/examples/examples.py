@@ -6,6 +6,7 @@ from functools import partial
 
 from markupsafe import escape
 
+from gradebook.tasks.datasets.media import MediaFiles
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.lake.schema import narrowed_to_outputs
 from gradebook.tasks.lake.sql import query
@@ -22,6 +23,7 @@ from gradebook.tasks.reporting.sections.examples.answers import (
     judged_rows,
 )
 from gradebook.tasks.reporting.sections.examples.conversation import Turn, turns_of
+from gradebook.tasks.reporting.sections.examples.pictures import Picture, PicturesLeft, folders_of
 from gradebook.tasks.reporting.sections.examples.selection import Pick, compared_criteria, is_within_run, pick_outputs
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource
 from gradebook.tasks.system.number_format import counted
@@ -60,6 +62,7 @@ class Example:
     kinds: tuple[tuple[str, str], ...]
     change: float | None
     turns: tuple[Turn, ...]
+    pictures: tuple[Picture, ...]
     reference: tuple[Segment, ...]
     contexts: tuple[tuple[Segment, ...], ...]
     answer: Answer
@@ -98,7 +101,7 @@ def read_examples(source: ReportSource) -> ExampleContents | None:
     picks = pick_outputs(source)
     outputs = _read_outputs(source, picks)
     labels = _LABELS | (_WITHIN if is_within_run(source.comparison, source.run_id) else {})
-    examples = list(_within_budget(map(partial(_example, source, outputs, labels), picks)))
+    examples = list(_within_budget(map(partial(_example, source, outputs, labels, PicturesLeft()), picks)))
     if not examples:
         return None
     keys = list(labels)
@@ -150,6 +153,7 @@ def _read_run_outputs(source: ReportSource, run_id: str, output_ids: list[str]) 
         (row["output_id"], row["criterion_id"]): tuple(row["voices"])
         for row in source.rows(query("reporting/example_voices"), run_id=run_id, output_ids=output_ids)
     }
+    media = MediaFiles(folders_of(source.summary.run["dataset"]))
     with narrowed_to_outputs(source.connection, run_id, output_ids):
         rows = source.rows(query("reporting/example_outputs"), run_id=run_id, most_characters=MOST_READ)
         verdicts = source.rows(query("reporting/example_verdicts"), run_id=run_id)
@@ -158,11 +162,15 @@ def _read_run_outputs(source: ReportSource, run_id: str, output_ids: list[str]) 
         spoken = {"voices": voices.get((row["output_id"], row["criterion_id"]), ())}
         by_output.setdefault(row["output_id"], []).append(row | spoken)
     for row in rows:
-        yield ReadOutput.of(row, tuple(by_output.get(row["output_id"], ())))
+        yield ReadOutput.of(row, tuple(by_output.get(row["output_id"], ())), media)
 
 
 def _example(
-    source: ReportSource, outputs: Mapping[tuple[str, str], ReadOutput], labels: Mapping[str, str], pick: Pick
+    source: ReportSource,
+    outputs: Mapping[tuple[str, str], ReadOutput],
+    labels: Mapping[str, str],
+    room: PicturesLeft,
+    pick: Pick,
 ) -> Example:
     output = outputs[source.run_id, pick.output_id]
     partner = pick.partner
@@ -178,13 +186,14 @@ def _example(
         group=source.group_of(row),
         kinds=tuple((kind, labels[kind]) for kind in pick.kinds),
         change=None if partner is None else partner.change,
-        turns=turns_of(output.prompt),
+        turns=turns_of(output.case.prompt),
+        pictures=room.pictures(output.case, "prompt"),
         reference=segments_of(row["reference"], most=MOST_SOURCES) if row["reference"] else (),
         contexts=tuple(
             segments_of(text, most=MOST_SOURCES // min(len(context), MOST_CONTEXTS)) for text in context[:MOST_CONTEXTS]
         ),
-        answer=answer_of(output),
-        paired=None if paired is None else replace(answer_of(paired), run_id=other_run),
+        answer=answer_of(output, room),
+        paired=None if paired is None else replace(answer_of(paired, room), run_id=other_run),
         is_same=is_same,
         verdicts=judged_rows(output, paired, alike),
     )

@@ -57,10 +57,20 @@ def _drawn_criteria(known: Sequence[Calibration]) -> list[str]:
 
 
 def corrected_reading(source: ReportSource, means: Sequence[Calibration]) -> str:
-    """Sentences with the largest correction and the number of corrections beyond chance."""
-    known = [row for row in means if row.corrected.value is not None]
+    """Sentences with the largest correction, the number beyond chance, and the means of which nothing can be said."""
+    doubtful = sum(not row.is_random for row in means)
+    words = (
+        f"Of {counted(doubtful, 'mean')} the rated outputs are not a random sample, so nothing is said: see the notes."
+        if doubtful
+        else ""
+    )
+    known = [row for row in means if row.corrected.value is not None and row.is_random]
     if not known:
-        return "Too few outputs are rated to correct a mean."
+        return words or "Too few outputs are rated to correct a mean."
+    return f"{_largest_correction(source, known)} {words}".rstrip()
+
+
+def _largest_correction(source: ReportSource, known: Sequence[Calibration]) -> str:
     row = max(known, key=lambda row: (is_off(row), abs(shift_of(row))))
     words = (
         f"On {row.criterion_id} the judge alone gives {row.name} {score_words(row.naive.value)}; with people's ratings "

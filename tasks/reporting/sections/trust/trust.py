@@ -140,5 +140,5 @@ def _calibration(source: ReportSource) -> Iterator[Finding]:
     if fault:
         yield Finding(Sign.LOOK, "Calibration", f"No mean could be corrected by people's ratings: {fault}")
     if means:
-        sign = Sign.LOOK if any(map(is_off, means)) else Sign.FINE
+        sign = Sign.LOOK if any(is_off(row) or not row.is_random for row in means) else Sign.FINE
         yield Finding(sign, "Calibration", corrected_reading(source, means))

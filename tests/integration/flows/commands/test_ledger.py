@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from gradebook.rubrics.files.digest import rubric_from_body
+from gradebook.rubrics.prompts.prompt import Case, case_digest, criterion_digest, request_key
 from gradebook.tasks.lake.address import find_lake
-from gradebook.tasks.lake.connections import commit
+from gradebook.tasks.lake.connections import commit, connect
+from gradebook.tasks.ledger.rereading import asked_judges
 from tests.support.samples import write_rubric
 
 TAMPERED = {
@@ -161,6 +164,28 @@ def test_own_criteria_of_a_row_agree_too(reviewed, tmp_path):
     assert (finished.code, finished.json["recomputed_count"]) == (0, 3)
     tamper(tmp_path, "update case_criteria set body = replace(body, 'right', 'wrong')")
     assert findings(reviewed) == ["request_key"]
+
+
+def test_judgments_of_chat_prompts_agree_under_the_key_of_the_first_version_too(reviewed, tmp_path):
+    prompt = '[{"content":"Where?","role":"user"}]'
+    row = {"output": "Perth.", "prompt": json.loads(prompt)}
+    (tmp_path / "row.json").write_text(json.dumps(row), encoding="utf-8")
+    reviewed("review", "row.json", "--rubrics", "rubric.yaml", "--judge", "gpt-4o-mini")
+    assert findings(reviewed) == []
+    with connect(find_lake(f"sqlite:{tmp_path}/lake/catalog.sqlite"), read_only=True) as lake:
+        (settings,) = lake.execute("select settings from runs where dataset like '%row.json'").fetchone()
+        (body,) = lake.execute("select body from rubrics").fetchone()
+    judge = asked_judges(json.loads(settings)["judge"])[0]
+    (criterion,) = [each for each in rubric_from_body(body).criteria if each.id == "clarity"]
+    key = request_key(judge.digest, criterion_digest(criterion), case_digest(Case(prompt, "Perth."), shows_chat=False))
+    tamper(
+        tmp_path,
+        f"update judgments set request_key = '{key}' from outputs "
+        "where outputs.output_id = judgments.output_id and prompt is not null",
+    )
+    with connect(find_lake(f"sqlite:{tmp_path}/lake/catalog.sqlite"), read_only=True) as lake:
+        assert lake.execute("select count(*) from judgments where request_key = ?", [key]).fetchone() == (1,)
+    assert "request_key" not in findings(reviewed)
 
 
 def test_one_run_is_verified_alone(reviewed, tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,11 @@ import duckdb
 import pytest
 
 from gradebook.tasks.lake.address import Lake, find_lake
-from gradebook.tasks.lake.connections import commit
+from gradebook.tasks.lake.connections import commit, connect
 from gradebook.tasks.lake.sql import query
+from gradebook.tasks.published.status import read_status
 from gradebook.tasks.published.summary import RunSummary, summarise
+from gradebook.tasks.reporting.site.runs import read_home
 from gradebook.tasks.stages.rescore import _taken_over
 from tests.support.published_runs import publish
 
@@ -64,6 +67,18 @@ def test_a_rule_fails_where_earlier_runs_have_no_model_in_common(folder):
     found = summarise(lake_in(folder), "renamed")
     why = f"--fail-if {RULE!r} can't be evaluated: no earlier run of words has a model in common"
     assert (found.is_met, tuple(map(str, found.unmet)), found.comparison) == (False, (why,), None)
+
+
+@pytest.mark.parametrize("has_folders", [True, False])
+def test_status_and_site_state_the_unmet_rule_as_the_summary_does(copied, has_folders):
+    if not has_folders:  # another machine than the one that evaluated
+        shutil.rmtree(copied / "lake" / "runs")
+    found = tuple(map(str, summarise(lake_in(copied), "renamed").unmet))
+    (row,) = read_status(lake_in(copied), datetime(2026, 11, 1, tzinfo=UTC), 7).last_published
+    with connect(lake_in(copied), read_only=True) as connection:
+        is_met = {line.run_id: line.is_met for line in read_home(connection, lake_in(copied)).runs}
+    assert (row["run_id"], row["is_met"], tuple(row["unmet"])) == ("renamed", False, found)
+    assert is_met == {"a": True, "b": True, "renamed": False}
 
 
 def test_a_rescored_run_is_not_the_latest_one(copied):

@@ -331,6 +331,11 @@ def test_a_hostile_line_is_one_bad_row(place, line):
         ("[" * 5000, "a.json", "found a nesting without measure"),
         ('[{"a": 1} {"b": 2}]', "a.json", "found no comma"),
         ('[{"a": 1},\n', "a.json", "the file's end"),
+        (
+            '[{"task_id": "t",\n}]',
+            "a.json",
+            ":1: found a comma before '}', expected none after the last entry: remove it",
+        ),
         ("case_id,rater,tone,tone\n", "a.csv", "found the column tone twice"),
         ("x", "a.parquet", "found the suffix .parquet"),
         ("x", "a.txt", "found the suffix .txt"),

@@ -173,3 +173,30 @@ def test_a_mark_that_takes_back_is_counted_as_no_rating(place):
     place.take("n/a")
     ((count, mean),) = [(row["rating_count"], row["mean_score"]) for row in count_ratings(place.lake)]
     assert (count, mean) == (1, 1.0)
+
+
+# -------- a decision of an adjudicator
+@pytest.mark.parametrize(
+    ("levels", "verdict"),
+    [(["good"], ("good", 1.0)), (["good", "bad"], ("bad", 0.0)), ([None], (None, None))],
+    ids=["it counts instead of the ratings", "the latest counts", "it does not apply"],
+)
+def test_a_decision_counts_and_the_ratings_stay(place, levels, verdict):
+    place.take("good", rater="anna")
+    place.take("bad", rater="bob")
+    decisions = [
+        ["tone", "lea", level, {"good": 1.0, "bad": 0.0}.get(level), f"2026-11-{day:02}"]
+        for day, level in enumerate(levels, 1)
+    ]
+
+    def decide(connection: Any, _version: int) -> None:
+        insert = (
+            "insert into adjudications (output_id, criterion_id, adjudicator, level_id, score, decided_at) "
+            "select output_id, ?, ?, ?, ?, ? from outputs"
+        )
+        connection.executemany(insert, decisions)
+
+    commit(place.lake, "decide", decide)
+    found = place.verdict()
+    assert (found["level_id"], found["score"]) == verdict
+    assert place.kept() == ["good", "bad"]

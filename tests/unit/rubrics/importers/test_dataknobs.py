@@ -376,3 +376,31 @@ foreign_rubrics = mappings(
 @given(foreign_rubrics)
 def test_any_foreign_rubric_comes_back_as_the_same_json(foreign: dict[str, Any]):
     assert written(read(foreign)) == foreign
+
+
+def with_reference(name: str) -> str:
+    return json.dumps(foreign_rubric(scoring_method={"type": "schema", "schema_ref": name}))
+
+
+def test_a_schema_beside_the_rubric_is_read_and_its_name_comes_back(tmp_path):
+    schema = {"type": "object", "required": ["title"]}
+    (tmp_path / "schemas").mkdir()
+    (tmp_path / "schemas" / "ticket.json").write_text(json.dumps(schema), encoding="utf-8")
+    imported = read_dataknobs(with_reference("schemas/ticket.json"), str(tmp_path / "rubric.json"))
+    rubric = Rubric.model_validate(imported.rubric)
+    assert rubric.criteria[0].method.model_dump(by_alias=True)["schema"] == schema
+    (criterion,) = json.loads(write_dataknobs(rubric).text)["criteria"]
+    assert criterion["scoring_method"] == {"type": "schema", "schema": schema, "schema_ref": "schemas/ticket.json"}
+
+
+@pytest.mark.parametrize("name", ["https://example.com/ticket.json", "missing.json", "x" * 5_000])
+def test_a_schema_that_is_no_file_below_the_rubric_is_not_read(tmp_path, name):
+    imported = read_dataknobs(with_reference(name), str(tmp_path / "rubric.json"))
+    assert imported.rubric["criteria"][0]["method"] == {"type": "function", "function": "dataknobs:schema_ref"}
+
+
+def test_a_schema_outside_the_rubrics_folder_is_refused(tmp_path):
+    (tmp_path / "ticket.json").write_text("{}", encoding="utf-8")
+    (tmp_path / "inner").mkdir()
+    with pytest.raises(RubricError, match="expected a path below the rubric's folder"):
+        read_dataknobs(with_reference("../ticket.json"), str(tmp_path / "inner" / "rubric.json"))

@@ -13,7 +13,7 @@ import yaml
 
 from gradebook.rubrics.importers.foreign_file import open_rows
 from gradebook.rubrics.importers.interfaces import Imported
-from gradebook.rubrics.importers.json_lines import _json_fault
+from gradebook.rubrics.importers.json_lines import json_fault
 from gradebook.rubrics.importers.registry import FORMAT_NAMES, find_format
 from gradebook.rubrics.model.errors import RubricError
 from gradebook.rubrics.model.outputs import OutputRow
@@ -252,8 +252,8 @@ def test_a_comma_too_many_is_told_at_its_line_by_whichever_python():
     # 3.11 stops at the bracket in line 3, 3.13 at the comma in line 2
     text = "[\n  1,\n]"
     errors = (JSONDecodeError("Expecting value", text, 7), JSONDecodeError("Illegal trailing comma", text, 5))
-    assert {_json_fault(error) for error in errors} == {
-        (5, "found a comma before ']', expected none after the last entry")
+    assert {json_fault(error) for error in errors} == {
+        (5, "found a comma before ']', expected none after the last entry: remove it")
     }
 
 

@@ -225,8 +225,11 @@ def test_a_file_whose_name_looks_like_a_glob_is_that_file(tmp_path):
     [
         ("none.jsonl", "found a path that is not there, expected a file, a folder or a glob of outputs"),
         ("*.jsonl", "found a glob that matches no file, expected a file, a folder or a glob of outputs"),
-        ("notes.md", "found the suffix .md, expected .jsonl, .ndjson, .csv or .parquet, alone or with .gz or .zst"),
-        ("", "found a folder without outputs, expected files that end in .jsonl, .ndjson, .csv or .parquet"),
+        (
+            "notes.md",
+            "found the suffix .md, expected .jsonl, .ndjson, .csv, .tsv or .parquet, alone or with .gz or .zst",
+        ),
+        ("", "found a folder without outputs, expected files that end in .jsonl, .ndjson, .csv, .tsv or .parquet"),
     ],
 )
 def test_what_names_no_outputs_is_fatal(tmp_path, name, message):
@@ -253,3 +256,67 @@ def test_a_digest_does_not_change_with_a_name(tmp_path):
 def test_a_digest_of_a_file_that_is_not_there_is_fatal(tmp_path):
     with pytest.raises(OutputsError, match="No such file"):
         digest_files([tmp_path / "a.csv"])
+
+
+@pytest.mark.parametrize(("suffix", "delimiter"), [(".csv", ";"), (".csv", "\t"), (".tsv", "\t"), (".tsv", ",")])
+def test_the_header_says_what_stands_between_cells(tmp_path, suffix, delimiter):
+    lines = [("case_id", "model", "output"), ("c1", "m", '"1,5; a\tb"'), ("c2", "m", "two")]
+    path = written(tmp_path / f"a{suffix}", "\n".join(map(delimiter.join, lines)).encode())
+    assert [content["output"] for _, content in read(path)] == ["1,5; a\tb", "two"]
+
+
+def test_a_row_that_is_not_csv_names_the_delimiter(tmp_path):
+    path = written(tmp_path / "a.tsv", b'case_id\tmodel\toutput\nc1\tm\t"a"b\n')
+    assert "expected cells with tabs between" in read(path)[0][1]
+
+
+CHAT = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}]
+
+
+def answered(content, **fields):
+    return [*CHAT, {"role": "assistant", "content": content, **fields}]
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet", ".csv"])
+def test_the_last_of_the_messages_is_the_output_and_the_others_are_the_prompt(tmp_path, suffix):
+    messages = answered("So.")
+    row = {"case_id": "c1", "model": "m", "messages": messages}
+    content = f'case_id,model,messages\nc1,m,"{json.dumps(messages).replace(chr(34), chr(34) * 2)}"\n'.encode()
+    path = written(tmp_path / f"a{suffix}", content if suffix == ".csv" else WRITERS[suffix]([row]))
+    assert read(path)[0][1] == {"case_id": "c1", "model": "m", "prompt": CHAT, "output": "So."}
+
+
+def test_conversations_without_ids_are_named_by_prompt_and_file(tmp_path):
+    rows = [{"messages": answered("So.")}, {"messages": answered("No.")}, {"messages": answered("So.")[1:]}]
+    found = [content for _, content in read(written(tmp_path / "gpt-4.1.jsonl", json_lines(rows)))]
+    assert {row["model"] for row in found} == {"gpt-4.1"}
+    assert found[0]["case_id"] == found[1]["case_id"] != found[2]["case_id"]
+
+
+def test_an_id_under_another_name_is_asked_for_instead_of_made(tmp_path):
+    path = written(tmp_path / "a.jsonl", json_lines([{"id": "c1", "messages": answered("So.")}]))
+    assert "--map case_id=id" in fault_of(path)
+    assert read(path, case_id="id")[0][1]["output"] == "So."
+
+
+def test_nothing_of_an_answer_is_lost(tmp_path):
+    calls = [{"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}]
+    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    answers = [(None, {"tool_calls": calls}), ("So.", {"tool_calls": calls}), (parts, {}), (None, {"refusal": "No."})]
+    rows = [{"messages": answered(content, **fields)} for content, fields in answers]
+    found = [content for _, content in read(written(tmp_path / "a.jsonl", json_lines(rows)))]
+    assert [row["output"] for row in found[1:]] == ["So.", "a\nb", "No."]
+    assert json.loads(found[0]["output"]) == {"tool_calls": calls} == found[1]["answer"]
+
+
+@pytest.mark.parametrize("messages", [CHAT, [], "Why?", [1], None])
+def test_a_conversation_without_an_answer_is_refused_with_its_line(tmp_path, messages):
+    path = written(tmp_path / "a.jsonl", json_lines([{"messages": messages}]))
+    ((line, reason),) = read(path)
+    assert (line, reason[:16]) == (1, "messages: found ")
+
+
+def test_messages_beside_an_output_or_mapped_ones_stay_as_they_are(tmp_path):
+    row = {"case_id": "c1", "model": "m", "output": "So.", "messages": CHAT}
+    path = written(tmp_path / "a.jsonl", json_lines([row]))
+    assert read(path)[0][1] == read(path, prompt="messages")[0][1] == row

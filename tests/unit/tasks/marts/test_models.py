@@ -1,8 +1,11 @@
 """Models of sql/: build order, refusals and checks."""
 
 import graphlib
+import json
 import pickle
+from collections.abc import Iterator
 from importlib.resources import files
+from typing import Any
 
 import duckdb
 import pytest
@@ -16,8 +19,10 @@ from gradebook.tasks.marts.models import (
     connect_marts,
     model_order,
     order_models,
+    relations_read,
     run_sql_checks,
 )
+from gradebook.tasks.marts.models import SOURCES as SOURCE_NAMES
 
 SOURCES = """
 create table source_outputs as
@@ -89,6 +94,29 @@ def test_a_common_table_expression_is_not_a_relation():
 def test_an_unknown_relation_is_refused_with_its_file():
     with pytest.raises(UnknownRelation, match=r"^sql/marts/a\.sql: reads elsewhere, expected a source"):
         order_models((model("a", "select * from elsewhere"),))
+
+
+def test_each_file_reads_what_duckdbs_parser_finds_in_it(connection):
+    known = SOURCE_NAMES.union(model_order())
+    for layer in (*LAYERS, "checks"):
+        for file in files("gradebook.sql").joinpath(layer).iterdir():
+            sql = file.read_text(encoding="utf-8") if file.name.endswith(".sql") else "select 1"
+            assert set(relations_read(model(file.name, sql), known)) == parsed_relations(connection, sql), file.name
+
+
+def parsed_relations(connection: duckdb.DuckDBPyConnection, sql: str) -> set[str]:
+    ((serialized,),) = connection.execute("select json_serialize_sql(?)", [sql]).fetchall()
+    nodes = list(walk(json.loads(serialized)))
+    expressions = {entry["key"] for node in nodes for entry in node.get("cte_map", {}).get("map", [])}
+    return {node["table_name"] for node in nodes if node.get("type") == "BASE_TABLE"} - expressions
+
+
+def walk(node: Any) -> Iterator[dict[str, Any]]:
+    """Every JSON object in a tree, including its root."""
+    if isinstance(node, dict):
+        yield node
+    for child in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        yield from walk(child)
 
 
 def test_the_refusal_pickles():

@@ -8,9 +8,11 @@ from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.timings import (
     Timing,
     add_cpu_s,
+    append_other,
     append_start,
     append_timing,
     note_start,
+    process_cpu_s,
     read_timings,
     timed,
 )
@@ -40,6 +42,28 @@ def test_the_start_of_a_command_belongs_to_its_first_run(folder):
     append_start(folder)
     (row,) = read_timings(folder).to_pylist()
     assert (row["stage"], row["wall_s"] > 0, row["cpu_s"] > 0) == ("start", True, True)
+
+
+def test_what_no_piece_measured_is_other_and_nothing_counts_twice(folder):
+    append_start(folder)
+    began_s = process_cpu_s()
+    with timed(folder, "score"):
+        spend_cpu()
+        add_cpu_s(1000.0)  # of another process
+    spend_cpu()
+    append_other(folder)
+    used_s = process_cpu_s() - began_s
+    append_other(folder)  # the run is published: nothing is left
+    score, other = read_timings(folder).to_pylist()
+    assert (score["stage"], other["stage"]) == ("score", "other")
+    assert min(score["cpu_s"] - 1000.0, other["cpu_s"], other["wall_s"]) > 0
+    assert score["cpu_s"] - 1000.0 + other["cpu_s"] == pytest.approx(used_s, rel=0.2)
+
+
+def spend_cpu() -> None:
+    began_s = process_cpu_s()
+    while process_cpu_s() - began_s < 0.05:
+        pass
 
 
 def test_cpu_time_of_another_process_counts_toward_the_work_that_waits_for_it(folder):

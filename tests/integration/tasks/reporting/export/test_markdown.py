@@ -153,8 +153,8 @@ def test_a_comment_has_regressions_first_and_marks_them(comment):
 
 
 def test_a_comment_has_the_criteria_by_model_with_their_weights(comment):
-    assert line_of(comment, "| brief |") == ["brief", "0.750", "0.500", "0.250"]
-    assert line_of(comment, "| safe |") == ["safe", "gate", "0.500", "0.250"]
+    assert line_of(comment, "| brief |") == ["brief", "Says yes (brief).", "0.750", "0.500", "0.250"]
+    assert line_of(comment, "| safe |") == ["safe", "Says yes (safe).", "gate", "0.500", "0.250"]
 
 
 def test_a_comment_has_the_cost_and_the_command_for_the_page(comment):

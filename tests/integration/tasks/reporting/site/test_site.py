@@ -89,7 +89,14 @@ def test_every_mean_is_shown_with_its_weakest_criterion(site):
 
 def test_a_new_rubric_version_starts_a_new_trend(site):
     # c: the weight of short is 3 of 4: one output is long and rude (0), the other short and rude (0.75)
-    assert "0.375 in c; 3 scores in total." in text_of(site.home)
+    words = "0.375 in c; 3 scores in total. A new line begins with c: rubric version 1.0.0 → 1.1.0."
+    assert words in text_of(site.home)
+
+
+def test_a_run_of_another_rubric_version_has_no_change_but_names_the_versions(site):
+    (row,) = re.findall(r'<tbody[^>]*>(?:(?!</tbody>).)*href="runs/c.html".*?</tbody>', text_of(site.home), re.DOTALL)
+    assert '<span class="warn">rubric 1.0.0 → 1.1.0</span>' in row
+    assert not re.search(r"[+−-]\d\.\d{3}<", row)
 
 
 def scored(run_id: str, mean: float | None, **more: Any) -> dict[str, Any]:
@@ -100,7 +107,10 @@ def scored(run_id: str, mean: float | None, **more: Any) -> dict[str, Any]:
 
 def test_the_sentence_on_a_trend_starts_at_the_first_comparable_score():
     rows = [scored("a", 0.1, judge="other"), scored("b", 0.5), scored("c", None), scored("d", 0.75)]
-    assert trend_of(rows).reading == "0.750 in d, +0.250 since b; 3 scores in total."
+    assert (
+        trend_of(rows).reading
+        == "0.750 in d, +0.250 since b; 3 scores in total. A new line begins with b: another judge."
+    )
 
 
 def test_a_run_without_a_score_has_no_change():

@@ -1,19 +1,24 @@
 """Section "Examples": selection of outputs, paired outputs, and hostile texts."""
 
+import base64
 import json
 import re
-from functools import cache
+from functools import cache, partial
 from html import unescape
 
 import pytest
 
 from gradebook.rubrics.files.load import parse_rubric
+from gradebook.rubrics.prompts.prompt import Case
+from gradebook.tasks.datasets.media import MediaFiles
 from gradebook.tasks.lake.connections import commit, connect
 from gradebook.tasks.lake.rows import read_rows
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.reporting.drawing.templates import render
+from gradebook.tasks.reporting.sections.examples import pictures
 from gradebook.tasks.reporting.sections.examples.examples import MOST_BYTES, read_examples
 from gradebook.tasks.reporting.source.report_source import opened_source
+from tests.support.media_samples import png
 from tests.support.scored_lake import make_lake, write_scores
 
 TEXT = """
@@ -89,6 +94,7 @@ RUNS = {
         for k, text in enumerate(HOSTILE)
     ],
     "other": [row("a", 0.0), row("b", 1.0)],
+    "seen": [row(case, 0.0) for case in "abc"],
 }
 
 
@@ -110,12 +116,26 @@ def give_texts(connection, _version):
         connection.execute(change)
 
 
+IMAGES = ["file:cat.png", "file:../cat.png", "https://example.com/cat.png"]
+
+
+def give_images(folder, connection, _version):
+    (folder / "outputs.jsonl").write_text("{}")
+    (folder / "cat.png").write_bytes(png())
+    for name, sources in (("a", IMAGES[:1]), ("b", IMAGES[1:2]), ("c", IMAGES[2:])):
+        parts = [{"type": "image_url", "image_url": {"url": source}} for source in sources]
+        texts = [json.dumps([{"role": "user", "content": parts}]), json.dumps(parts), f"seen/m/{name}/0"]
+        connection.execute("update outputs set prompt = ?, output = ? where output_id = ?", texts)
+    connection.execute("update runs set dataset = ? where run_id = 'seen'", [str(folder / "outputs.jsonl")])
+
+
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory):
     made = make_lake(tmp_path_factory.mktemp("examples"))
     for run_id, rows in RUNS.items():
         write_scores(made, run_id, OTHER if run_id == "other" else RUBRIC, rows)
     commit(made, "give texts", give_texts)
+    commit(made, "give images", partial(give_images, tmp_path_factory.mktemp("images")))
     return made
 
 
@@ -194,6 +214,24 @@ def test_reading_examples_leaves_no_temporary_tables_and_no_narrowed_views(lake)
         read_examples(source)
         assert source.rows("select count(distinct run_id) as runs from output_scores") == ({"runs": len(RUNS)},)
         assert source.rows("from duckdb_tables() where temporary and table_name like 'example%'") == ()
+
+
+def test_images_of_prompts_and_outputs_are_embedded_and_no_other_file_or_address_is_loaded(read):
+    shown = named(read("seen"))
+    (picture,) = shown["m/a/0"].pictures
+    assert base64.b64decode(picture.address.partition("data:image/png;base64,")[2]) == png()
+    assert shown["m/a/0"].answer.pictures[0].address == picture.address
+    assert shown["m/b/0"].pictures[0].address is None
+    assert "found the path '../cat.png'" in shown["m/b/0"].pictures[0].reason
+    assert shown["m/c/0"].pictures[0].address is None
+    assert re.findall('src="([^"]{10})', page_of(read("seen"))) == ["data:image"] * 2
+
+
+def test_an_image_too_large_for_the_page_is_named(read, monkeypatch):
+    monkeypatch.setattr(pictures, "MOST_PAGE_CHARACTERS", 10)
+    room = pictures.PicturesLeft()
+    with_image = MediaFiles(()).show(Case(None, f"data:image/png;base64,{base64.b64encode(png()).decode()}"))
+    assert room.pictures(with_image, "output")[0].reason.endswith("(too large for this page)")
 
 
 def test_ambiguous_outputs_have_no_change(read):

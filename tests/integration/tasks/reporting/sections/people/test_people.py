@@ -66,9 +66,10 @@ AGREED = {
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory):
-    """Lake of five runs: `again` with opinions, `odd` with hostile level names, `as_published` with unchanged ratings.
+    """Lake of six runs: `again` with opinions, `odd` with hostile level names, `as_published` with unchanged ratings.
 
-    `bare` has no ratings. The judge of `penalty` finds every output rude, people four of ten.
+    `bare` has no ratings. The judge of `penalty` finds every output rude, people four of ten. Of `lowest`
+    people rated what the judge gave the lowest level alone.
     """
     found = make_lake(tmp_path_factory.mktemp("people"))
     runs = {
@@ -76,10 +77,12 @@ def lake(tmp_path_factory):
         "odd": JudgedRun(JUDGED, rubric=parse_rubric(ODD, "rubric.yaml")),
         "as_published": JudgedRun(JUDGED, prefix="t"),
         "bare": JudgedRun(JUDGED[:4], prefix="b"),
+        "lowest": JudgedRun(JUDGED, prefix="l"),
         "penalty": JudgedRun([1.0] * 10, prefix="p", rubric=parse_rubric(PENALTY, "rubric.yaml")),
     }
     ratings = [*ratings_of(RATED, "ann"), *ratings_of([1.0] * 4, "bob"), *ratings_of(RATED, "ann", "t")]
     ratings += ratings_of([1.0] * 4 + [0.0] * 6, "ann", "p")
+    ratings += ratings_of([float(score == 0) / 2 for score in JUDGED], "ann", "l")[3::4]
     publish_runs(found, runs, {"ratings": ratings, "judge_noise": [NOISE], "agreement": [AGREED]})
     return found
 
@@ -144,6 +147,15 @@ def test_unchanged_ratings_are_not_reported(lake):
     with source_of(lake, "as_published") as source:
         assert read_agreement(source).is_as_published
         assert len(read_people(source).sentences) == 1
+
+
+def test_a_mean_that_its_note_calls_wrong_is_no_finding(lake):
+    (row,) = calibrate_run(lake, "lowest").rows
+    assert (row.corrected.value, row.rogan_gladen.value, row.rated.ci_low) == (None, None, None)
+    assert row.note.endswith("6.3 standard errors apart: no corrected mean")
+    with source_of(lake, "lowest") as source:
+        said = [each.words for each in read_trust(source).findings if each.topic == "Calibration"]
+    assert said == ["Of 1 mean the rated outputs are not a random sample, so nothing is said: see the notes."]
 
 
 def test_a_judge_that_gives_more_of_a_penalty_than_people_is_too_strict(lake):

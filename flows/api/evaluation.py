@@ -1,0 +1,163 @@
+"""Evaluation of outputs from Python: the stages, tables and ledger of `gradebook evaluate`."""
+
+import asyncio
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from gradebook.flows.api.given import GivenRubric, outputs_path, rubric_name
+from gradebook.flows.api.published import Run, lake_uri
+from gradebook.rubrics.model.errors import Fault, OutputsError
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.published.summary import RunSummary
+from gradebook.tasks.runs.request import EvaluationRequest, read_request
+from gradebook.tasks.stages.open_run import opened_run
+from gradebook.tasks.stages.pipeline import complete_run
+from gradebook.tasks.stages.submit import StagesInThreads
+from gradebook.tasks.system import progress as watched
+
+FRAME = "(table in Python)"  # the dataset of outputs that came without a path
+AGAIN = ("gradebook.evaluate(...)",)  # what resumes a run of such outputs
+Returned = TypeVar("Returned")
+
+
+def evaluate(  # noqa: PLR0913 - each is an option of the command
+    outputs: Any,
+    rubric: GivenRubric,
+    judge: str | None = None,
+    lake: str | None = None,
+    *,
+    baseline: str | None = None,
+    fail_if: str | None = None,
+    gate: str = "both",
+    budget_usd: float | None = None,
+    ratings: str | Path | None = None,
+    column_map: Mapping[str, str] | None = None,
+    sample: int | None = None,
+    max_bad_rate: float = 0.01,
+    allow_unscored: bool = False,
+    allow_functions: Iterable[str] = (),
+    feedback: str | None = None,
+    deadline: str | datetime | None = None,
+    record: str | Path | None = None,
+    run_id: str | None = None,
+    data: str | None = None,
+    dataset: str | None = None,
+    progress: bool | None = None,
+    prefect: bool | None = None,
+) -> Run:
+    """Evaluate outputs with a rubric and publish the run, as `gradebook evaluate` does.
+
+    outputs: a path, a list of dicts, or a table of pandas, Polars or Arrow; columns as in a file, case_id, model and
+    output at least. NaN is a missing value. rubric: as `load_rubric` takes it. lake: a URI, by default GRADEBOOK_LAKE,
+    else sqlite:lake/catalog.sqlite. dataset: name of the outputs in the table `runs`. progress: shown on stderr;
+    default: in a terminal or a notebook. prefect: run the stages as tasks of a Prefect flow run; default: where
+    PREFECT_API_URL is set. The other options are the command's (docs/options.md).
+
+    The report's page is written by `Run.report`. Calling it again with the same outputs resumes an interrupted run, and
+    with the run_id of a published one reads it back. Ctrl-C stops it; the judgments so far are in the ledger.
+
+    >>> run = evaluate([{"case_id": "a", "model": "m", "output": '{"id": 1}'}], "json_record", lake=LAKE)
+    >>> run.outputs.num_rows
+    1
+
+    Raises `InputError` for a wrong request, before anything is published, and `UnfinishedError` if the run can't be
+    finished.
+    """
+    options = {
+        "judge": judge,
+        "lake": lake_uri(lake),
+        "baseline": baseline,
+        "fail_if": fail_if,
+        "gate": gate,
+        "budget_usd": budget_usd,
+        "ratings": None if ratings is None else str(ratings),
+        "column_map": column_map,
+        "sample": sample,
+        "max_bad_rate": max_bad_rate,
+        "allow_unscored": allow_unscored,
+        "allow_functions": tuple(allow_functions),
+        "feedback": feedback,
+        "deadline": deadline,
+        "record": None if record is None else str(record),
+        "run_id": run_id,
+        "data": data,
+    }
+    is_flow = bool(os.environ.get("PREFECT_API_URL")) if prefect is None else prefect
+    with tempfile.TemporaryDirectory(prefix="gradebook-evaluate-") as folder:
+        path = outputs_path(outputs, Path(folder))
+        named = {"outputs": path, "rubric": rubric_name(rubric, Path(folder))}
+        request = replace(read_request(options | named, datetime.now(UTC)), has_page=False)
+        if Path(path).parent == Path(folder):
+            request = replace(request, dataset=dataset or FRAME, again=AGAIN)
+        elif dataset is not None:
+            request = replace(request, dataset=dataset)
+        with _without_folder(folder), _shown(progress):
+            summary = _in_flow(request) if is_flow else _in_threads(request)
+    return Run(find_lake(request.lake, request.data), summary.run_id, summary)
+
+
+def _in_threads(request: EvaluationRequest) -> RunSummary:
+    with opened_run(request, datetime.now(UTC)) as run:
+        return complete_run(run, StagesInThreads(has_suites=True))
+
+
+def _in_flow(request: EvaluationRequest) -> RunSummary:
+    from gradebook.flows.server.start import evaluate_here
+
+    return _outside_loop(lambda: evaluate_here(request)[0])
+
+
+def _outside_loop(work: Callable[[], Returned]) -> Returned:
+    """Call in this thread, or in one of its own if an event loop runs here: Prefect needs its own loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return work()
+    done: Future[Returned] = Future()
+
+    def call() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - raised where the value is awaited
+            done.set_exception(error)
+
+    threading.Thread(target=call, name="evaluate", daemon=True).start()
+    return done.result()
+
+
+@contextmanager
+def _without_folder(folder: str) -> Iterator[None]:
+    """Name the rows of a table `outputs` in errors, not by the file that they were written to."""
+    try:
+        yield
+    except OutputsError as error:
+        faults = tuple(
+            Fault("outputs" if each.path.startswith(folder) else each.path, each.line, each.message, each.rule)
+            for each in error.faults
+        )
+        raise OutputsError(faults) from None
+
+
+@contextmanager
+def _shown(progress: bool | None) -> Iterator[None]:
+    """Show progress on stderr while the block runs, if it is wanted."""
+    is_wanted = (sys.stderr.isatty() or "ipykernel" in sys.modules) if progress is None else progress
+    if not is_wanted:
+        yield
+        return
+    from gradebook.flows.display.progress_bars import shown_progress
+
+    try:
+        with shown_progress():
+            yield
+    finally:
+        watched.silence()

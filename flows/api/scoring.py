@@ -1,0 +1,135 @@
+"""One output scored without a lake: score and check."""
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from gradebook.flows.api.given import GivenRubric, load_rubric
+from gradebook.rubrics.files.digest import rubric_digest
+from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.model.methods import CheckMethod, FunctionMethod
+from gradebook.rubrics.model.rubric import Criterion, Rubric
+from gradebook.tasks.rewards.scored import Score
+from gradebook.tasks.rewards.scorer import OnFault, RubricScorer
+
+MOST_KEPT = 32
+_kept: dict[str, RubricScorer] = {}  # of `score`, by the rubric's digest
+_lock = threading.Lock()
+
+
+class Scorer(RubricScorer):
+    """Scorer of single outputs by a rubric, and a reward function as TRL calls it.
+
+    rubric: as `load_rubric` takes it; the other settings are described at `__init__`.
+
+    >>> scorer = Scorer("json_record")
+    >>> scorer.score('{"id": 1}').score is None
+    False
+    >>> scorer(prompts=["a", "b"], completions=['{"id": 1}', "no JSON"])[1]
+    0.2
+    """
+
+    def __init__(  # noqa: PLR0913 - each is a setting with a default
+        self,
+        rubric: GivenRubric,
+        judge: str | None = None,
+        *,
+        deadline_s: float | None = None,
+        budget_usd: float | None = None,
+        on_fault: OnFault = "none",
+        gates: str = "veto",
+        lake: str | None = None,
+        column_map: Mapping[str, str] | None = None,
+        allow_functions: Iterable[str] = (),
+    ) -> None:
+        """As `RubricScorer`, whose docstring describes the settings; rubric: as `load_rubric` takes it."""
+        super().__init__(
+            load_rubric(rubric),
+            judge,
+            deadline_s=deadline_s,
+            budget_usd=budget_usd,
+            on_fault=on_fault,
+            gates=gates,
+            lake=lake,
+            column_map=column_map,
+            allow_functions=allow_functions,
+        )
+
+
+def score(output: str | Mapping[str, Any], rubric: GivenRubric, judge: str | None = None) -> Score:
+    """Score one output in this process: no lake, no server, nothing written.
+
+    output: a text, or a row with `output` and, where the rubric reads them, prompt, reference and context. rubric: as
+    `load_rubric` takes it; a file is read anew by each call, a `Scorer` reads it once. judge: as `--judge`; without
+    one, judged criteria are unscored. A score that is not known is None, with the reasons in `unscored`.
+
+    >>> found = score("The invoice is attached.", {"id": "short", "version": "1.0.0", "criteria": [
+    ...     {"id": "length", "description": "At most 5 words.", "threshold": 1,
+    ...      "method": {"type": "check", "check": "length_words", "settings": {"max": 5}}}]})
+    >>> found.score, found.criteria["length"].level_id
+    (1.0, 'pass')
+
+    Raises `InputError`.
+    """
+    with _opened(load_rubric(rubric), judge) as scorer:
+        return scorer.score(output)
+
+
+def check(
+    output: str | Mapping[str, Any], rubric: GivenRubric, judge: str | None = None, *, at_least: float | None = None
+) -> Score:
+    """Raise `AssertionError`, with the criteria as a table, unless the output passes; for tests.
+
+    at_least: score to reach, 0..1; by default the rubric's own threshold and gates decide. An output with an unscored
+    criterion that counts does not pass.
+
+    >>> check('{"id": 1}', "json_record", at_least=0.5).failed_gates
+    ()
+
+    Raises `InputError`, also for a rubric without requirements: nothing could fail.
+    """
+    __tracebackhide__ = True
+    loaded = load_rubric(rubric)
+    if at_least is not None and not 0 <= at_least <= 1:
+        raise InputError("at_least", f"{at_least:g}", "a score of 0 to 1")
+    if at_least is None and not _has_requirement(loaded):
+        raise InputError(loaded.id, "no pass_threshold, gate or required threshold", "one, or `at_least`")
+    with _opened(loaded, judge) as scorer:
+        found = scorer.score(output)
+    if at_least is None:
+        is_passed = found.is_passed is True
+    else:
+        is_passed = not found.failed_gates and found.score is not None and found.score >= at_least - 1e-9
+    if not is_passed:
+        wanted = "" if at_least is None else f" (at_least={at_least:g})"
+        raise AssertionError(f"{loaded.id} {loaded.version}{wanted}: {found}")
+    return found
+
+
+def _has_requirement(rubric: Rubric) -> bool:
+    return rubric.pass_threshold is not None or rubric.require_thresholds or any(each.gate for each in rubric.criteria)
+
+
+@contextmanager
+def _opened(rubric: Rubric, judge: str | None) -> Iterator[RubricScorer]:
+    """A scorer while the block runs; one of checks alone is kept for later calls with the same rubric."""
+    is_kept = judge is None and not any(_holds_more(each) for each in rubric.criteria)
+    if not is_kept:
+        with RubricScorer(rubric, judge) as scorer:
+            yield scorer
+        return
+    digest = rubric_digest(rubric)
+    with _lock:
+        if digest not in _kept:
+            if len(_kept) >= MOST_KEPT:
+                _kept.clear()
+            _kept[digest] = RubricScorer(rubric)
+        kept = _kept[digest]
+    yield kept
+
+
+def _holds_more(criterion: Criterion) -> bool:
+    """Whether a criterion needs processes of its own, or a file that may change."""
+    method = criterion.method
+    return isinstance(method, FunctionMethod) or (isinstance(method, CheckMethod) and method.folder is not None)

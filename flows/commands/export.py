@@ -1,0 +1,160 @@
+"""The commands `gradebook export ...`: a run's outputs with their rewards, for training."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gradebook.flows.commands.completion import complete_run
+from gradebook.flows.commands.options import DEFAULT_LAKE, AtOption, DataOption, LakeOption
+from gradebook.flows.display.rows_file import write_row_file
+from gradebook.flows.display.terminal import notes
+from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.model.rewards import Gates
+from gradebook.tasks.lake.versions import find_lake_at
+from gradebook.tasks.published.run_list import latest_run
+from gradebook.tasks.rewards.export import (
+    best_rows,
+    curriculum_rows,
+    judgment_rows,
+    pair_rows,
+    read_rewards,
+    reward_rows,
+    sft_rows,
+)
+from gradebook.tasks.system.number_format import counted
+
+app = typer.Typer(help="Export a run's outputs with their rewards, for training.", no_args_is_help=True, rich_markup_mode=None)
+
+RunArgument = Annotated[
+    str | None, typer.Argument(help="a run's id; default: the latest published run", autocompletion=complete_run)
+]
+OutOption = Annotated[
+    Path | None, typer.Option("--out", help="file to write, .jsonl or .parquet; default: JSON Lines on stdout")
+]
+GatesOption = Annotated[
+    str, typer.Option("--gates", help="effect of a failed gate: veto (the lowest score), penalty=X or ignore")
+]
+
+
+class Shape(StrEnum):
+    """Shapes of reward rows."""
+
+    plain = "plain"
+    trl = "trl"
+    verl = "verl"
+    openrlhf = "openrlhf"
+
+
+@app.command("rewards")
+def rewards(  # noqa: PLR0913 - each is an option
+    run: RunArgument = None,
+    shape: Annotated[
+        Shape, typer.Option("--shape", help="columns: gradebook's own, or those of a trainer")
+    ] = Shape.plain,
+    gates: GatesOption = "veto",
+    is_pairs: Annotated[
+        bool, typer.Option("--pairs", help="pairs of outputs of a case whose rewards differ beyond the judge's noise")
+    ] = False,
+    margin: Annotated[
+        float | None, typer.Option("--margin", help="with --pairs: least difference, in place of the noise")
+    ] = None,
+    is_sft: Annotated[bool, typer.Option("--sft", help="outputs that pass the rubric, for fine-tuning")] = False,
+    least: Annotated[
+        float | None, typer.Option("--least", help="with --sft: least reward, in place of passing")
+    ] = None,
+    is_curriculum: Annotated[
+        bool, typer.Option("--curriculum", help="a row a case: mean, spread over its outputs, weak criteria")
+    ] = False,
+    is_per_criterion: Annotated[
+        bool, typer.Option("--per-criterion", help="a row a judge's level with its rationale, to train a judge")
+    ] = False,
+    out: OutOption = None,
+    at: AtOption = None,
+    lake: LakeOption = DEFAULT_LAKE,
+    data: DataOption = None,
+) -> None:
+    """Write a run's outputs with their rewards; a missing reward is null, never 0.
+
+    Criteria with `reward: false` are left out of the reward. Nothing is scored again.
+
+    \b
+    gradebook export rewards nightly-2 --out rewards.parquet
+    gradebook export rewards nightly-2 --shape trl --gates penalty=0.5
+    gradebook export rewards nightly-2 --pairs --out pairs.jsonl
+    gradebook export rewards nightly-2 --sft --least 0.9 --out sft.jsonl
+    gradebook export rewards nightly-2 --curriculum
+
+    Exit: 0 done, 2 bad input.
+    """
+    kinds = {"--pairs": is_pairs, "--sft": is_sft, "--curriculum": is_curriculum, "--per-criterion": is_per_criterion}
+    chosen = [name for name, is_chosen in kinds.items() if is_chosen]
+    if len(chosen) > 1:
+        raise InputError(chosen[0], f"also {', '.join(chosen[1:])}", "one kind of rows")
+    if chosen and shape is not Shape.plain:
+        raise InputError("--shape", f"{shape.value} with {chosen[0]}", "no other kind of rows")
+    for name, value, kind in (("--margin", margin, "--pairs"), ("--least", least, "--sft")):
+        _refuse_number(name, value, kind, is_chosen=kinds[kind])
+    found = find_lake_at(lake, data, at)
+    named = run or latest_run(found)
+    rows: list[dict[str, Any]]
+    if is_per_criterion:
+        rows = list(judgment_rows(found, named))
+    else:
+        rewarded = read_rewards(found, named, Gates.read(gates))
+        if is_pairs:
+            rows = list(pair_rows(rewarded, margin))
+        elif is_sft:
+            rows = list(sft_rows(rewarded, least))
+        elif is_curriculum:
+            rows = list(curriculum_rows(rewarded))
+            _note_flat(rows)
+        else:
+            rows = list(reward_rows(rewarded, shape.value))
+            _note_unscored(rows, shape)
+    write_row_file(rows, out)
+
+
+@app.command("best")
+def best(
+    run: RunArgument = None,
+    count: Annotated[int, typer.Option("--k", min=1, help="outputs of each case")] = 1,
+    gates: GatesOption = "veto",
+    out: OutOption = None,
+    at: AtOption = None,
+    lake: LakeOption = DEFAULT_LAKE,
+    data: DataOption = None,
+) -> None:
+    """Write the best outputs of each case by reward; outputs without a reward are left out.
+
+    \b
+    gradebook export best nightly-2 --k 1 --out best.jsonl
+
+    Exit: 0 done, 2 bad input.
+    """
+    found = find_lake_at(lake, data, at)
+    write_row_file(list(best_rows(read_rewards(found, run or latest_run(found), Gates.read(gates)), count)), out)
+
+
+def _refuse_number(name: str, value: float | None, kind: str, *, is_chosen: bool) -> None:
+    if value is not None and not is_chosen:
+        raise InputError(name, "a number", f"it with {kind}")
+    if value is not None and not -1e6 < value < 1e6:  # and nan
+        raise InputError(name, f"{value:g}", "a finite number")
+
+
+def _note_unscored(rows: list[dict[str, Any]], shape: Shape) -> None:
+    def value(row: dict[str, Any]) -> Any:
+        return row["extra_info"]["reward"] if shape is Shape.verl else row["reward"]
+
+    missing = sum(value(row) is None for row in rows)
+    if missing:
+        notes.print(f"{counted(missing, 'output')} of {len(rows):,} without a reward: null", markup=False)
+
+
+def _note_flat(rows: list[dict[str, Any]]) -> None:
+    """Say in how many cases the outputs do not differ."""
+    known = [row["is_flat"] for row in rows if row["is_flat"] is not None]
+    words = f"{sum(known):,} of {counted(len(known), 'case')} with several rewards have no spread"
+    notes.print(words if known else "no case has several rewards, so no spread is known", markup=False)

@@ -1,0 +1,105 @@
+"""The command `gradebook rate`: a server on which people rate the outputs of a run."""
+
+import getpass
+from typing import Annotated
+
+import typer
+
+from gradebook.flows.commands.completion import complete_criterion, complete_run
+from gradebook.flows.commands.options import DEFAULT_LAKE, DataOption, LakeOption
+from gradebook.flows.display.terminal import notes, people
+from gradebook.rubrics.model.errors import InputError
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.published.run_list import latest_run
+from gradebook.tasks.ratings.rating_queue import Queue
+from gradebook.tasks.ratings.rating_session import opened_session
+from gradebook.tasks.serving.guard import LOOPBACK, Tokens, hosts_of
+from gradebook.tasks.serving.rating_page import rating_app
+from gradebook.tasks.serving.serve import bind, serve_app
+
+MOST_RATERS = 200
+LONGEST_NAME = 80
+
+
+def rate(  # noqa: PLR0913 - each is an option
+    run: Annotated[
+        str | None, typer.Argument(help="a run's id; default: the latest published run", autocompletion=complete_run)
+    ] = None,
+    raters: Annotated[
+        str | None, typer.Option("--raters", help="names, separated by commas; default: your account's name")
+    ] = None,
+    overlap: Annotated[
+        int | None, typer.Option("--overlap", min=1, help="raters for each output; default: 2, or 1 for one rater")
+    ] = None,
+    queue: Annotated[
+        Queue, typer.Option("--queue", help="outputs to rate; only random supports corrected means")
+    ] = Queue.random,
+    count: Annotated[int, typer.Option("--n", min=1, help="number of outputs to rate, at most")] = 200,
+    criterion: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--criterion",
+            help="rate this criterion; may be repeated; default: all that no code decides",
+            autocompletion=complete_criterion,
+        ),
+    ] = None,
+    host: Annotated[str, typer.Option("--host", help="address to listen on")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="port to listen on; 0: a free one")] = 0,
+    trust_host: Annotated[
+        list[str] | None,
+        typer.Option("--trust-host", help="name under which browsers reach another address than loopback"),
+    ] = None,
+    lake: LakeOption = DEFAULT_LAKE,
+    data: DataOption = None,
+) -> None:
+    """Serve pages on which people rate a run's outputs.
+
+    Prints a link for each rater. Raters see neither models nor judges. A sheet is on disk before it is acknowledged;
+    ratings move to the lake every 30 seconds and at the end. Ctrl-C ends the server; the same command goes on where it
+    stopped.
+
+    \b
+    gradebook rate
+    gradebook rate 20261101-020000-a1b2c3 --raters anna,ben --overlap 2
+    gradebook rate --queue disputed --n 20
+    gradebook rate --host 0.0.0.0 --port 8080 --trust-host ratings.example.org
+    """
+    names = _names(raters)
+    if host not in LOOPBACK and not trust_host:
+        expected = "--trust-host NAME, the name that browsers show: requests to any other are refused"
+        raise InputError("--host", f"{host}, which others can reach", expected)
+    found_lake = find_lake(lake, data)
+    run_id = run or latest_run(found_lake)
+    with (
+        bind(host, port) as listener,
+        opened_session(
+            found_lake,
+            run_id,
+            queue=queue,
+            count=count,
+            overlap=overlap or min(2, len(names)),
+            criterion_ids=criterion or (),
+        ) as session,
+    ):
+        bound_port = listener.getsockname()[1]
+        tokens = Tokens()
+        address = trust_host[0] if trust_host else f"{f'[{host}]' if ':' in host else host}:{bound_port}"
+        notes.print(f"{session.task_count} outputs of {run_id}, {len(session.criteria)} criteria. Ctrl-C ends.")
+        for name in names:
+            people.print(f"{name}  http://{address}/t/{tokens.issue(name)}", markup=False, soft_wrap=True)
+        hosts = hosts_of(host, bound_port, trust_host or ())
+        serve_app(rating_app(session, tokens, hosts, lambda text: notes.print(text, markup=False)), listener)
+    notes.print("all ratings are in the lake: `gradebook agreement` compares them, `gradebook calibrate` uses them")
+
+
+def _names(raters: str | None) -> list[str]:
+    """Names of raters, each once. Raises `InputError`."""
+    names = [name.strip() for name in raters.split(",")] if raters is not None else [getpass.getuser()]
+    if len(set(names)) < len(names) or len(names) > MOST_RATERS:
+        raise InputError("--raters", f"{raters!r}", f"at most {MOST_RATERS} names, each once")
+    for name in names:
+        if not name or len(name) > LONGEST_NAME or not name.isprintable():
+            raise InputError(
+                "--raters", f"the name {name[:LONGEST_NAME]!r}", f"1 to {LONGEST_NAME} printable characters"
+            )
+    return names

@@ -1,0 +1,123 @@
+// Rating by keyboard, drafts and time spent. Without this script the form works as it is.
+(() => {
+  const form = document.getElementById("sheet");
+  if (!form) return;
+  const shown = Date.now();
+  const rows = [...form.querySelectorAll("fieldset")];
+  const status = document.getElementById("saved");
+  const isSubmitted = !form.querySelector("[value=skip]");
+  const undo = [];
+  let active = 0;
+  let waiting = 0;
+
+  const say = (text) => { status.textContent = text; };
+  const choicesOf = (row) => [...row.querySelectorAll("input[type=radio]")];
+  const chosenOf = (row) => choicesOf(row).find((choice) => choice.checked);
+
+  function activate(place, isFocused = true) {
+    active = Math.max(0, Math.min(place, rows.length - 1));
+    rows.forEach((row, index) => row.classList.toggle("active", index === active));
+    if (!isFocused) return;
+    (chosenOf(rows[active]) ?? choicesOf(rows[active])[0]).focus({preventScroll: true});
+    rows[active].scrollIntoView({block: "nearest"});
+  }
+
+  function fields(action) {
+    const sent = new URLSearchParams(new FormData(form));
+    sent.set("action", action);
+    return sent;
+  }
+
+  function saveSoon() {
+    if (isSubmitted) return;
+    clearTimeout(waiting);
+    waiting = setTimeout(save, 400);
+  }
+
+  async function save() { // form.action would be the button of that name
+    try {
+      const answer = await fetch(form.getAttribute("action"), {method: "POST", body: fields("draft"), keepalive: true});
+      say(answer.ok ? "Draft saved" : "Not saved: load the page again");
+    } catch {
+      say("Not saved: the server does not answer");
+    }
+  }
+
+  function choose(row, choice) {
+    undo.push([row, chosenOf(row)]);
+    choice.checked = true;
+    choice.focus({preventScroll: true});
+    row.classList.remove("missing");
+    saveSoon();
+  }
+
+  function submit() {
+    const gap = rows.findIndex((row) => !chosenOf(row));
+    if (gap >= 0) {
+      rows.forEach((row) => row.classList.toggle("missing", !chosenOf(row)));
+      say(`${rows.filter((row) => !chosenOf(row)).length} not rated yet`);
+      activate(gap);
+      return;
+    }
+    form.requestSubmit(form.querySelector("[value=submit]"));
+  }
+
+  const keys = {
+    j: () => activate(active + 1),
+    k: () => activate(active - 1),
+    u: () => {
+      const [row, before] = undo.pop() ?? [];
+      if (!row) return;
+      choicesOf(row).forEach((choice) => { choice.checked = choice === before; });
+      activate(rows.indexOf(row));
+      saveSoon();
+    },
+    s: () => form.querySelector("[value=skip]")?.click(),
+    b: () => form.querySelector("a[href^='/back/']").click(),
+    Enter: submit,
+  };
+
+  document.addEventListener("keydown", (event) => {
+    const isText = event.target.matches("textarea");
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+      event.preventDefault();
+      submit();
+      return;
+    }
+    if (isText || event.ctrlKey || event.metaKey || event.altKey || !document.getElementById("keys").checked) return;
+    if (event.key === "Enter" && event.target.matches("a, button, summary")) return;
+    const row = rows[active];
+    if (/^[0-9]$/.test(event.key)) {
+      const choices = choicesOf(row);
+      const choice = event.key === "0" ? choices.at(-1) : choices.slice(0, -1)[event.key - 1];
+      if (!choice) return;
+      event.preventDefault();
+      choose(row, choice);
+      if (active + 1 < rows.length) activate(active + 1);
+      return;
+    }
+    const act = keys[event.key];
+    if (!act) return;
+    event.preventDefault();
+    act();
+  });
+
+  rows.forEach((row, index) => {
+    row.addEventListener("focusin", () => activate(index, false));
+    row.addEventListener("change", (event) => {
+      if (event.target.type === "radio") row.classList.remove("missing");
+      saveSoon();
+    });
+  });
+  form.addEventListener("input", saveSoon);
+  form.addEventListener("submit", () => {
+    clearTimeout(waiting);
+    form.elements.spent_s.value = ((Date.now() - shown) / 1000).toFixed(1);
+  });
+  const keysBox = document.getElementById("keys");
+  try { keysBox.checked = localStorage.getItem("keys") !== "off"; } catch { /* no storage: keys stay on */ }
+  keysBox.addEventListener("change", () => {
+    try { localStorage.setItem("keys", keysBox.checked ? "on" : "off"); } catch { /* as above */ }
+  });
+  activate(rows.findIndex((row) => row.classList.contains("missing") || !chosenOf(row)), true);
+})();

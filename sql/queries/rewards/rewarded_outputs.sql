@@ -1,0 +1,37 @@
+-- rewarded_outputs: one row per output of the run $run_id, by case, model, checkpoint and sample: its texts, whether it
+-- passed, the scores (0..1, null: unscored) of its criteria by id, and its own criteria as JSON.
+with scored as (
+    select
+        output_id,
+        list(criterion_id order by criterion_id) as criterion_ids,
+        list(score order by criterion_id) as scores,
+    from verdicts
+    where run_id = $run_id
+    group by output_id
+),
+
+owned as (
+    select
+        output_id,
+        list(body order by criterion_id) as own,
+    from case_criteria
+    where run_id = $run_id
+    group by output_id
+),
+
+final as (
+    select
+        outputs.* exclude (criteria, cluster),
+        output_scores.is_passed,
+        scored.criterion_ids,
+        scored.scores,
+        owned.own,
+    from output_scores
+    inner join outputs on output_scores.output_id = outputs.output_id
+    left join scored on output_scores.output_id = scored.output_id
+    left join owned on output_scores.output_id = owned.output_id
+    where output_scores.run_id = $run_id
+    order by outputs.case_id, outputs.model, outputs.checkpoint, outputs.sample_index, outputs.output_id
+)
+
+select * from final

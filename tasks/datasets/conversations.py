@@ -1,0 +1,71 @@
+"""Rows that hold a conversation whose last message is the answer, as OpenAI's files do: the column `messages`."""
+
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from gradebook.rubrics.model.columns import holds_conversations, left_to_conversations
+from gradebook.rubrics.model.outputs import describe_value
+from gradebook.tasks.datasets.file_formats import RawRow, name_without_suffixes
+from gradebook.tasks.datasets.row_parser import canonical_json, read_messages
+
+
+def split_conversation(raw: RawRow, column_map: Mapping[str, str]) -> RawRow:
+    """Row with the last message as its output and those before as its prompt; a row without `messages` unchanged.
+
+    A row without an id has one made of its prompt, a row without a model is named after its file.
+    """
+    content = raw.content
+    if isinstance(content, str) or not holds_conversations(content, column_map):
+        return raw
+    try:
+        found = _split(content)
+        if isinstance(found, dict):
+            made = {"case_id": _case_id(found["prompt"]), "model": name_without_suffixes(Path(raw.source))}
+            found |= {column: made[column] for column in left_to_conversations(content, column_map)}
+    except orjson.JSONEncodeError as error:
+        found = f"messages: found values that can't be kept as JSON ({error}), expected fewer levels of nesting"
+    return raw._replace(content=found)
+
+
+def _case_id(prompt: Any) -> str:
+    return f"prompt-{blake2b(canonical_json(prompt).encode(), digest_size=6).hexdigest()}"
+
+
+def _split(content: dict[str, Any]) -> dict[str, Any] | str:
+    messages = read_messages(content["messages"])
+    if not messages or not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
+        expected = "expected a list of chat messages, the answer last"
+        return f"messages: found {describe_value(content['messages'])}, {expected}"
+    # Parquet gives every message the keys of all.
+    *asked, answer = [{name: value for name, value in message.items() if value is not None} for message in messages]
+    if answer.get("role") != "assistant":
+        found = f"found {describe_value(answer.get('role'))} as the role of the last message"
+        return (
+            f'messages: {found}, expected "assistant", the answer; for an answer in another column: --map output=COLUMN'
+        )
+    others = {name: value for name, value in answer.items() if name not in ("role", "content")}
+    output = _text_of(answer.get("content"))
+    if not output and others:  # tool calls or a refusal are all there is of the answer
+        output = others["refusal"] if isinstance(others.get("refusal"), str) else canonical_json(others)
+        others = {}
+    rest = {name: value for name, value in content.items() if name != "messages"}
+    return rest | ({"answer": others} if others else {}) | {"prompt": asked or None, "output": output}
+
+
+def _text_of(content: Any) -> Any:
+    """Text of an answer; of parts that are not all texts their JSON, which shows images and sounds."""
+    if not isinstance(content, list):
+        return content or ""
+    return _joined(content) if all(_is_text(part) for part in content) else canonical_json(content)
+
+
+def _is_text(part: Any) -> bool:
+    return isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str)
+
+
+def _joined(parts: Iterable[dict[str, Any]]) -> str:
+    return "\n".join(part["text"] for part in parts)

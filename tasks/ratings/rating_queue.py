@@ -1,0 +1,81 @@
+"""Outputs of a run in the order in which people rate them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import duckdb
+import numpy as np
+
+from gradebook.rubrics.model.errors import InputError
+from gradebook.tasks.lake.rows import Row, read_rows
+from gradebook.tasks.lake.sql import query
+
+
+class Queue(StrEnum):
+    """What is worth rating. Only `random` supports an estimate of means; the others find problems."""
+
+    random = "random"
+    uncertain = "uncertain"
+    disputed = "disputed"
+    gates = "gates"
+    adjudicate = "adjudicate"
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedOutput:
+    """Output to rate. inclusion_rate: its probability of being in the queue, in (0, 1]; None if a rule chose it.
+
+    opinions: ratings in dispute by criterion, for a lead to decide; empty in other queues.
+    """
+
+    output_id: str
+    selection: str
+    inclusion_rate: float | None
+    opinions: Mapping[str, list[Row]] = field(default_factory=dict)
+
+
+def choose_outputs(
+    connection: duckdb.DuckDBPyConnection, run_id: str, queue: Queue, count: int
+) -> tuple[QueuedOutput, ...]:
+    """The first `count` outputs of a run in a queue. A larger count adds outputs at the end.
+
+    The random order depends on the run alone: everyone who rates the run samples from one permutation. Raises
+    `InputError` if nothing of the run is in the queue.
+    """
+    rows = read_rows(connection, _select(queue), run_id=run_id)
+    found = [str(row["output_id"]) for row in rows]
+    if not found:
+        raise InputError(f"--queue {queue.value}", f"no output of {run_id} in it", "one", _WHY_EMPTY[queue])
+    if queue is not Queue.random:
+        return tuple(QueuedOutput(str(row["output_id"]), queue.value, None, _opinions(row)) for row in rows[:count])
+    rng = np.random.default_rng(list(run_id.encode()))
+    rate = min(count / len(found), 1.0)
+    return tuple(QueuedOutput(found[place], queue.value, rate) for place in rng.permutation(len(found))[:count])
+
+
+def _opinions(row: Row) -> dict[str, list[Row]]:
+    return {each["criterion_id"]: each["opinions"] for each in row.get("opinions", ())}
+
+
+def _select(queue: Queue) -> str:
+    match queue:
+        case Queue.random:
+            return query("ratings/queue_random")
+        case Queue.uncertain:
+            return query("ratings/queue_uncertain")
+        case Queue.disputed:
+            return query("ratings/queue_disputed")
+        case Queue.gates:
+            return query("ratings/queue_gates")
+        case Queue.adjudicate:
+            return query("ratings/queue_adjudicate")
+
+
+_WHY_EMPTY = {
+    Queue.random: "the run has no outputs",
+    Queue.uncertain: "its judge gave no token probabilities and was asked once for each question",
+    Queue.disputed: "raters and judge agree wherever two of them scored the same output",
+    Queue.gates: "no gate failed",
+    Queue.adjudicate: "no two raters differ on an output and criterion that was not decided since",
+}

@@ -1,0 +1,149 @@
+"""Rating session of a run: opened over its outputs, and its ratings moved to the lake."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+
+import duckdb
+import orjson
+import pyarrow as pa
+
+from gradebook.rubrics.files.digest import rubric_from_body
+from gradebook.rubrics.model.errors import InputError, LakeError
+from gradebook.rubrics.model.rubric import Criterion, Overall, Rubric
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import commit, connect, prepare_lake
+from gradebook.tasks.lake.rows import Row, read_published_run, read_rows
+from gradebook.tasks.lake.sql import query
+from gradebook.tasks.ratings.evaluation_file import OVERALL, RATING_SCHEMA
+from gradebook.tasks.ratings.rating_queue import Queue, choose_outputs
+from gradebook.tasks.ratings.rating_store import RatingStore, Task
+from gradebook.tasks.ratings.table import insert_ratings
+
+BY_CODE = ("check", "schema", "function")  # methods whose criteria people need not rate
+_RATINGS_SCHEMA = pa.schema(
+    [
+        *RATING_SCHEMA,
+        pa.field("selection", pa.string()),
+        pa.field("inclusion_rate", pa.float64()),
+        pa.field("line", pa.int64()),
+    ]
+)
+_DECISIONS_SCHEMA = pa.schema(
+    [
+        *(pa.field(name, pa.string()) for name in ("run_id", "output_id", "criterion_id", "adjudicator", "level_id")),
+        pa.field("score", pa.float64()),
+        *(pa.field(name, pa.string()) for name in ("cause", "confidence")),
+        pa.field("needs_rubric_update", pa.bool_()),
+        pa.field("notes", pa.string()),
+        pa.field("decided_at", pa.timestamp("us", tz="UTC")),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RatingSession:
+    """Open session. criteria: those on a rater's sheet, by id; the overall row last, if the rubric has one."""
+
+    lake: Lake
+    run_id: str
+    rubric: Rubric
+    criteria: dict[str, Criterion | Overall]
+    store: RatingStore
+    task_count: int
+
+    def store_marks(self) -> int:
+        """Move new ratings to the lake in one transaction; returns their number. Interrupted anywhere, none is lost or
+        stored twice.
+        """
+        marks = self.store.open_marks()
+        if not marks:
+            return 0
+        ratings = _ratings_table([each for each in marks if not _is_decision(each)], f"rating page, run {self.run_id}")
+        decisions = _decisions_table([each for each in marks if _is_decision(each)], self.run_id)
+
+        def insert(connection: duckdb.DuckDBPyConnection, _version: int) -> None:
+            connection.register("given_ratings", ratings)
+            insert_ratings(connection, "given_ratings")
+            connection.register("given_decisions", decisions)
+            connection.execute("insert into adjudications by name (from given_decisions except from adjudications)")
+
+        commit(self.lake, f"ratings of the run {self.run_id}", insert)
+        self.store.set_stored(marks[-1]["mark_id"])
+        return len(marks)
+
+
+@contextmanager
+def opened_session(
+    lake: Lake, run_id: str, *, queue: Queue, count: int, overlap: int, criterion_ids: Sequence[str] = ()
+) -> Iterator[RatingSession]:
+    """Open the session of a run and a queue, or go on with the one that is there.
+
+    criterion_ids: the criteria to rate; by default those that no code decides. Raises `InputError` for an unknown run
+    or criterion, an empty queue, or if another process serves the session.
+    """
+    with connect(lake, read_only=True, is_pinned=True) as connection:
+        row = read_published_run(connection, lake, run_id, query("published/run_with_rubric"))
+        if row["body"] is None:
+            raise LakeError(lake.name, f"no rubric {row['rubric_id']} {row['rubric_version']}", "the run's rubric")
+        rubric = rubric_from_body(row["body"])
+        criteria = _criteria_to_rate(rubric, criterion_ids)
+        chosen = choose_outputs(connection, run_id, queue, count)
+        connection.register("chosen_outputs", pa.table({"output_id": [each.output_id for each in chosen]}))
+        texts = {each.pop("output_id"): each for each in map(dict, read_rows(connection, query("ratings/queue_texts")))}
+    store = RatingStore(lake.root / "rating" / f"{run_id}.{queue.value}.sqlite", overlap)
+    try:
+        store.set_tasks(
+            [
+                Task(
+                    each.output_id,
+                    each.selection,
+                    each.inclusion_rate,
+                    {**texts[each.output_id], "opinions": each.opinions},
+                )
+                for each in chosen
+            ]
+        )
+        prepare_lake(lake)
+        session = RatingSession(lake, run_id, rubric, criteria, store, len(chosen))
+        session.store_marks()
+        yield session
+        session.store_marks()
+    finally:
+        store.close()
+
+
+def _criteria_to_rate(rubric: Rubric, criterion_ids: Sequence[str]) -> dict[str, Criterion | Overall]:
+    known = {criterion.id: criterion for criterion in rubric.criteria}
+    if unknown := next((each for each in criterion_ids if each not in known), None):
+        raise InputError("--criterion", f"{unknown!r}", f"one of {', '.join(known)}")
+    chosen = criterion_ids or [each.id for each in rubric.criteria if each.method.type not in BY_CODE]
+    found: dict[str, Criterion | Overall] = {each: known[each] for each in known if each in chosen}
+    if not found:
+        expected = "a criterion that people can judge better than code"
+        raise InputError(rubric.id, "only criteria that code decides", expected, "--criterion names one all the same")
+    return found | ({OVERALL: rubric.overall} if rubric.overall else {})
+
+
+def _is_decision(mark: Row) -> bool:
+    return bool(mark["selection"] == Queue.adjudicate.value)
+
+
+def _ratings_table(marks: list[Row], source: str) -> pa.Table:
+    """Marks as `RATING_SCHEMA` with `selection`, `inclusion_rate` and `line`."""
+    rows = [
+        {**mark, "rated_at": datetime.fromisoformat(mark["rated_at"]), "source": source, "line": line}
+        for line, mark in enumerate(marks)
+    ]
+    return pa.Table.from_pylist(rows, schema=_RATINGS_SCHEMA)
+
+
+def _decisions_table(marks: list[Row], run_id: str) -> pa.Table:
+    rows = []
+    for mark in marks:
+        details = orjson.loads(mark["details"])
+        needs_update = details.pop("needs_rubric_update", None) is not None
+        named = {"run_id": run_id, "adjudicator": mark["rater"], "needs_rubric_update": needs_update}
+        rows.append({**mark, **details, **named, "decided_at": datetime.fromisoformat(mark["rated_at"])})
+    return pa.Table.from_pylist(rows, schema=_DECISIONS_SCHEMA)

@@ -1,0 +1,415 @@
+"""Judged criteria of a few outputs, asked by the sessions, in the prompts and under the keys of a run."""
+
+import asyncio
+import os
+import secrets
+import shutil
+import tempfile
+import threading
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from gradebook.rubrics.model.errors import UnfinishedError
+from gradebook.rubrics.model.rubric import Criterion, Rubric
+from gradebook.rubrics.model.verdicts import verdict_table
+from gradebook.rubrics.prompts.prompt import Case, case_digest, request_key
+from gradebook.tasks.judging.opinions.rows import (
+    Answers,
+    combined_verdicts,
+    escalated_places,
+    first_judge_unsure,
+    opinion_rows,
+    opinion_scores,
+    place_keys,
+    rows_of,
+)
+from gradebook.tasks.judging.replies.batched_criteria import (
+    PackedAnswers,
+    PackedQuestion,
+    asked_digest,
+    packing_of,
+    packs_of,
+)
+from gradebook.tasks.judging.replies.question import Answer, Question
+from gradebook.tasks.judging.session.loop_thread import JudgingThread
+from gradebook.tasks.judging.session.session import JudgingSession, Money, Session, open_sessions, probe_members
+from gradebook.tasks.judging.settings.panels import (
+    FIRST,
+    THEN,
+    CascadeSettings,
+    Judge,
+    Opinion,
+    asked_as,
+    drawn_rows,
+    has_several,
+    members_of,
+    style_of,
+    wanted_opinions,
+)
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import prepare_lake
+from gradebook.tasks.ledger.ledger import held_judgments, settle_journals
+from gradebook.tasks.rewards.computing import PLACE, Verdict, Verdicts, verdicts_by_place
+from gradebook.tasks.rewards.rows import ReadOutput
+from gradebook.tasks.scoring.judge_shard import AnswerTable
+
+NOT_ASKED = "not_asked"
+_PLANNED_SCHEMA = pa.schema(
+    [
+        *(pa.field(name, pa.string()) for name in ("output_id", "criterion_id", "request_key")),
+        pa.field("judge_index", pa.int32()),
+        pa.field("replicate", pa.int32()),
+        pa.field("is_swapped", pa.bool_()),
+        # Columns of the ledger in a plan file: sessions look answers up by themselves.
+        *(pa.field(name, pa.string()) for name in ("status", "level_id", "evidence", "rationale", "distribution")),
+        pa.field("paid_by", pa.string()),
+        pa.field("cost_usd", pa.float64()),
+    ]
+)
+Askables = list[Question | PackedQuestion]
+
+
+@dataclass(slots=True)
+class Batch:
+    """Outputs with their questions, and the answers that have come so far."""
+
+    outputs: Sequence[ReadOutput]
+    planned: pa.Table
+    questions: dict[int, Askables]  # by the judge's index among the members
+    answers: dict[Opinion, list[Answer]]
+    done: Future[None] = field(default_factory=Future)
+
+    @property
+    def count(self) -> int:
+        """Questions in total."""
+        return sum(map(len, self.questions.values()))
+
+    def tables(self) -> Answers:
+        """Answers so far, by vote."""
+        tables = {}
+        for opinion, answers in self.answers.items():
+            table = AnswerTable()
+            for answer in list(answers):  # later ones may come while this is read
+                table.append(answer)
+            tables[opinion] = table.table()
+        return tables
+
+
+@dataclass(slots=True)
+class _Opened:
+    """Open sessions of a judge's members, and the thread in which they ask."""
+
+    sessions: tuple[Session, ...]
+    thread: JudgingThread
+    stack: ExitStack
+
+    def close(self) -> None:
+        with suppress(UnfinishedError):
+            self.stack.close()
+
+
+@dataclass(slots=True)
+class _State:
+    """What is open; apart from `Asking`, so that it can be closed when that is gone."""
+
+    lake: Lake | None
+    folder: Path  # of the journals
+    run_id: str
+    pid: int = field(default_factory=os.getpid)
+    opening: Future[_Opened] | None = None
+    lock: Any = field(default_factory=threading.Lock)
+
+    def renew(self) -> None:
+        """Forget what a fork left behind: the threads are the parent's."""
+        self.pid, self.opening, self.lock = os.getpid(), None, threading.Lock()
+        self.run_id = _new_run_id()
+
+    def close(self) -> None:
+        """Close the sessions; replies go to the lake's ledger. In a fork's child, nothing is its own."""
+        if self.pid != os.getpid():
+            return
+        with self.lock:
+            opening, self.opening = self.opening, None
+        if opening is not None and opening.exception() is None:
+            opening.result().close()
+        if self.lake is not None and opening is not None:
+            settle_journals(self.lake)
+
+
+_states: "weakref.WeakSet[Asking]" = weakref.WeakSet()
+
+
+def _renew_states() -> None:
+    for asking in list(_states):
+        asking.state.renew()
+
+
+os.register_at_fork(after_in_child=_renew_states)
+
+
+def _new_run_id() -> str:
+    return f"scorer-{os.getpid()}-{secrets.token_hex(6)}"
+
+
+class Asking:
+    """A judge asked about single outputs, by one thread of this process.
+
+    lake: its ledger is read and extended, so that no judgment is paid twice; None: replies live as long as this object.
+    """
+
+    def __init__(self, rubric: Rubric, judge: Judge, budget_usd: float | None, lake: Lake | None) -> None:
+        self._rubric, self.judge, self._budget_usd = rubric, judge, budget_usd
+        if lake is not None:
+            prepare_lake(lake)
+        self._records = Path(tempfile.mkdtemp(prefix="gradebook-scorer-"))
+        weakref.finalize(self, _remove, self._records, os.getpid())  # first made, last called
+        self.state = _State(lake, self._records if lake is None else lake.journal_folder, _new_run_id())
+        weakref.finalize(self, _State.close, self.state)
+        _states.add(self)
+        self._opinions = wanted_opinions(judge)
+        self._digests = {one: asked_as(judge, one).judge_digest for one in self._opinions}
+        self._styles = {one: style_of(judge, one) for one in self._opinions}
+        self._packings = {one: packing_of(asked_as(judge, one)) for one in self._opinions}
+        self._asked = {each.id: wanted_opinions(judge, each.id) for each in rubric.judged_criteria}
+        self._leased: set[str] = set()
+
+    def close(self) -> None:
+        """Close the sessions and settle the replies; a later question opens them again."""
+        self.state.close()
+
+    # -------- asking
+    def start(self, outputs: Sequence[ReadOutput]) -> Batch:
+        """Start to ask about outputs; `done` of the batch ends with the last answer, or raises `UnfinishedError`."""
+        batch = self._batch(outputs)
+        if not batch.count:
+            batch.done.set_result(None)
+            return batch
+        opening = self._opening()
+
+        def begin(opened: Future[_Opened]) -> None:
+            if (error := opened.exception()) is not None:
+                batch.done.set_exception(error)
+                return
+            asked = opened.result().thread.submit(self._ask(opened.result(), batch))
+            asked.add_done_callback(partial(self._finish, opening, batch))
+
+        opening.add_done_callback(begin)
+        return batch
+
+    def _finish(self, opening: Future[_Opened], batch: Batch, asked: Future[None]) -> None:
+        error = UnfinishedError("the judging was interrupted") if asked.cancelled() else asked.exception()
+        if error is None:
+            batch.done.set_result(None)
+            return
+        with self.state.lock:  # the sessions cannot continue: the next question opens new ones
+            is_mine = self.state.opening is opening
+            if is_mine:
+                self.state.opening = None
+        if is_mine:
+            threading.Thread(target=opening.result().close, name="closing", daemon=True).start()
+        batch.done.set_exception(error)
+
+    def _opening(self) -> Future[_Opened]:
+        with self.state.lock:
+            opening = self.state.opening
+            if opening is None or (opening.done() and opening.exception() is not None):
+                opening = self.state.opening = Future()
+                threading.Thread(target=self._open, args=(opening,), name="opening", daemon=True).start()
+            return opening
+
+    def _open(self, opening: Future[_Opened]) -> None:
+        stack = ExitStack()
+        try:
+            probe_members(self.judge, tuple(range(len(members_of(self.judge)))))
+            money = Money(self._budget_usd, self._records / "budget.jsonl")
+            state = self.state
+            sessions = stack.enter_context(open_sessions(self.judge, money, state.folder, state.run_id, None, True))
+            if state.lake is not None:
+                for session in sessions:
+                    if isinstance(session, JudgingSession):
+                        session.open_leases(partial(held_judgments, state.lake))
+            thread = next((each.thread for each in sessions if isinstance(each, JudgingSession)), None)
+            if thread is None:
+                thread = JudgingThread()
+                thread.start()
+                stack.callback(thread.end)
+        except BaseException as error:  # noqa: BLE001 - raised where the answers are awaited
+            stack.close()
+            opening.set_exception(error)
+        else:
+            self._leased.clear()
+            opening.set_result(_Opened(sessions, thread, stack))
+
+    async def _ask(self, opened: _Opened, batch: Batch) -> None:
+        if not isinstance(self.judge, CascadeSettings):
+            await asyncio.gather(*(self._ask_member(opened, batch, index) for index in batch.questions))
+            return
+        await self._ask_member(opened, batch, FIRST)
+        chosen = escalated_places(self.judge, batch.planned, batch.tables())
+        await self._ask_member(opened, batch, THEN, chosen)
+
+    async def _ask_member(
+        self, opened: _Opened, batch: Batch, index: int, chosen: set[tuple[str, str]] | None = None
+    ) -> None:
+        session, style = opened.sessions[index], self._styles[Opinion(index)]
+        questions = [
+            each for each in batch.questions.get(index, ()) if chosen is None or not chosen.isdisjoint(_places(each))
+        ]
+
+        def keep(came: Any) -> None:
+            for answer in came.answers if isinstance(came, PackedAnswers) else (came,):
+                question = answer.question
+                batch.answers[Opinion(index, question.replicate, question.style != style)].append(answer)
+
+        if not questions:
+            return
+        if not isinstance(session, JudgingSession):
+            session.ask([each for each in questions if isinstance(each, Question)], keep)
+            return
+        keys = [key for each in questions for key in _keys(each) if key not in self._leased]
+        if self.state.lake is not None and keys:
+            self._leased.update(keys)
+            await asyncio.to_thread(session.lease_also, keys)
+        await session.ask_here(questions, keep)
+
+    # -------- questions
+    def _batch(self, outputs: Sequence[ReadOutput]) -> Batch:
+        planned: dict[str, list[Any]] = {name: [] for name in _PLANNED_SCHEMA.names[:6]}
+        questions: dict[int, Askables] = {}
+        for each in {one.output_id: one for one in outputs}.values():
+            for opinion, question in self._questions(each):
+                parts = question.questions if isinstance(question, PackedQuestion) else (question,)
+                for part in parts:
+                    values = (part.output_id, part.criterion_id, part.request_key, *_opinion_values(opinion))
+                    for name, value in zip(planned, values, strict=True):
+                        planned[name].append(value)
+                questions.setdefault(opinion.judge_index, []).append(question)
+        count = len(planned["output_id"])
+        nothing = {name: [None] * count for name in _PLANNED_SCHEMA.names[6:]}
+        table = pa.table(planned | nothing, _PLANNED_SCHEMA)
+        return Batch(outputs, table, questions, {opinion: [] for opinion in self._opinions})
+
+    def _questions(self, read: ReadOutput) -> Iterator[tuple[Opinion, Question | PackedQuestion]]:
+        """Votes wanted on an output: of the rubric's criteria, batched where the judge batches, and of its own."""
+        output = read.output
+        case = Case(output.prompt, output.output, output.reference, tuple(output.context or ()))
+        digest = case_digest(case)
+        own = [each for each in read.own if each.method.type == "judge"]
+        for opinion in self._opinions:
+            if not drawn_rows(self.judge, opinion, [read.output_id], [0]):
+                continue
+            ask = partial(self._question, read, case, digest, opinion)
+            batchable = [each for each in self._rubric.judged_criteria if opinion in self._asked[each.id]]
+            packing = self._packings[opinion]
+            for pack in packs_of(batchable, packing):
+                asked = tuple(ask(each, batchable) for each in pack)
+                yield from ((opinion, each) for each in (asked if packing == 1 else (PackedQuestion(asked),)))
+            for each in own:
+                if opinion in wanted_opinions(self.judge, each.id):
+                    one = ask(each, [each])
+                    yield opinion, one if packing == 1 else PackedQuestion((one,))
+
+    def _question(
+        self, read: ReadOutput, case: Case, digest: str, opinion: Opinion, criterion: Criterion, batch: list[Criterion]
+    ) -> Question:
+        asked = asked_digest(criterion, batch, self._packings[opinion])
+        output = read.output
+        return Question(
+            read.output_id,
+            criterion,
+            case,
+            request_key(self._digests[opinion], asked, digest, opinion.replicate),
+            opinion.replicate,
+            output.case_id,
+            output.model,
+            output.checkpoint,
+            output.sample_index,
+            style=self._styles[opinion],
+        )
+
+    # -------- verdicts
+    def verdicts(self, batch: Batch, missing: str) -> Verdicts:
+        """Verdicts on the judged criteria of a batch. missing: reason of those without an answer."""
+        answers, verdicts = batch.tables(), Verdicts()
+        asked: dict[str, list[tuple[int, Criterion]]] = {}
+        for place, each in enumerate(batch.outputs):
+            judged = (*self._rubric.judged_criteria, *(own for own in each.own if own.method.type == "judge"))
+            for criterion in judged:
+                asked.setdefault(criterion.id, []).append((place, criterion))
+        for wanted in asked.values():
+            for criterion, places in _by_criterion(wanted):
+                ids = pa.chunked_array([pa.array([batch.outputs[place].output_id for place in places])])
+                table = self._verdict_table(criterion, ids, batch.planned, answers)
+                by_row = verdicts_by_place(table.set_column(1, "output_id", pa.array(map(str, range(len(places))))))
+                verdicts |= {(places[row], name): verdict for (row, name), verdict in by_row.items()}
+        return {place: _with_reason(verdict, missing) for place, verdict in verdicts.items()}
+
+    def _verdict_table(
+        self, criterion: Criterion, ids: pa.ChunkedArray, planned: pa.Table, answers: Answers
+    ) -> pa.Table:
+        keys = place_keys(ids, pa.repeat(criterion.id, len(ids)))
+        nothing = pa.repeat(False, len(ids))
+        rows = {
+            opinion: opinion_rows(keys, rows_of(planned, opinion), answers.get(opinion)).append_column(
+                "is_replayed", nothing
+            )
+            for opinion in self._opinions
+        }
+        if has_several(self.judge):
+            is_unsure = first_judge_unsure(self.judge, rows) if isinstance(self.judge, CascadeSettings) else None
+            return combined_verdicts(PLACE, self.judge, criterion, ids, rows, is_unsure)[0]
+        (only,) = rows.values()
+        columns = {"reasons": "reason", "evidence": "evidence", "rationales": "rationale"}
+        others = {name: only.column(column) for name, column in columns.items()}
+        return verdict_table(PLACE, criterion, ids, only.column("level_id"), opinion_scores(criterion, only), **others)
+
+
+def _remove(folder: Path, pid: int) -> None:
+    if os.getpid() == pid:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _opinion_values(opinion: Opinion) -> tuple[int, int, bool]:
+    return opinion.judge_index, opinion.replicate, opinion.is_swapped
+
+
+def _keys(question: Question | PackedQuestion) -> Iterable[str]:
+    return question.part_keys if isinstance(question, PackedQuestion) else (question.request_key,)
+
+
+def _places(question: Question | PackedQuestion) -> list[tuple[str, str]]:
+    parts = question.questions if isinstance(question, PackedQuestion) else (question,)
+    return [(part.output_id, part.criterion_id) for part in parts]
+
+
+def _by_criterion(wanted: Sequence[tuple[int, Criterion]]) -> Iterator[tuple[Criterion, list[int]]]:
+    """Places of each criterion: rows may bring different ones under one id."""
+    found: list[tuple[Criterion, list[int]]] = []
+    for place, criterion in wanted:
+        same = next((places for one, places in found if one is criterion or one == criterion), None)
+        if same is None:
+            found.append((criterion, [place]))
+        else:
+            same.append(place)
+    return iter(found)
+
+
+def _with_reason(verdict: Verdict, missing: str) -> Verdict:
+    return verdict._replace(reason=missing) if verdict.score is None and verdict.reason == NOT_ASKED else verdict
+
+
+def unjudged(rubric: Rubric, outputs: Sequence[ReadOutput], reason: str) -> Mapping[tuple[int, str], Verdict]:
+    """Verdicts on the judged criteria where there is no judge."""
+    return {
+        (place, criterion.id): Verdict(None, None, reason, None)
+        for place, each in enumerate(outputs)
+        for criterion in (*rubric.judged_criteria, *(own for own in each.own if own.method.type == "judge"))
+    }

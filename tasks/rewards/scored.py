@@ -1,0 +1,105 @@
+"""Outcome of scoring one output in this process."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from gradebook.rubrics.model.rewards import Reward
+
+_TOLERANCE = 1e-9  # of a sum of floats, as in a run
+_WIDEST = 60
+
+
+class CriterionScore(NamedTuple):
+    """Verdict on one criterion.
+
+    score: 0..1, None where unscored; `reason` says why. needs: score from which the criterion is met; None without one.
+    """
+
+    criterion_id: str
+    description: str
+    method: str
+    score: float | None
+    level_id: str | None = None
+    reason: str | None = None
+    evidence: str | None = None
+    rationale: str | None = None
+    weight: float = 1.0
+    is_gate: bool = False
+    needs: float | None = None
+    is_rewarded: bool = True
+
+    @property
+    def is_met(self) -> bool | None:
+        """Whether the score reaches `needs`; None if it is unknown or nothing is needed."""
+        if self.score is None or self.needs is None:
+            return None
+        return self.score >= self.needs - _TOLERANCE
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Score of one output: `score` in 0..1, None where a weighted criterion is unscored, with its bounds.
+
+    reward: the score as a trainer takes it, see `Scorer`; None as the score. criteria: verdicts by criterion id, in the
+    rubric's order, then the output's own. is_passed: None where unknown, or where the rubric requires nothing.
+    """
+
+    output_id: str
+    score: float | None
+    score_low: float | None
+    score_high: float | None
+    is_passed: bool | None
+    failed_gates: tuple[str, ...]
+    criteria: Mapping[str, CriterionScore]
+    reward: Reward | None = None
+    pass_threshold: float | None = None
+
+    @property
+    def unscored(self) -> dict[str, str]:
+        """Reasons of the criteria without a score, by criterion id."""
+        return {each.criterion_id: each.reason or "unknown" for each in self.criteria.values() if each.score is None}
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "output_id": self.output_id,
+            "score": self.score,
+            "score_low": self.score_low,
+            "score_high": self.score_high,
+            "is_passed": self.is_passed,
+            "failed_gates": list(self.failed_gates),
+            "reward": None if self.reward is None else self.reward.value,
+            "criteria": [each._asdict() for each in self.criteria.values()],
+        }
+
+    def __str__(self) -> str:
+        """The score, then its criteria as a table."""
+        needed = "" if self.pass_threshold is None else f", needs {self.pass_threshold:g}"
+        state = {True: "passed", False: "not passed", None: "no verdict"}[self.is_passed]
+        gates = f"; failed gates: {', '.join(self.failed_gates)}" if self.failed_gates else ""
+        return "\n".join([f"score {_shown(self.score)}{needed}: {state}{gates}", *self._table()])
+
+    def _table(self) -> list[str]:
+        rows = [("criterion", "score", "needs", "level", "why")]
+        rows += [
+            (
+                each.criterion_id,
+                _shown(each.score),
+                "" if each.needs is None else f"{each.needs:g}",
+                each.level_id or "",
+                _cut(each.reason or each.rationale or each.evidence or ""),
+            )
+            for each in self.criteria.values()
+        ]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _shown(score: float | None) -> str:
+    return "unscored" if score is None else f"{score:.3f}".rstrip("0").rstrip(".")
+
+
+def _cut(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _WIDEST else f"{line[: _WIDEST - 3]}..."

@@ -1,0 +1,355 @@
+"""RubricScorer: all criteria of a rubric over single outputs, in this process."""
+
+import asyncio
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import TimeoutError as Timeout
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from gradebook.rubrics.model.errors import InputError, JudgeSettingsError, UnfinishedError
+from gradebook.rubrics.model.rewards import Gates, Reward, RewardRule
+from gradebook.rubrics.model.rubric import CaseCriterion, Criterion, Rubric
+from gradebook.rubrics.model.scores import OutputScore, ScoreRule
+from gradebook.tasks.judging.money.prices import find_price, refuse_unpriced
+from gradebook.tasks.judging.replies.recorded_judge import check_replies
+from gradebook.tasks.judging.settings.files import read_judge
+from gradebook.tasks.judging.settings.judge import JudgeSettings, ReplaySettings
+from gradebook.tasks.judging.settings.keys import refuse_unpaired_keys
+from gradebook.tasks.judging.settings.panels import Judge, members_of, online_members
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.rewards.asking import Asking, Batch, unjudged
+from gradebook.tasks.rewards.computing import CodeScorer, Verdict, Verdicts
+from gradebook.tasks.rewards.mending import Feedback, feedback_on
+from gradebook.tasks.rewards.rows import Given, ReadOutput, RowReader, refuse_misfits, rows_of_batch
+from gradebook.tasks.rewards.scored import CriterionScore, Score
+from gradebook.tasks.runs.function_settings import read_function_settings, refuse_other_functions, runnable_functions
+from gradebook.tasks.scoring.functions import FunctionPool, probe_functions
+
+NO_JUDGE = "no_judge: the scorer has no judge"
+NO_VERDICT = Verdict(None, None, "not_scored", None)
+MOST_KNOWN = 10_000  # different verdicts on an output whose totals are remembered
+_VERDICT = CriterionScore._fields.index("score")  # from here, the fields of a verdict
+OnFault = Literal["none", "raise"]
+Scores = list[Score]
+Rewards = list[float | None]
+
+
+class RubricScorer:
+    """Scorer of single outputs by a rubric; also a reward function as TRL calls it.
+
+    Every call is thread-safe, works while an event loop runs and after a fork. An output that can't be scored gets
+    None with the reasons in `Score.unscored`, never 0.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is a setting with a default
+        self,
+        rubric: Rubric,
+        judge: str | None = None,
+        *,
+        deadline_s: float | None = None,
+        budget_usd: float | None = None,
+        on_fault: OnFault = "none",
+        gates: str = "veto",
+        lake: str | None = None,
+        column_map: Mapping[str, str] | None = None,
+        allow_functions: Iterable[str] = (),
+    ) -> None:
+        """rubric: copied, so that a later change has no effect.
+
+        judge: a model's name, a judge file or replay:FILE, as `--judge`; None leaves judged criteria unscored.
+        deadline_s: most seconds of a call; criteria without an answer by then are unscored, and the answer counts for
+        the next call. budget_usd: maximum spend of this scorer. on_fault: `none` scores None if the judge fails or the
+        budget is reached, `raise` raises `EndpointUnavailable` or `BudgetReached`. gates: effect of a failed gate on a
+        reward: veto (the lowest score), penalty=X (X off for each) or ignore. lake: URI of a lake whose ledger is read
+        and extended, so that no judgment is paid twice; default: none. column_map: your columns by gradebook's names,
+        as `--map`: {"reference": "answer"}. allow_functions: packages whose functions may run. Raises `InputError`.
+        """
+        if on_fault not in ("none", "raise"):
+            raise InputError("on_fault", repr(on_fault), "none or raise")
+        if deadline_s is not None and not 0 < deadline_s < float("inf"):
+            raise InputError("deadline_s", f"{deadline_s:g}", "seconds, above 0")
+        if budget_usd is not None and not 0 <= budget_usd < float("inf"):
+            raise InputError("budget_usd", f"{budget_usd:g}", "dollars, 0 or more")
+        self.rubric = rubric.model_copy(deep=True)
+        self.__name__ = rubric.id  # trainers log a reward function by its name
+        self._deadline_s, self._on_fault = deadline_s, on_fault
+        self._gates = Gates.read(gates)
+        self._rule = ScoreRule(self.rubric)
+        self._reward_rule = _reward_rule(self.rubric, self._gates)
+        self._reader = RowReader(self.rubric, column_map or {})
+        self._column_map = dict(column_map or {})
+        functions = read_function_settings(Path.cwd(), os.environ, allow_functions)
+        refuse_other_functions(self.rubric, functions)
+        probe_functions(self.rubric, functions)
+        has_functions = bool(runnable_functions(self.rubric, functions))
+        self._functions = FunctionPool(functions) if has_functions else None
+        self._code = CodeScorer(self.rubric, self._functions)
+        read = None if judge is None else _checked_judge(judge, self.rubric, budget_usd)
+        found = None if lake is None else find_lake(lake)
+        self._asking = None if read is None else Asking(self.rubric, read, budget_usd, found)
+        self._own = _own_parts(self.rubric)
+        self._known: dict[tuple[float | None, ...], tuple[OutputScore, Reward | None]] = {}
+        self._last: _Last | None = None
+        self._last_lock = threading.Lock()
+
+    # -------- scores
+    def score(self, output: Given) -> Score:
+        """Score one output: a text, or a row with `output` and, as they are there, prompt, reference and context.
+
+        Raises `OutputsError` for a row that does not fit, and with on_fault="raise" `UnfinishedError`.
+        """
+        return self.score_all([output])[0]
+
+    def score_all(self, outputs: Iterable[Given]) -> Scores:
+        """Score outputs together, as `score`."""
+        return self._score(self._reader.read(outputs))
+
+    async def ascore(self, output: Given) -> Score:
+        """As `score`, without blocking the event loop while a judge answers."""
+        return (await self.ascore_all([output]))[0]
+
+    async def ascore_all(self, outputs: Iterable[Given]) -> Scores:
+        """As `score_all`, without blocking the event loop while a judge answers."""
+        read = self._reader.read(outputs)
+        batch = self._start(read)
+        end = self._end()
+        code = self._code.score(read)
+        if batch is not None:
+            waiting = asyncio.shield(asyncio.wrap_future(batch.done))
+            waiting.add_done_callback(_retrieve)
+            with suppress(TimeoutError, UnfinishedError):  # `_finish` reads both off the batch
+                await asyncio.wait_for(waiting, None if end is None else max(end - time.monotonic(), 0))
+        return self._finish(read, batch, code)
+
+    def feedback(self, output: Given) -> Feedback:
+        """What the output has to mend; its text is for the model that answers again."""
+        (read,) = self._reader.read([output])
+        return feedback_on(self._score([read])[0], self.rubric, read.own)
+
+    # -------- rewards
+    def __call__(
+        self, prompts: Sequence[Any] | None = None, completions: Sequence[Any] = (), **columns: Any
+    ) -> Rewards:
+        """Rewards of a batch, as TRL calls a reward function: a float each, None where unscored.
+
+        columns: further columns of the dataset; those named as a column of outputs, or mapped to one, are read as it.
+        Completions in chat form count with the last message of the assistant. Raises `OutputsError` if no row of the
+        batch fits.
+        """
+        return [_value(each) for each in self.score_batch(prompts, completions, columns)]
+
+    def score_batch(
+        self, prompts: Sequence[Any] | None, completions: Sequence[Any], columns: Mapping[str, Any], caller: str = ""
+    ) -> list[Score | None]:
+        """Scores of a trainer's batch, with their rewards; None where a row does not fit.
+
+        caller: name of a criterion whose function asks; the functions of all criteria share one scoring.
+        """
+        rows = rows_of_batch(prompts, completions, columns, self._column_map)
+        read = self._reader.read_each(rows)
+        good = [each for each in read if isinstance(each, ReadOutput)]
+        if read and (not good or self._on_fault == "raise"):
+            refuse_misfits(read)
+        scores = iter(self._scored_once(good, caller))
+        return [next(scores) if isinstance(each, ReadOutput) else None for each in read]
+
+    def criteria(self) -> list["CriterionReward"]:
+        """One reward function a rewarded criterion, gates among them, for a trainer that weighs them by itself.
+
+        Each gives the criterion's score, None where unscored; one batch is scored once for all. `weights` has theirs.
+        """
+        return [CriterionReward(self, each.id) for each in self.rubric.criteria if each.reward]
+
+    @property
+    def weights(self) -> list[float]:
+        """Weights of `criteria`, in their order: 0 for a gate, below 0 for a penalty."""
+        return [self._own[each.id].weight for each in self.rubric.criteria if each.reward]
+
+    # -------- ends
+    def close(self) -> None:
+        """Release what is open; replies go to the lake's ledger. A later call opens it again, but not functions."""
+        if self._asking is not None:
+            self._asking.close()
+        if self._functions is not None:
+            self._functions.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        judge = "" if self._asking is None else f", judge {self._asking.judge.judge}"
+        return f"<{type(self).__name__} {self.rubric.id} {self.rubric.version}{judge}>"
+
+    # -------- inside
+    def _scored_once(self, read: list[ReadOutput], caller: str) -> Scores:
+        """Scores of a batch, once for all callers; one that asks for the same batch again has it scored again."""
+        key = hashlib.blake2b("".join(each.output_id for each in read).encode(), digest_size=16).hexdigest()
+        with self._last_lock:
+            last = self._last
+            if last is not None and last.key == key and caller not in last.callers:
+                last.callers.add(caller)
+                return last.scores
+        scores = self._score(read)
+        with self._last_lock:
+            self._last = _Last(key, scores, {caller})
+        return scores
+
+    def _score(self, read: Sequence[ReadOutput]) -> Scores:
+        batch, end = self._start(read), self._end()
+        code = self._code.score(read)
+        if batch is not None:
+            with suppress(Timeout, UnfinishedError):
+                batch.done.result(None if end is None else max(end - time.monotonic(), 0))
+        return self._finish(read, batch, code)
+
+    def _start(self, read: Sequence[ReadOutput]) -> Batch | None:
+        return self._asking.start(read) if self._asking is not None and read else None
+
+    def _end(self) -> float | None:
+        return None if self._deadline_s is None else time.monotonic() + self._deadline_s
+
+    def _finish(self, read: Sequence[ReadOutput], batch: Batch | None, code: Verdicts) -> Scores:
+        """Scores from the verdicts of code and the judge's answers so far. Raises the judge's fault if it has to."""
+        verdicts = dict(code)
+        if batch is None or self._asking is None:
+            verdicts |= unjudged(self.rubric, read, NO_JUDGE)
+        else:
+            verdicts |= self._asking.verdicts(batch, self._missing(batch))
+        return [self._scored(place, each, verdicts) for place, each in enumerate(read)]
+
+    def _missing(self, batch: Batch) -> str:
+        """Reason of criteria that the judge did not answer."""
+        if not batch.done.done():
+            return f"deadline: the judge did not answer within {self._deadline_s:g} s"
+        fault = batch.done.exception()
+        if fault is None:
+            return "not_asked"
+        if self._on_fault == "raise" or not isinstance(fault, UnfinishedError):
+            raise fault
+        return f"{_FAULTS.get(type(fault).__name__, 'unfinished')}: {fault}"
+
+    def _scored(self, place: int, read: ReadOutput, verdicts: Verdicts) -> Score:
+        criteria = self._own | {each.id: _part(self.rubric, each) for each in read.own} if read.own else self._own
+        found = [verdicts.get((place, name), NO_VERDICT) for name in criteria]
+        total, reward = self._totals(tuple(verdict.score for verdict in found), read.own)
+        return Score(
+            read.output_id,
+            total.score,
+            total.score_low,
+            total.score_high,
+            total.is_passed,
+            total.failed_gates,
+            {
+                part.criterion_id: CriterionScore._make((*part[:_VERDICT], *verdict, *part[_VERDICT + len(verdict) :]))
+                for part, verdict in zip(criteria.values(), found, strict=True)
+            },
+            reward,
+            self.rubric.pass_threshold,
+        )
+
+    def _totals(
+        self, found: tuple[float | None, ...], own: tuple[CaseCriterion, ...]
+    ) -> tuple[OutputScore, Reward | None]:
+        """Score and reward from the scores by criterion; remembered, as checks give few different ones."""
+        known = None if own else self._known.get(found)
+        if known is not None:
+            return known
+        scores = dict(zip((*self._own, *(each.id for each in own)), found, strict=True))
+        reward = None if self._reward_rule is None else self._reward_rule.reward(scores, own)
+        totals = self._rule.score(scores, own), reward
+        if not own and len(self._known) < MOST_KNOWN:
+            self._known[found] = totals
+        return totals
+
+
+@dataclass(frozen=True, slots=True)
+class _Last:
+    """Last batch of rewards, and the functions that took it."""
+
+    key: str
+    scores: Scores
+    callers: set[str]
+
+
+class CriterionReward:
+    """Reward function of one criterion, as TRL calls it."""
+
+    def __init__(self, scorer: RubricScorer, criterion_id: str) -> None:
+        self._scorer, self.criterion_id = scorer, criterion_id
+        self.__name__ = criterion_id
+
+    def __call__(
+        self, prompts: Sequence[Any] | None = None, completions: Sequence[Any] = (), **columns: Any
+    ) -> Rewards:
+        """Scores of the criterion, a float each, None where unscored."""
+        scores = self._scorer.score_batch(prompts, completions, columns, self.criterion_id)
+        return [None if each is None else each.criteria[self.criterion_id].score for each in scores]
+
+
+_FAULTS = {"BudgetReached": "budget_reached", "EndpointUnavailable": "endpoint_error"}
+
+
+def _value(score: Score | None) -> float | None:
+    return None if score is None or score.reward is None else score.reward.value
+
+
+def _retrieve(waiting: "asyncio.Future[None]") -> None:
+    """Mark an error as seen: the batch has it too."""
+    if not waiting.cancelled():
+        waiting.exception()
+
+
+def _reward_rule(rubric: Rubric, gates: Gates) -> RewardRule | None:
+    """None for a rubric without a weighted criterion that is rewarded: its outputs have no reward."""
+    with suppress(InputError):
+        return RewardRule(rubric, gates)
+    return None
+
+
+def _checked_judge(name: str, rubric: Rubric, budget_usd: float | None) -> Judge:
+    """Judge of a name, checked as a run checks it. Raises `JudgeSettingsError`."""
+    judge = read_judge(name, os.environ)
+    for member in members_of(judge):
+        if isinstance(member, ReplaySettings):
+            check_replies(member.path, rubric.criteria)
+        elif member.mode == "batch":
+            raise JudgeSettingsError(name, "a judge with batch requests", "one that answers at once")
+    for online in online_members(judge):
+        _checked_online(online, budget_usd)
+    return judge
+
+
+def _checked_online(online: JudgeSettings, budget_usd: float | None) -> None:
+    refuse_unpaired_keys(online, os.environ)
+    if budget_usd is not None:
+        refuse_unpriced(online, find_price(online))
+
+
+def _own_parts(rubric: Rubric) -> dict[str, CriterionScore]:
+    return {each.id: _part(rubric, each) for each in rubric.criteria}
+
+
+def _part(rubric: Rubric, criterion: Criterion) -> CriterionScore:
+    """A criterion's columns that no output changes."""
+    return CriterionScore(
+        criterion.id,
+        criterion.description,
+        criterion.method.type,
+        None,
+        weight=rubric.weight_of(criterion),
+        is_gate=criterion.gate,
+        needs=criterion.gate_threshold if criterion.gate else criterion.threshold,
+        is_rewarded=criterion.reward,
+    )

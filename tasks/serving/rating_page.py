@@ -1,0 +1,234 @@
+"""Pages on which people rate the outputs of a run, as an ASGI app."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+from functools import cache
+from time import time
+from typing import Any
+
+from markupsafe import Markup
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from gradebook.rubrics.model.errors import GradebookError
+from gradebook.tasks.ratings.rating_session import RatingSession
+from gradebook.tasks.ratings.rating_store import SUBMITTED, Progress, Sheet, StaleSheet
+from gradebook.tasks.reporting.drawing.marking import segments_of
+from gradebook.tasks.reporting.drawing.templates import digest, page_text, render
+from gradebook.tasks.reporting.sections.examples.conversation import turns_of
+from gradebook.tasks.serving.guard import Guard, Tokens, TooLarge, read_body
+from gradebook.tasks.serving.rating_forms import (
+    CAUSES,
+    CONFIDENCES,
+    Criteria,
+    SheetForm,
+    WrongForm,
+    group_rows,
+    read_form,
+)
+
+STORE_EVERY_S = 30.0
+MOST_CHARACTERS = 200_000  # shown of one text
+COOKIE = "gradebook_rater"
+_FORM_TYPE = "application/x-www-form-urlencoded"
+Told = Callable[[str], None]
+
+
+class RatingApp:
+    """State of a served session: who has which token, and when ratings were last moved to the lake."""
+
+    def __init__(self, session: RatingSession, tokens: Tokens, tell: Told) -> None:
+        """tell: takes remarks for the person who started the server."""
+        self._session, self._tokens, self._tell = session, tokens, tell
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/t/{token}", self.welcome),
+            Route("/", self.next),
+            Route("/sheet/{position:int}", self.show),
+            Route("/sheet/{position:int}", self.save, methods=["POST"]),
+            Route("/back/{position:int}", self.back),
+        ]
+
+    async def welcome(self, request: Request) -> Response:
+        """First page of a rater, by the link with the token; sets the cookie."""
+        token = request.path_params["token"]
+        rater = self._name_of(token)
+        if isinstance(rater, Response):
+            return rater
+        progress = await run_in_threadpool(self._session.store.progress, rater, time())
+        page = self._page("welcome.html.j2", rater, progress, criterion_count=len(self._session.criteria))
+        # A cookie of a strict site is not sent on a redirect from elsewhere: the page links to the first sheet.
+        page.set_cookie(COOKIE, token, httponly=True, samesite="strict")
+        return page
+
+    async def next(self, request: Request) -> Response:
+        """The rater's next sheet."""
+        rater = self._rater(request)
+        if isinstance(rater, Response):
+            return rater
+        sheet = await run_in_threadpool(self._session.store.next_sheet, rater, time())
+        if sheet is not None:
+            return RedirectResponse(f"/sheet/{sheet.position}", 303)
+        progress = await run_in_threadpool(self._session.store.progress, rater, time())
+        previous = await run_in_threadpool(self._session.store.previous_position, None, rater)
+        return self._page("done.html.j2", rater, progress, previous=previous)
+
+    async def back(self, request: Request) -> Response:
+        """The rater's finished sheet before this one."""
+        rater = self._rater(request)
+        if isinstance(rater, Response):
+            return rater
+        position = request.path_params["position"]
+        found = await run_in_threadpool(self._session.store.previous_position, position, rater)
+        return RedirectResponse(f"/sheet/{position if found is None else found}", 303)
+
+    async def show(self, request: Request) -> Response:
+        """A sheet that the rater has been given."""
+        rater = self._rater(request)
+        if isinstance(rater, Response):
+            return rater
+        sheet = await run_in_threadpool(self._session.store.sheet, request.path_params["position"], rater)
+        return _not_yours() if sheet is None else await self._sheet_page(sheet)
+
+    async def save(self, request: Request) -> Response:
+        """Submitted sheet, draft or skip; on disk before it is acknowledged."""
+        rater = self._rater(request)
+        if isinstance(rater, Response):
+            return rater
+        if request.headers.get("content-type", "").partition(";")[0].strip() != _FORM_TYPE:
+            return PlainTextResponse(f"Expected {_FORM_TYPE}.", 415)
+        sheet = await run_in_threadpool(self._session.store.sheet, request.path_params["position"], rater)
+        if sheet is None:
+            return _not_yours()
+        try:
+            form = read_form(await read_body(request), self._criteria_of(sheet))
+        except TooLarge:
+            return PlainTextResponse("The form is too large, or came too slowly.", 413)
+        except WrongForm as error:
+            return PlainTextResponse(f"Not saved: {error}.", 400)
+        return await self._saved(sheet, form)
+
+    def _criteria_of(self, sheet: Sheet) -> Criteria:
+        """Criteria on a sheet: of a lead's sheet those in dispute."""
+        opinions = sheet.texts["opinions"]
+        if not opinions:
+            return self._session.criteria
+        return {name: each for name, each in self._session.criteria.items() if name in opinions}
+
+    async def _saved(self, sheet: Sheet, form: SheetForm) -> Response:
+        store = self._session.store
+        if form.action == "draft":
+            is_saved = await run_in_threadpool(store.save_draft, sheet.position, sheet.rater, form.content, time())
+            return Response(status_code=204 if is_saved else 409)
+        if form.action == "skip":
+            await run_in_threadpool(store.skip, sheet.position, sheet.rater)
+            return RedirectResponse("/", 303)
+        criteria = self._criteria_of(sheet)
+        if missing := form.missing(criteria, is_decision=bool(sheet.texts["opinions"])):
+            await run_in_threadpool(store.save_draft, sheet.position, sheet.rater, form.content, time())
+            return await self._sheet_page(sheet, form, missing=missing, status=422)
+        shown = Sheet(sheet.position, sheet.rater, sheet.state, form.version, sheet.content, sheet.texts)
+        marks = form.marks(criteria)
+        try:
+            await run_in_threadpool(store.submit, shown, form.content, marks, datetime.now(UTC), form.spent_s)
+        except StaleSheet:
+            return await self._sheet_page(sheet, is_stale=True, status=409)
+        return RedirectResponse("/", 303)
+
+    async def _sheet_page(
+        self,
+        sheet: Sheet,
+        form: SheetForm | None = None,
+        *,
+        missing: tuple[str, ...] = (),
+        is_stale: bool = False,
+        status: int = 200,
+    ) -> Response:
+        progress = await run_in_threadpool(self._session.store.progress, sheet.rater, time())
+        texts = sheet.texts
+        return self._page(
+            "sheet.html.j2",
+            sheet.rater,
+            progress,
+            status=status,
+            sheet=sheet,
+            version=sheet.version if form is None else form.version,
+            turns=turns_of(texts.get("prompt")),
+            output=segments_of(texts["output"], most=MOST_CHARACTERS),
+            reference=segments_of(texts["reference"], most=MOST_CHARACTERS) if texts.get("reference") else (),
+            contexts=[segments_of(each, most=MOST_CHARACTERS) for each in texts.get("context") or ()],
+            groups=group_rows(
+                self._criteria_of(sheet),
+                sheet.content if form is None else form.content,
+                missing,
+                texts["opinions"],
+            ),
+            causes=CAUSES,
+            confidences=CONFIDENCES,
+            missing=missing,
+            is_stale=is_stale,
+            is_submitted=sheet.state == SUBMITTED,
+        )
+
+    def _page(self, template: str, rater: str, progress: Progress, status: int = 200, **values: Any) -> Response:
+        rubric = self._session.rubric
+        parts = {"style": Markup(_style()), "script": Markup(page_text("rating/rate.js"))}
+        html = render(f"rating/{template}", rater=rater, progress=progress, rubric=rubric, **parts, **values)
+        return HTMLResponse(html, status)
+
+    def _rater(self, request: Request) -> str | Response:
+        return self._name_of(request.cookies.get(COOKIE))
+
+    def _name_of(self, token: str | None) -> str | Response:
+        """Rater with the token, or the refusal."""
+        if self._tokens.is_under_attack:
+            return PlainTextResponse("Too many wrong tokens. Try again in a minute.", 429, {"Retry-After": "60"})
+        found = self._tokens.name_of(token)
+        if found is None:
+            return PlainTextResponse("Open the link that `gradebook rate` printed for you: this one has ended.", 403)
+        return found
+
+    @asynccontextmanager
+    async def lifespan(self, _app: Starlette) -> AsyncIterator[None]:
+        """Move ratings to the lake every 30 s while the server runs."""
+        moving = asyncio.create_task(self._store_often())
+        try:
+            yield
+        finally:
+            moving.cancel()
+            with suppress(asyncio.CancelledError):
+                await moving
+
+    async def _store_often(self) -> None:
+        while True:
+            await asyncio.sleep(STORE_EVERY_S)
+            try:
+                await run_in_threadpool(self._session.store_marks)
+            except GradebookError as error:  # the lake is away or locked: ratings wait in the session's file
+                self._tell(f"the lake can't take ratings now, they wait on disk: {error}")
+
+
+@cache
+def _style() -> str:
+    return render("rating/style.css.j2")
+
+
+def rating_app(session: RatingSession, tokens: Tokens, hosts: tuple[str, ...], tell: Told) -> Guard:
+    """ASGI app of a session. hosts: HOST:PORT that requests may name; tokens: of the raters."""
+    app = RatingApp(session, tokens, tell)
+    policy = (
+        f"default-src 'none'; style-src '{digest(_style())}'; script-src '{digest(page_text('rating/rate.js'))}'; "
+        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    )
+    starlette = Starlette(routes=app.routes(), lifespan=app.lifespan)
+    return Guard(starlette, hosts=hosts, headers={"Content-Security-Policy": policy})
+
+
+def _not_yours() -> Response:
+    return PlainTextResponse("This output was not given to you.", 404)

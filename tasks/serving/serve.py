@@ -1,0 +1,48 @@
+"""One app on one address, until Ctrl-C or SIGTERM."""
+
+import signal
+import socket
+from contextlib import suppress
+from typing import Any
+
+import uvicorn
+
+from gradebook.rubrics.model.errors import InputError
+
+MOST_CONNECTIONS = 500
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Listening socket; port 0: a free one. Raises `InputError` if the address can't be used."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen()  # a link that is opened before the app answers waits for it
+    except OSError as error:
+        listener.close()
+        raise InputError(
+            "--port", f"{host}:{port}: {error.strerror or error}", "an address of this machine, free"
+        ) from error
+    return listener
+
+
+def serve_app(app: Any, listener: socket.socket) -> None:
+    """Answer requests until the process is told to end; requests under way are finished first."""
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,  # it would show tokens
+        server_header=False,
+        limit_concurrency=MOST_CONNECTIONS,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=10,
+        proxy_headers=False,
+        ws="none",
+        h11_max_incomplete_event_size=32_768,
+    )
+    # uvicorn raises the signal again once all is closed: whoever called still has work to finish then.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run(sockets=[listener])

@@ -1,0 +1,116 @@
+"""The rating page in a browser: by keyboard alone, without its script, with hostile texts."""
+
+from collections.abc import Iterator
+
+import pytest
+from axe_core_python.sync_playwright import Axe
+from playwright.sync_api import Page
+
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import connect
+from tests.support.chromium import WATCH, running_chromium
+from tests.support.rating_server import RatingServer, rating_server
+from tests.support.served_ratings import rated_run
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    return rated_run(tmp_path_factory.mktemp("rating"))
+
+
+@pytest.fixture(scope="module")
+def server(lake: Lake) -> Iterator[RatingServer]:
+    with rating_server(lake, raters="anna,ben,cleo,dora") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def browser(program: str) -> Iterator[object]:
+    with running_chromium(program) as browser:
+        yield browser
+
+
+def opened(browser, link: str, **options: object) -> Page:
+    """First sheet of a rater."""
+    context = browser.new_context(**options)
+    context.add_init_script(WATCH)
+    page = context.new_page()
+    page.complaints = []
+    page.on("pageerror", lambda error: page.complaints.append(str(error)))
+    page.on("dialog", lambda dialog: (page.complaints.append(dialog.message), dialog.dismiss()))
+    page.goto(link)
+    page.click("text=Start")
+    page.wait_for_selector("#sheet")
+    return page
+
+
+def test_sheets_are_rated_by_keyboard_alone_and_a_closed_tab_is_continued(browser, server: RatingServer, lake: Lake):
+    page = opened(browser, server.links["anna"])
+    page.keyboard.press("Enter")  # nothing is chosen
+    assert page.text_content("#saved") == "1 not rated yet"
+    for position in (1, 2):
+        page.keyboard.press("2")
+        page.keyboard.press("Enter")
+        page.wait_for_url(f"**/sheet/{position + 1}")
+    page.keyboard.press("1")
+    page.locator("#saved", has_text="Draft saved").wait_for()
+    page.context.close()
+    again = opened(browser, server.links["anna"])
+    assert again.url.endswith("/sheet/3")
+    assert again.locator("input[value=bad]").is_checked()
+    again.keyboard.press("u")  # nothing of this visit to undo
+    again.keyboard.press("2")
+    again.keyboard.press("u")
+    assert again.locator("input[value=bad]").is_checked()
+    again.keyboard.press("b")
+    again.wait_for_url("**/sheet/2")
+    assert again.locator("input[value=good]").is_checked()
+    assert again.complaints == []
+
+
+def test_two_tabs_of_one_sheet_overwrite_nothing(browser, server: RatingServer):
+    first = opened(browser, server.links["ben"])
+    second = first.context.new_page()
+    second.goto(first.url)
+    first.keyboard.press("2")
+    first.keyboard.press("Enter")
+    first.wait_for_url("**/sheet/2")
+    second.keyboard.press("1")
+    second.locator("#saved", has_text="Not saved").wait_for()
+    second.keyboard.press("Enter")
+    second.wait_for_selector("[role=alert]")
+    assert "submitted in another tab" in second.text_content("[role=alert]")
+    assert second.locator("input[value=good]").is_checked()
+
+
+def test_the_page_works_without_its_script(browser, server: RatingServer):
+    page = opened(browser, server.links["cleo"], java_script_enabled=False)
+    page.click("button[value=submit]")
+    assert "not rated yet" in page.text_content("main")
+    page.check("input[value=good]")
+    sheet = page.url
+    page.click("button[value=submit]")
+    page.wait_for_url(lambda address: address != sheet)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_hostile_texts_run_nothing_and_the_page_is_accessible_at_any_width(browser, server: RatingServer, scheme: str):
+    page = opened(browser, server.links["dora"], color_scheme=scheme)
+    assert "<script>alert(1)</script>" in page.text_content(".answer")
+    for width in (320, 1280, 3840):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    found = Axe().run(page)
+    assert [each["id"] for each in found["violations"]] == []
+    assert page.complaints == []
+    assert page.evaluate("window.violations") == []
+
+
+def test_what_was_rated_in_the_browser_is_in_the_lake_once_the_server_ends(lake: Lake, server: RatingServer):
+    server.process.terminate()
+    server.process.wait(timeout=60)
+    with connect(lake, read_only=True) as connection:
+        rows = connection.execute("select rater, count(*) from ratings group by rater order by rater").fetchall()
+    assert rows == [("anna", 2), ("ben", 1), ("cleo", 1)]

@@ -1,0 +1,86 @@
+"""Runs whose judges differ: no rule is applied to them unless asked to, and each surface says so."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradebook.flows.display.comparison import show_comparison
+from gradebook.rubrics.model.errors import InputError
+from gradebook.tasks.comparing.compare import Asked, compare_runs
+from gradebook.tasks.comparing.verdict import comparison_verdict
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.published.summary import summarise
+from gradebook.tasks.reporting.export.comment import run_comment
+from gradebook.tasks.reporting.page import run_page
+from gradebook.tasks.reporting.source.report_source import opened_source
+from tests.support.loopback_judge import LoopbackJudge
+from tests.support.published_runs import publish
+from tests.support.samples import write_outputs, write_rubric
+
+RULE = "mean_diff < -2"
+APART = "different judges: kind in A and strict in B"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Lake of the run a by the judge kind, and of b and c by the judge strict, of which c is compared all the same."""
+    folder = tmp_path_factory.mktemp("judges")
+    with pytest.MonkeyPatch.context() as patch, LoopbackJudge() as server:
+        patch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
+        patch.setenv("OPENAI_BASE_URL", server.base_url)
+        published(folder, "a", "kind")
+        before = server.request_count
+        with pytest.raises(InputError) as caught:
+            published(folder, "d", "strict", baseline="a")
+        assert server.request_count == before  # refused before money is spent
+        assert str(caught.value).startswith(f"--baseline: found {APART}, expected one judge for both runs")
+        published(folder, "b", "strict", baseline="latest")
+        published(folder, "c", "strict", baseline="a", across_judges=True)
+        yield folder
+
+
+def published(folder: Path, run_id: str, judge: str, **request: Any) -> None:
+    rule = {"fail_if": RULE} if request else {}
+    outputs, rubric = write_outputs(folder / "outputs.jsonl", 4), write_rubric(folder / "rubric.yaml")
+    publish(outputs, rubric, judge=judge, run_id=run_id, **rule, **request)
+
+
+def lake_in(folder: Path) -> Lake:
+    return find_lake(f"sqlite:{folder}/lake/catalog.sqlite")
+
+
+def test_a_rule_against_latest_of_another_judge_is_unknown_and_fails(folder):
+    (unmet, *_) = summarise(lake_in(folder), "b").unmet
+    assert str(unmet) == f"--fail-if {RULE!r}: not evaluated: {APART}; see --across-judges"
+
+
+def test_a_rule_is_evaluated_across_judges_if_asked(folder):
+    found = summarise(lake_in(folder), "c").comparison
+    assert found is not None and found.gate is not None
+    assert (found.judges, found.gate.is_failed) == (APART, False)
+
+
+def test_compare_refuses_a_rule_across_judges(folder):
+    with pytest.raises(InputError, match="--across-judges"):
+        compare_runs(lake_in(folder), "a", "b", Asked(rule=RULE))
+    found = compare_runs(lake_in(folder), "a", "b", Asked(rule=RULE, across_judges=True))
+    assert found.gate is not None and not found.gate.is_failed
+
+
+def test_every_surface_names_the_judges(folder, capsys):
+    found = compare_runs(lake_in(folder), "a", "b")
+    assert found.as_json()["judges"] == APART
+    assert comparison_verdict(found).sentence.startswith(f"{APART}, which may be the whole difference; ")
+    show_comparison(found)
+    assert " ".join(capsys.readouterr().out.split()).count(APART) == 2  # in the verdict and the banner
+    with opened_source(lake_in(folder), summarise(lake_in(folder), "b")) as source:
+        for page in (run_page(source), run_comment(source)):
+            head, _, rest = page.partition("across judges, which may be the whole difference")
+            assert rest and len(head) < 0.9 * len(page)
+            assert APART in rest
+
+
+def test_one_judge_has_no_banner(folder):
+    found = compare_runs(lake_in(folder), "b", "c", Asked(rule=RULE))
+    assert (found.banner, found.judges) == (None, None)

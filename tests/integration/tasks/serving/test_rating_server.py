@@ -1,0 +1,67 @@
+"""The command `gradebook rate` as a process: killed, it loses no acknowledged rating."""
+
+import signal
+import urllib.request
+from http.cookiejar import CookieJar
+from pathlib import Path
+from urllib.parse import urlencode, urljoin
+
+import pytest
+
+from gradebook.tasks.lake.connections import connect
+from tests.support.rating_server import rating_server
+from tests.support.served_ratings import rated_run
+
+RATED = "select rater, output_id, level_id from ratings order by rated_at"
+
+
+def rate(opener: urllib.request.OpenerDirector, link: str, count: int) -> None:
+    """Submit sheets; returns when the last one is acknowledged."""
+    origin = urljoin(link, "/").rstrip("/")
+    for _ in range(count):
+        sheet = opener.open(origin).url
+        sent = urlencode({"version": 0, "action": "submit", "level.tone": "good"}).encode()
+        opener.open(urllib.request.Request(sheet, sent, {"Origin": origin})).read()
+
+
+def visitor(link: str) -> urllib.request.OpenerDirector:
+    opener = urllib.request.build_opener(
+        urllib.request.HTTPCookieProcessor(CookieJar()), urllib.request.ProxyHandler({})
+    )
+    opener.open(link).read()
+    return opener
+
+
+def test_a_killed_server_loses_no_acknowledged_rating_and_goes_on(tmp_path: Path):
+    lake = rated_run(tmp_path)
+    with rating_server(lake) as server:
+        rate(visitor(server.links["anna"]), server.links["anna"], 3)
+        server.process.send_signal(signal.SIGKILL)
+    with connect(lake, read_only=True) as connection:
+        assert connection.execute(RATED).fetchall() == []  # killed before they moved to the lake
+    with rating_server(lake) as server:
+        opener = visitor(server.links["anna"])
+        assert opener.open(urljoin(server.links["anna"], "/")).url.endswith("/sheet/4")
+        rate(opener, server.links["anna"], 1)
+        server.process.send_signal(signal.SIGINT)
+        _, said = server.process.communicate(timeout=60)
+        assert server.process.returncode == 0
+        assert "all ratings are in the lake" in said
+    with connect(lake, read_only=True) as connection:
+        assert [row[0] for row in connection.execute(RATED).fetchall()] == ["anna"] * 4
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--host", "0.0.0.0"], "--trust-host NAME"),
+        (["--raters", "anna,anna"], "each once"),
+        (["--queue", "gates"], "no gate failed"),
+        (["--criterion", "tune"], "expected one of tone"),
+    ],
+)
+def test_what_can_not_be_served_ends_with_2_and_the_way_out(tmp_path: Path, gradebook, options: list[str], words: str):
+    lake = rated_run(tmp_path)
+    finished = gradebook("rate", "--lake", f"sqlite:{lake.address}", *options)
+    assert finished.code == 2
+    assert words in " ".join(finished.err.split())

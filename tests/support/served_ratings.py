@@ -1,0 +1,62 @@
+"""A published run of ten outputs, and the rating pages of a session over it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from starlette.testclient import TestClient
+
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import commit
+from gradebook.tasks.ratings.rating_session import RatingSession
+from gradebook.tasks.serving.guard import Tokens
+from gradebook.tasks.serving.rating_page import rating_app
+from tests.support.rated_lake import TONE
+from tests.support.scored_lake import make_lake, write_scores
+
+RUN = "run-1"
+HOST = "127.0.0.1:8000"
+ORIGIN = f"http://{HOST}"
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m\u202egnp.exe"
+
+
+@dataclass
+class Served:
+    """Pages of a session, as a browser with a cookie sees them."""
+
+    lake: Lake
+    session: RatingSession
+    client: TestClient
+    tokens: Tokens
+
+    @classmethod
+    def of(cls, lake: Lake, session: RatingSession) -> Self:
+        """Pages of an open session."""
+        tokens = Tokens()
+        app = rating_app(session, tokens, (HOST,), lambda text: None)
+        return cls(lake, session, TestClient(app, base_url=ORIGIN, follow_redirects=False), tokens)
+
+    def enter(self, rater: str) -> None:
+        """Follow the rater's link."""
+        self.client.cookies.clear()
+        page = self.client.get(f"/t/{self.tokens.issue(rater)}")
+        assert page.status_code == 200
+        self.client.cookies.set("gradebook_rater", page.cookies["gradebook_rater"])
+
+    def submit(self, position: int, level: str, version: int = 0, **fields: str) -> int:
+        """Submit a sheet; returns the status."""
+        sent = {"level.tone": level, "version": str(version), "action": "submit", **fields}
+        return self.client.post(f"/sheet/{position}", data=sent, headers={"origin": ORIGIN}).status_code
+
+
+def rated_run(folder: Path) -> Lake:
+    lake = make_lake(folder)
+    rows = [{"case_id": f"c{place}", "output_id": f"o{place}", "scores": {"tone": place % 2}} for place in range(10)]
+    write_scores(lake, RUN, TONE, rows)
+
+    def tell(connection: Any, _version: int) -> None:
+        connection.execute("update outputs set prompt = 'Be kind.', output = ?", [HOSTILE])
+        connection.execute("update verdicts set method = 'judge'")
+
+    commit(lake, "texts", tell)
+    return lake

@@ -1,0 +1,75 @@
+"""Rating forms: what is read from a browser, and what is refused."""
+
+from urllib.parse import urlencode
+
+import pytest
+
+from gradebook.rubrics.files.load import parse_rubric
+from gradebook.tasks.ratings.rating_store import Mark
+from gradebook.tasks.serving.rating_forms import WrongForm, group_rows, read_form
+
+RUBRIC = parse_rubric(
+    """
+id: reply
+version: 1.0.0
+criteria:
+  - id: tone
+    category: voice
+    description: Is it kind?
+    weight: 1
+    method: {type: judge}
+    levels: [{id: bad, score: 0}, {id: good, score: 1}]
+  - {id: stars, description: How good?, weight: 1, method: {type: ratings}, scale: {min: 1, max: 5}}
+""",
+    "rubric.yaml",
+)
+CRITERIA = {criterion.id: criterion for criterion in RUBRIC.criteria}
+
+
+def form(**fields: object) -> bytes:
+    return urlencode({name.replace("__", "."): value for name, value in fields.items()}).encode()
+
+
+def test_levels_and_scale_points_become_scores():
+    sent = read_form(form(version=0, level__tone="good", level__stars="4", note__stars=" nice "), CRITERIA)
+    # 4 of 1..5 is (4 - 1) / (5 - 1) = 0.75
+    assert sent.marks(CRITERIA) == (Mark("tone", "good", 1.0, None), Mark("stars", "4", 0.75, "nice"))
+    assert sent.missing(CRITERIA) == ()
+
+
+def test_what_does_not_apply_is_rated_and_has_no_score():
+    sent = read_form(form(version=0, level__tone="n/a"), CRITERIA)
+    assert sent.marks(CRITERIA)[0] == Mark("tone", None, None, None)
+    assert sent.missing(CRITERIA) == ("stars",)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (form(version=0, level__tone="best"), "tone: no level 'best'"),
+        (form(version="x"), "no version"),
+        (form(level__tone="good"), "no version"),
+        (b"version=0&version=1", "twice"),
+        (b"version=0&note.tone=%ff", "can't be read"),
+        (b"&".join(b"a%d=1" % place for place in range(3_000)), "can't be read"),
+        (form(version=0, note__tone="x" * 6_000), "at most 5,000"),
+    ],
+)
+def test_a_form_of_no_page_of_ours_is_refused(body: bytes, words: str):
+    with pytest.raises(WrongForm, match=words):
+        read_form(body, CRITERIA)
+
+
+@pytest.mark.parametrize("spent", ["nan", "inf", "-5", "1e300"])
+def test_time_spent_is_within_an_hour(spent: str):
+    assert 0 <= read_form(form(version=0, spent_s=spent), CRITERIA).spent_s <= 3_600
+
+
+def test_fields_of_no_criterion_are_dropped():
+    assert read_form(form(version=0, level__other="good", level__tone="bad"), CRITERIA).content == {"level.tone": "bad"}
+
+
+def test_a_sheet_groups_criteria_by_category_and_marks_those_without_a_level():
+    first, second = group_rows(CRITERIA, {"level.tone": "good"}, ["stars"])
+    assert (first.name, first.rows[0].chosen, first.rows[0].is_missing) == ("voice", "good", False)
+    assert (second.name, len(second.rows[0].levels), second.rows[0].is_missing) == ("", 5, True)
