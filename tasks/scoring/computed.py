@@ -21,7 +21,6 @@ from gradebook.rubrics.schemas.validating import NO_SCHEMAS, validate_outputs
 from gradebook.tasks.datasets.media import audio_slices
 from gradebook.tasks.system.files import write_parquet
 
-
 _SOUND = ("output", "metadata")
 
 
