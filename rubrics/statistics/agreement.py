@@ -18,14 +18,29 @@ from gradebook.rubrics.statistics.agreement_sums import Kinds, LevelSums
 from gradebook.rubrics.statistics.alpha import METRICS, interval_alpha, krippendorff_alpha
 from gradebook.rubrics.statistics.icc import OneWaySums, TwoWaySums, one_way_correlations, two_way_correlations
 from gradebook.rubrics.statistics.jackknife import Jackknife, Scale, jackknife_parts
-from gradebook.rubrics.statistics.kappa import cohen_kappa, distance_weights, fleiss_kappa, gwet_ac1
+from gradebook.rubrics.statistics.kappa import (
+    brennan_prediger,
+    cohen_kappa,
+    conger_kappa,
+    distance_weights,
+    fleiss_kappa,
+    gwet_ac1,
+)
 
 MOST_LEVELS = 20  # more distinct values are not levels
 LEAST_CASES = 8  # of an interval of a chance-corrected figure
 # Where more than this share of the ratings is one value, so many cases have to have another one.
 MOST_EQUAL, LEAST_VARIED = 0.75, 25
 
-_LEVELS = ("percent_agreement", "fleiss_kappa", "gwet_ac1", "alpha_nominal", "alpha_ordinal")
+_LEVELS = (
+    "percent_agreement",
+    "fleiss_kappa",
+    "conger_kappa",
+    "brennan_prediger",
+    "gwet_ac1",
+    "alpha_nominal",
+    "alpha_ordinal",
+)
 _KAPPAS = ("cohen_kappa", "cohen_kappa_linear", "cohen_kappa_quadratic")
 _SCORES = ("alpha_interval", "icc_1_1", "icc_1_k")
 _COMPLETE = ("icc_2_1", "icc_2_k", "icc_3_1", "icc_3_k")
@@ -39,7 +54,13 @@ _UNDEFINED = {
     **dict.fromkeys(("icc_1_k", "icc_3_k"), "the outputs' mean ratings are all equal, or too few"),
     "icc_2_k": "the outputs' mean ratings differ too little beside the raters' errors, or are too few",
 }
-_FREE_OF_CHANCE = ("percent_agreement", "rmse", "bias", "gwet_ac1")  # known of few and of equal ratings too
+_FREE_OF_CHANCE = (
+    "percent_agreement",
+    "rmse",
+    "bias",
+    "gwet_ac1",
+    "brennan_prediger",
+)  # known of few and of equal ratings too
 # Scales on which a statistic is nearly normal; the others are at most 1.
 _SCALES = {
     "percent_agreement": Scale.RATE,
@@ -47,10 +68,10 @@ _SCALES = {
     "bias": Scale.DIFFERENCE,
     "spread": Scale.RATIO,
     **dict.fromkeys(_CORRELATIONS, Scale.CORRELATION),
-    **dict.fromkeys((*_KAPPAS, "fleiss_kappa", "gwet_ac1"), Scale.KAPPA),
+    **dict.fromkeys((*_KAPPAS, "fleiss_kappa", "conger_kappa", "brennan_prediger", "gwet_ac1"), Scale.KAPPA),
 }
 STATISTICS = (
-    *("percent_agreement", *_KAPPAS, "fleiss_kappa", "gwet_ac1"),
+    *("percent_agreement", *_KAPPAS, "fleiss_kappa", "conger_kappa", "brennan_prediger", "gwet_ac1"),
     *("alpha_nominal", "alpha_ordinal", "alpha_interval"),
     *("icc_1_1", "icc_2_1", "icc_3_1", "icc_1_k", "icc_2_k", "icc_3_k"),
     *_SIDES,
@@ -95,7 +116,11 @@ def measure_raters(levels: Floats, scores: Floats, scale: Floats, cases: ArrayLi
     every, is_two = scale_of(levels, scale), len(levels) == 2
 
     def measure(kinds: Kinds, weights: Floats) -> Measured:
-        found = {} if every is None else _level_statistics(sums_of.level_sums(kinds, every, weights), every)
+        found: dict[str, Floats] = {}
+        if every is not None:
+            sums = sums_of.level_sums(kinds, every, weights)
+            found = _level_statistics(sums, every)
+            found["conger_kappa"] = conger_kappa(sums.agreement, sums_of.rater_shares(kinds, every, weights))
         one_way = sums_of.one_way_sums(kinds, weights)
         observed = sums_of.squared_differences(kinds, weights)
         found |= _score_statistics(observed, one_way, sums_of.two_way_sums(kinds, weights))
@@ -167,6 +192,7 @@ def _level_statistics(sums: LevelSums, scale: Floats) -> dict[str, Floats]:
         "percent_agreement": sums.agreement,
         "fleiss_kappa": fleiss_kappa(sums.agreement, sums.shares),
         "gwet_ac1": gwet_ac1(sums.agreement, sums.shares),
+        "brennan_prediger": brennan_prediger(sums.agreement, scale.size),
     }
 
 
@@ -178,6 +204,7 @@ def _side_statistics(kinds: Kinds, weights: Floats, every: Floats | None) -> dic
         tables = sums_of.side_tables(sides, every, weights)
         found = _level_statistics(sums_of.side_level_sums(tables), every)
         found |= {name: cohen_kappa(tables, distance_weights(every, power)) for power, name in enumerate(_KAPPAS)}
+        found["conger_kappa"] = found["cohen_kappa"]  # of two sides they are the same
     return found | _pair_statistics(sums_of.side_pairs(sides, weights))
 
 
@@ -260,6 +287,6 @@ def too_few_for_chance(kinds: Kinds, cases: NDArray[Any] | None) -> str | None:
     if share <= MOST_EQUAL or varied_count >= LEAST_VARIED:
         return None
     return (
-        f"{share:.0%} of the ratings are equal, and {varied_count} cases have another one: expected {LEAST_VARIED} or "
-        "more for an interval"
+        f"{share:.0%} of the ratings are equal, and {varied_count} of {case_count} cases have another one: expected "
+        f"{LEAST_VARIED} or more for an interval"
     )

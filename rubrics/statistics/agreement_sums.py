@@ -82,6 +82,14 @@ def level_sums(kinds: Kinds, scale: Floats, weights: Floats) -> LevelSums:
     return LevelSums((weights @ agreeing) / paired, (weights @ shares) / rated[:, None], coincidences - diagonal)
 
 
+def rater_shares(kinds: Kinds, scale: Floats, weights: Floats) -> Floats:
+    """Share of each level in each rater's ratings: (table, rater, level), NaN of a rater without ratings."""
+    counts = np.stack([weights @ (levels[:, None] == scale).astype(np.float64) for levels in kinds.levels], axis=1)
+    totals = counts.sum(axis=2, keepdims=True)
+    found: Floats = np.divide(counts, totals, out=np.full_like(counts, np.nan), where=totals > 0)
+    return found
+
+
 def one_way_sums(kinds: Kinds, weights: Floats) -> OneWaySums:
     """Sums over the units with two or more ratings."""
     chosen = (~np.isnan(kinds.scores)).sum(axis=0) > 1

@@ -54,10 +54,23 @@ def test_alpha_is_krippendorffs_by_each_metric(krippendorff, metric, alpha):
     assert values(krippendorff)[f"alpha_{metric}"] == pytest.approx(alpha, abs=5e-4)
 
 
-def test_gwets_ac1_and_fleiss_kappa_of_missing_ratings_are_those_of_gwets_handbook(krippendorff):
-    # Gwet (2014), chapter 2, by his package irrCAC: 0.77544 and 0.76117
+def test_chance_corrected_figures_of_missing_ratings_are_those_of_gwets_handbook(krippendorff):
+    # Gwet (2014), chapter 2, by his package irrCAC; Brennan and Prediger's is (9/11 - 1/5) / (4/5)
     found = values(krippendorff)
     assert (found["gwet_ac1"], found["fleiss_kappa"]) == pytest.approx((0.77544, 0.76117), abs=5e-6)
+    assert found["brennan_prediger"] == pytest.approx((9 / 11 - 0.2) / 0.8, abs=1e-12)
+
+
+def test_congers_kappa_of_missing_ratings_is_that_of_gwets_package():
+    # irrCAC of cac.raw4raters: 0.76282. There the third rater gave the only rating of the last unit, not the second.
+    matrix = KRIPPENDORFF.copy()
+    matrix[[1, 2], 11] = NONE, 3
+    assert values(measure_raters(matrix, matrix, FIVE))["conger_kappa"] == pytest.approx(0.76282, abs=5e-6)
+
+
+def test_congers_kappa_of_two_raters_is_cohens(drawn):
+    among = values(measure_raters(matrix := np.stack(drawn), matrix, np.array([])))
+    assert among["conger_kappa"] == pytest.approx(among["cohen_kappa"], abs=1e-12)
 
 
 def test_the_percent_agreement_of_missing_ratings_is_gwets(krippendorff):

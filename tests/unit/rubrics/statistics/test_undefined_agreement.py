@@ -59,7 +59,7 @@ def test_a_rating_that_differs_alone_has_an_alpha_and_no_interval():
     assert found.value == pytest.approx(0.0, abs=1e-3)
     assert (
         found.reason
-        == "100% of the ratings are equal, and 1 cases have another one: expected 25 or more for an interval"
+        == "100% of the ratings are equal, and 1 of 5000 cases have another one: expected 25 or more for an interval"
     )
 
 
@@ -93,7 +93,7 @@ def test_skewed_levels_have_no_interval_until_enough_cases_differ():
     found = measured([judge, rater], LEVELS)
     assert (
         found["cohen_kappa"].reason
-        == "94% of the ratings are equal, and 4 cases have another one: expected 25 or more for an interval"
+        == "94% of the ratings are equal, and 4 of 40 cases have another one: expected 25 or more for an interval"
     )
     assert found["gwet_ac1"].ci_low is not None
 
