@@ -80,6 +80,9 @@ def test_the_process_answers_only_who_can_read_its_file_and_has_no_key(home):
             connection.sendall(header)
             connection.shutdown(socket.SHUT_WR)
             assert connection.recv(100) == b""
+    with socket.create_connection(("127.0.0.1", process.port)) as slow:
+        slow.sendall(b'{"auth"')  # and no more: closed before its header is whole
+        assert slow.recv(100) == b""
     assert len(check_in_process("verdicts", BROKEN)) > 0
     environment = Path(f"/proc/{process.process_id}/environ")
     if environment.exists():
