@@ -37,7 +37,7 @@ test-quick: $(DEV_STAMP)  ## those of a few seconds each, without servers and ch
 	@$(TEST) -m "not (nightly or slow or server or postgres or browser)" --cpu-budget $(QUICK_BUDGET) $(ARGS)
 
 test-nightly: $(DEV_STAMP)  ## all hostile sizes, seeds and kill points, of which `make test` holds one each
-	@$(TEST) -m nightly --cpu-budget $(NIGHTLY_BUDGET) $(ARGS)
+	@$(TEST) -m "nightly or hypothesis" --hypothesis-profile nightly --cpu-budget $(NIGHTLY_BUDGET) $(ARGS)
 
 test-browser: $(DEV_STAMP)  ## open the pages in chromium, with the network off; a part of `make test` where chromium is
 	@$(RUN) pytest tests/integration/browser $(ARGS)

@@ -28,8 +28,10 @@ from tests.support.prefect_homes import SERVER_SETTINGS
 BROWSER = "tests/integration/browser/"
 pytest_plugins = ["tests.support.cpu_budget"]
 
-settings.register_profile("gradebook", deadline=None)  # a machine that is busy fails no test
-settings.load_profile("gradebook")
+# No deadline: a machine that is busy fails no test. `make test-nightly` takes the other profile.
+settings.register_profile("daily", deadline=None, max_examples=30)
+settings.register_profile("nightly", deadline=None, max_examples=300)
+settings.load_profile("daily")
 
 
 def _free_port() -> int:
@@ -211,8 +213,14 @@ def gradebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 
 
 @pytest.fixture
-def evaluate(gradebook: Gradebook, prefect_server: str) -> Gradebook:
-    """`gradebook evaluate ... --json` with a Prefect server at hand."""
+def evaluate(request: pytest.FixtureRequest, gradebook: Gradebook, monkeypatch: pytest.MonkeyPatch) -> Gradebook:
+    """`gradebook evaluate ... --json`: through Prefect in tests marked `server`, else as `evaluate_directly` does."""
+    if request.node.get_closest_marker("server"):
+        request.getfixturevalue("prefect_server")
+    else:
+        from tests.support.published_runs import evaluate_directly
+
+        monkeypatch.setattr("gradebook.flows.server.start.evaluate_here", evaluate_directly)
 
     def call(*words: str | Path) -> Finished:
         return gradebook("evaluate", *words, "--json")

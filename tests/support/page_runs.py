@@ -3,7 +3,6 @@
 The first three are in one lake, the hostile run in another; each lake has a home page and rubric pages.
 """
 
-import fcntl
 import json
 import shutil
 from collections.abc import Mapping
@@ -11,9 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.reporting.site.site import write_site
 from tests.support.hostile_run import write_hostile_run
+from tests.support.made_once import made_once
 from tests.support.published_runs import publish
 
 DEMO = Path(__file__).parents[2] / "examples" / "support_replies"
@@ -42,15 +44,9 @@ class Reported:
     lake: Lake
 
 
-def report_runs(folder: Path) -> Reported:
-    """Publish the runs and write the home pages of both lakes, unless another process already did."""
-    folder.mkdir(exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "made").exists():
-            _make_runs(folder)
-            (folder / "made").touch()
-    return _found_runs(folder)
+def report_runs(factory: pytest.TempPathFactory) -> Reported:
+    """Publish the runs and write the home pages of both lakes."""
+    return _found_runs(made_once(factory, "reported", _make_runs))
 
 
 def _make_runs(folder: Path) -> None:
@@ -59,12 +55,12 @@ def _make_runs(folder: Path) -> None:
     write_hostile_run(folder / "hostile")
     shutil.copy(DEMO / "outputs.jsonl", shown / "outputs.jsonl")
     judged = {"judge": f"replay:{DEMO / 'replies.jsonl'}", "ratings": str(DEMO / "ratings.csv")}
-    publish(shown / "outputs.jsonl", DEMO / "rubric.yaml", run_id="demo", **judged)
+    publish(shown / "outputs.jsonl", DEMO / "rubric.yaml", run_id="demo", has_report=True, **judged)
     _write_later(shown)
     judged["judge"] = f"replay:{shown / 'replies.jsonl'}"
-    publish(shown / "later.jsonl", DEMO / "rubric.yaml", run_id="later", baseline="demo", **judged)
+    publish(shown / "later.jsonl", DEMO / "rubric.yaml", run_id="later", baseline="demo", has_report=True, **judged)
     _write_unrated(shown)
-    publish(shown / "unrated.jsonl", shown / "unrated.yaml", run_id="unrated", allow_unscored=True)
+    publish(shown / "unrated.jsonl", shown / "unrated.yaml", run_id="unrated", allow_unscored=True, has_report=True)
     for home in _homes(folder):
         write_site(_lake_in(home), home / "site")
 

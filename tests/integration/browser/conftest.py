@@ -1,6 +1,5 @@
 """One browser per module, and pages of real runs, made once."""
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import cache, partial
@@ -21,10 +20,8 @@ def program() -> str:
 
 @pytest.fixture(scope="session")
 def reported(program: str, tmp_path_factory: pytest.TempPathFactory) -> Reported:
-    """Runs with pages, made only if there is a browser, and once for all processes."""
-    folder = tmp_path_factory.getbasetemp()
-    is_one_of_many = "PYTEST_XDIST_WORKER" in os.environ  # workers have folders below a common one
-    return report_runs((folder.parent if is_one_of_many else folder) / "reported")
+    """Runs with pages, made only if there is a browser."""
+    return report_runs(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ import pytest
 from gradebook.tasks.lake.user_queries import run_query
 from gradebook.tasks.system.number_format import rate_words, score_words
 from tests.support.chromium import Visiting
+from tests.support.nightly import nightly
 from tests.support.page_runs import Reported
 
 pytestmark = pytest.mark.browser
@@ -53,7 +54,7 @@ def test_every_weight_of_the_map_equals_sql(visit: Visiting, reported: Reported)
     assert shown == {name: rate_words(weight) for name, weight in weights.items()}
 
 
-@pytest.mark.parametrize("name", ["demo", "hostile"])
+@pytest.mark.parametrize("name", ["hostile", *nightly(["demo"])])
 def test_a_number_of_the_map_links_to_the_examples_of_its_criterion_and_model(
     visit: Visiting, reported: Reported, name: str
 ):

@@ -1,8 +1,11 @@
 """Page opened from disk: no requests, drawn pictures, no sideways scrolling, complete without its script."""
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.support.chromium import Visit, Visiting
+from tests.support.nightly import nightly
 from tests.support.page_runs import PAGES, Reported
 
 pytestmark = pytest.mark.browser
@@ -36,25 +39,31 @@ TOO_WIDE = """
 """
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_makes_no_requests_and_has_no_errors(visit: Visiting, reported: Reported, name: str, scheme: str):
-    with visit(reported.pages[name], scheme=scheme) as seen:
+def test_a_page_makes_no_requests_and_has_no_errors(opened: Callable[[str], Visit], name: str):
+    seen = opened(name)
+    seen.ask(OPEN_ALL)
+    seen.page.mouse.wheel(0, 100_000)
+    assert seen.faults == []
+
+
+@pytest.mark.parametrize("name", ["hostile", *nightly(name for name in PAGES if name != "hostile")])
+def test_a_dark_page_makes_no_requests_and_has_no_errors(visit: Visiting, reported: Reported, name: str):
+    with visit(reported.pages[name], scheme="dark") as seen:
         seen.ask(OPEN_ALL)
         seen.page.mouse.wheel(0, 100_000)
         assert seen.faults == []
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_every_picture_has_a_size_and_marks(visit: Visiting, reported: Reported, name: str):
-    with visit(reported.pages[name]) as seen:
-        seen.ask(OPEN_ALL)
-        assert seen.ask(EMPTY_PICTURES) == []
+def test_every_picture_has_a_size_and_marks(opened: Callable[[str], Visit], name: str):
+    seen = opened(name)
+    seen.ask(OPEN_ALL)
+    assert seen.ask(EMPTY_PICTURES) == []
 
 
-def test_the_demo_has_pictures(visit: Visiting, reported: Reported):
-    with visit(reported.pages["demo"]) as seen:
-        assert seen.page.locator(".picture svg").count() > 0
+def test_the_demo_has_pictures(opened: Callable[[str], Visit]):
+    assert opened("demo").page.locator(".picture svg").count() > 0
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -78,9 +87,10 @@ def test_the_layout_does_not_shift(visit: Visiting, reported: Reported, width: i
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_complete_without_its_script(visit: Visiting, reported: Reported, name: str):
-    with visit(reported.pages[name]) as seen:
-        scripted = seen.ask(CONTENTS)
+def test_a_page_is_complete_without_its_script(
+    visit: Visiting, opened: Callable[[str], Visit], reported: Reported, name: str
+):
+    scripted = opened(name).ask(CONTENTS)
     with visit(reported.pages[name], has_script=False) as seen:
         plain = seen.ask(CONTENTS)
     assert [each for each, is_shown in plain if not is_shown] == []

@@ -10,12 +10,15 @@ import pytest
 from axe_core_python.sync_playwright import Axe
 
 from tests.support.chromium import Visit, Visiting
+from tests.support.nightly import nightly
 from tests.support.page_runs import PAGES, Reported
 
 pytestmark = pytest.mark.browser
-# The longest page in several views, the others in one: axe takes seconds for each. `later` has all parts of the demo.
-VIEWS = [("later", 1280, "light"), ("later", 1280, "dark"), ("later", 390, "light")]
-VIEWS += [(name, 1280, "light") for name in PAGES if name not in ("later", "demo")]
+# The longest page in several views, a page of each other kind in one: axe takes seconds for each. `later` has all parts
+# of the demo.
+VIEWS = [("later", 1280, "light"), ("later", 1280, "dark")]
+VIEWS += [(name, 1280, "light") for name in ("home", "rubric", "hostile")]
+VIEWS += nightly([("later", 390, "light"), *((name, 1280, "light") for name in PAGES[2:3] + PAGES[-2:])])
 SERIOUS = ("serious", "critical")
 DOUBLE_IDS = """
 () => {

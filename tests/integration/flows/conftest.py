@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from tests.support.loopback_judge import LoopbackJudge
+from tests.support.made_once import made_once
+from tests.support.published_runs import publish
 from tests.support.samples import write_outputs, write_rubric
 
 
@@ -21,25 +23,17 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackJudge]:
         yield server
 
 
-@pytest.fixture(scope="session")
-def kept_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of the first `judged_run`; later tests copy it."""
-    return tmp_path_factory.mktemp("runs")
-
-
 @pytest.fixture
-def judged_run(evaluate, judge: LoopbackJudge, tmp_path: Path, kept_runs: Path) -> Any:
+def judged_run(judge: LoopbackJudge, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Output of an evaluation of 12 outputs; its outputs.jsonl, rubric.yaml and lake are in the test's folder.
 
     `clarity` is judged by gpt-4o-mini, `length` checked.
     """
-    kept = kept_runs / "judged"
-    if not kept.exists():
-        write_outputs(tmp_path / "outputs.jsonl")
-        write_rubric(tmp_path / "rubric.yaml")
-        finished = evaluate("outputs.jsonl", "--rubric", "rubric.yaml", "--judge", "gpt-4o-mini")
-        assert finished.code == 0, finished.err
-        (tmp_path / "finished.json").write_text(finished.out, encoding="utf-8")
-        shutil.copytree(tmp_path, kept)
-    shutil.copytree(kept, tmp_path, dirs_exist_ok=True)
+    shutil.copytree(made_once(tmp_path_factory, "judged", _evaluate), tmp_path, dirs_exist_ok=True)
     return json.loads((tmp_path / "finished.json").read_text(encoding="utf-8"))
+
+
+def _evaluate(folder: Path) -> None:
+    outputs, rubric = write_outputs(folder / "outputs.jsonl"), write_rubric(folder / "rubric.yaml")
+    summary = publish(outputs, rubric, has_report=True, judge="gpt-4o-mini")
+    (folder / "finished.json").write_text(json.dumps(summary.as_json(), default=str), encoding="utf-8")

@@ -77,6 +77,7 @@ def judged(evaluate, judge, outputs, rubric, tmp_path, tmp_path_factory, kept) -
     return evaluated_once(kept, "judged", tmp_path, first)
 
 
+@pytest.mark.server
 def test_a_run_is_published_and_its_tables_answer_sql(judged, gradebook):
     scores = query(gradebook, "select model, mean, n from run_scores order by model")
     assert [(row["model"], row["n"]) for row in scores] == [("large", 6), ("small", 6)]
@@ -85,6 +86,7 @@ def test_a_run_is_published_and_its_tables_answer_sql(judged, gradebook):
     }
 
 
+@pytest.mark.server
 def test_every_judgment_is_in_the_ledger_once_and_priced(judged, gradebook):
     (row,) = query(
         gradebook,
@@ -134,6 +136,7 @@ def test_an_unscored_verdict_bounds_the_score_instead_of_lowering_it(unjudged, g
 
 
 @pytest.mark.slow
+@pytest.mark.server
 def test_a_failed_call_is_an_unscored_verdict_and_the_next_run_asks_again(evaluate, gradebook, judge, outputs, rubric):
     judge.faults = ["400"]
     finished = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini")
@@ -146,6 +149,7 @@ def test_a_failed_call_is_an_unscored_verdict_and_the_next_run_asks_again(evalua
     assert judge.request_count == asked + 1
 
 
+@pytest.mark.server
 def test_the_budget_stops_the_run_and_a_larger_one_resumes_it(evaluate, gradebook, judge, outputs, rubric):
     # A request may cost at most 0.0021 dollars, at the dearest tier, and costs 0.0001: a few fit, not twelve.
     stopped = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini", "--budget-usd", "0.0025")
@@ -175,6 +179,7 @@ def test_the_same_answer_of_several_models_is_judged_once(evaluate, judge, rubri
     assert len(finished.json["scores"]) == 4
 
 
+@pytest.mark.server
 def test_an_unwritable_report_leaves_the_run_published(evaluate, gradebook, outputs, rubric, tmp_path):
     (tmp_path / "lake/runs/night/report.html").mkdir(parents=True)
     assert evaluate(outputs, "--rubric", rubric, "--run-id", "night").code == 3
@@ -184,6 +189,7 @@ def test_an_unwritable_report_leaves_the_run_published(evaluate, gradebook, outp
     assert len(query(gradebook, "from runs")) == 1
 
 
+@pytest.mark.server
 def test_a_refused_key_fails_the_run_with_a_sentence_and_a_row(evaluate, gradebook, judge, outputs, rubric):
     judge.key = "another"
     finished = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini")
@@ -195,6 +201,7 @@ def test_a_refused_key_fails_the_run_with_a_sentence_and_a_row(evaluate, gradebo
     assert "OPENAI_API_KEY" in row["reason"]
 
 
+@pytest.mark.server
 def test_no_file_of_a_run_contains_the_key(judged, tmp_path):
     written = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert written
@@ -202,6 +209,7 @@ def test_no_file_of_a_run_contains_the_key(judged, tmp_path):
     assert "sk-canary" not in judged.out + judged.err
 
 
+@pytest.mark.server
 def test_a_broken_verdict_stops_the_publication(evaluate, gradebook, judge, outputs, rubric, tmp_path):
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -234,6 +242,7 @@ def test_outputs_are_stored_once_for_all_runs(unjudged, evaluate, gradebook, out
     assert query(gradebook, "select count(*) n, count(distinct output_id) d from outputs") == [{"n": 12, "d": 12}]
 
 
+@pytest.mark.server
 def test_every_stage_leaves_quality_results_and_costs(judged, gradebook):
     stages = query(
         gradebook, "select stage, bool_and(is_met) met from quality_results where severity = 'error' group by stage"

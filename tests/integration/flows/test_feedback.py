@@ -14,7 +14,6 @@ def words(tmp_path) -> list[object]:
     return [outputs, "--rubric", write_rubric(tmp_path / "rubric.yaml"), "--judge", "gpt-4o-mini", "--feedback", "llm"]
 
 
-@pytest.mark.server
 def test_the_judge_writes_about_each_output_and_the_model_once(evaluate, gradebook, judge, words):
     finished = evaluate(*words)
     assert finished.code == 0, finished.err
@@ -26,7 +25,6 @@ def test_the_judge_writes_about_each_output_and_the_model_once(evaluate, gradebo
     assert judge.request_count == 5
 
 
-@pytest.mark.server
 def test_texts_are_billed_and_counted_with_the_judgments(evaluate, judge, words):
     finished = evaluate(*words)
     (costs,) = [row for row in finished.json["costs"] if row["criterion_id"] == "(feedback)"]
@@ -34,7 +32,6 @@ def test_texts_are_billed_and_counted_with_the_judgments(evaluate, judge, words)
     assert finished.json["cost_usd"] == pytest.approx(sum(row["cost_usd"] for row in finished.json["costs"]))
 
 
-@pytest.mark.server
 def test_the_budget_covers_texts_too_and_a_larger_one_resumes(evaluate, judge, words):
     finished = evaluate(*words, "--budget-usd", "0.000001")
     assert (finished.code, judge.request_count) == (3, 0)

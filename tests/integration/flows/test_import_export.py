@@ -7,24 +7,27 @@ from typing import Any
 import pytest
 
 from gradebook.rubrics.importers.registry import FORMAT_NAMES, find_format
+from tests.support.nightly import nightly
 from tests.support.samples import write_outputs
 
 EXAMPLES = Path(__file__).parents[2] / "unit" / "rubrics" / "importers" / "examples"
 OF_RUBRICS = [
-    ("potato", "potato.yaml"),
-    ("potato", "potato_points.yaml"),
     ("potato", "trajectory.yaml"),
-    ("dataknobs", "dataknobs.json"),
-    ("dimensions", "dimensions.json"),
     ("tree", "tree.json"),
-    ("autorubric", "autorubric.yaml"),
+    *nightly(
+        [
+            ("potato", "potato.yaml"),
+            ("potato", "potato_points.yaml"),
+            ("dataknobs", "dataknobs.json"),
+            ("dimensions", "dimensions.json"),
+            ("autorubric", "autorubric.yaml"),
+        ]
+    ),
 ]
 OF_CASES = [
     ("scale", "scale.json"),
     ("healthbench", "healthbench.jsonl"),
-    ("prometheus", "prometheus.json"),
-    ("checklist", "checklist.jsonl"),
-    ("ifeval", "ifeval.jsonl"),
+    *nightly([("prometheus", "prometheus.json"), ("checklist", "checklist.jsonl"), ("ifeval", "ifeval.jsonl")]),
 ]
 
 
@@ -49,10 +52,10 @@ def import_answered(gradebook, form: str, example: str, folder: Path) -> Path:
 
 
 def test_every_format_has_an_example_here():
-    assert {form for form, _ in (*OF_RUBRICS, *OF_CASES)} == set(FORMAT_NAMES)
+    rows = [getattr(row, "values", row) for row in (*OF_RUBRICS, *OF_CASES)]
+    assert {form for form, _ in rows} == set(FORMAT_NAMES)
 
 
-@pytest.mark.server
 @pytest.mark.parametrize(("form", "example"), OF_RUBRICS)
 def test_an_imported_rubric_is_evaluated_and_exported(gradebook, evaluate, tmp_path, form, example):
     rubric, back = tmp_path / "rubric.yaml", tmp_path / f"back{Path(example).suffix}"
@@ -65,7 +68,6 @@ def test_an_imported_rubric_is_evaluated_and_exported(gradebook, evaluate, tmp_p
     assert again.rubric == original.rubric
 
 
-@pytest.mark.server
 @pytest.mark.parametrize(("form", "example"), OF_CASES)
 def test_imported_cases_are_evaluated_by_their_own_criteria_and_exported(gradebook, evaluate, tmp_path, form, example):
     folder = import_answered(gradebook, form, example, tmp_path)
@@ -79,7 +81,6 @@ def test_imported_cases_are_evaluated_by_their_own_criteria_and_exported(gradebo
     assert gradebook("rubric", "export", folder / "outputs.jsonl", "--format", form, "-o", tmp_path / "back").code == 0
 
 
-@pytest.mark.server
 def test_the_ratings_of_a_scale_task_are_the_scores(gradebook, evaluate, tmp_path):
     folder = import_answered(gradebook, "scale", "scale.json", tmp_path)
     evaluate(folder / "outputs.jsonl", "--rubric", "none", "--ratings", folder / "ratings.jsonl")

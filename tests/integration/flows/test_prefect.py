@@ -252,9 +252,9 @@ def test_the_settings_of_a_process_disable_telemetry():
 
 
 def test_data_quality_is_checked_without_telemetry():
-    from gradebook.tasks.stages.suite_process import warm_up
+    from gradebook.tasks.stages.expectations import import_great_expectations
 
-    warm_up()
+    import_great_expectations()
     assert os.environ["GX_ANALYTICS_ENABLED"] == "False"
 
 

@@ -16,7 +16,7 @@ from gradebook.tasks.lake.versions import list_versions
 from tests.support.loopback_judge import LoopbackJudge
 from tests.support.samples import write_lines, write_outputs, write_rubric
 
-pytestmark = [pytest.mark.server, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 TABLES = """
 select table_name from duckdb_columns()
 where database_name = 'lake' and column_name = 'run_id'

@@ -43,7 +43,6 @@ def verdicts(gradebook) -> dict[str, tuple[str, str | None]]:
     return {row["case_id"]: (row["level_id"], row["evidence"]) for row in rows}
 
 
-@pytest.mark.server
 def test_a_reference_into_a_schema_file_decides_the_verdicts(evaluate, gradebook, rubric):
     assert evaluate("outputs.jsonl", "--rubric", rubric).code == 1
     assert verdicts(gradebook) == {
@@ -53,7 +52,6 @@ def test_a_reference_into_a_schema_file_decides_the_verdicts(evaluate, gradebook
     }
 
 
-@pytest.mark.server
 def test_a_changed_schema_file_asks_for_a_new_version(evaluate, rubric, tmp_path):
     first = evaluate("outputs.jsonl", "--rubric", rubric, "--run-id", "before")
     write_address(tmp_path, minLength=5)
@@ -64,7 +62,6 @@ def test_a_changed_schema_file_asks_for_a_new_version(evaluate, rubric, tmp_path
     assert evaluate("outputs.jsonl", "--rubric", rubric, "--run-id", "after").code == 1
 
 
-@pytest.mark.server
 def test_a_stored_version_is_evaluated_without_its_schema_file(evaluate, gradebook, rubric, tmp_path):
     evaluate("outputs.jsonl", "--rubric", rubric, "--run-id", "before")
     (tmp_path / "schemas" / "address.json").unlink()

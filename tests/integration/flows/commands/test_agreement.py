@@ -73,7 +73,6 @@ def part(found: Any, kind: str, **who: str) -> Any:
     return row
 
 
-@pytest.mark.server
 def test_raters_of_a_run_are_compared_with_each_other(measured):
     # ann: clear in odd cases, bob in those not divisible by 4: of 0..7 they differ in 2 and 6
     found = part(measured, "raters")
@@ -81,13 +80,11 @@ def test_raters_of_a_run_are_compared_with_each_other(measured):
     assert found["statistics"]["percent_agreement"]["value"] == pytest.approx(6 / 8)
 
 
-@pytest.mark.server
 def test_every_kind_of_pair_appears_once(measured):
     kinds = [(row["kind"], row["judge"], row["rater"]) for row in measured]
     assert len(kinds) == len(set(kinds)) == 3 + 3 + 2 + 3
 
 
-@pytest.mark.server
 def test_the_bias_of_the_judge_is_the_difference_that_sql_finds(rated, measured):
     (row,) = query(
         rated,
@@ -98,13 +95,11 @@ def test_the_bias_of_the_judge_is_the_difference_that_sql_finds(rated, measured)
     assert (found["statistics"]["bias"]["value"], found["pair_count"]) == (pytest.approx(row["bias"]), row["n"])
 
 
-@pytest.mark.server
 def test_a_confusion_matrix_counts_the_pairs(measured):
     found = part(measured, "judge_raters")
     assert sum(map(sum, found["confusion"])) == found["pair_count"] == 16
 
 
-@pytest.mark.server
 def test_the_published_rows_equal_the_command_s_output(rated, measured):
     published = query(rated, "select * from agreement where run_id = 'r'")
     for row in published:
@@ -114,7 +109,6 @@ def test_the_published_rows_equal_the_command_s_output(rated, measured):
     assert len(published) == 11 * 23 + 2  # of the verdict also its gaps, and its alpha beside that of people
 
 
-@pytest.mark.server
 def test_later_ratings_count_in_the_command_but_not_in_the_table(rated, tmp_path):
     def add(connection, _version):
         connection.execute(
@@ -128,7 +122,6 @@ def test_later_ratings_count_in_the_command_but_not_in_the_table(rated, tmp_path
     assert query(rated, "select max(n) as n from agreement where kind = 'judge_raters'") == [{"n": 8}]
 
 
-@pytest.mark.server
 @pytest.mark.parametrize(("by", "shown"), [("rater", ("ann", "bob")), ("judge", (" a ", " b "))])
 def test_the_terminal_shows_each_rater_or_judge(rated, by, shown):
     finished = rated("agreement", "--by", by)
@@ -137,7 +130,6 @@ def test_the_terminal_shows_each_rater_or_judge(rated, by, shown):
     assert " all " not in finished.out
 
 
-@pytest.mark.server
 def test_the_terminal_shows_a_table_for_each_kind_and_a_criterion_in_full(rated):
     shown = rated("agreement", "--rubric", "short_answer", "--criterion", "clarity").out
     titles = ("raters among themselves", "judge against raters", "judges among themselves")
@@ -146,7 +138,6 @@ def test_the_terminal_shows_a_table_for_each_kind_and_a_criterion_in_full(rated)
     assert "this side in rows" in shown
 
 
-@pytest.mark.server
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -164,7 +155,6 @@ def test_missing_runs_and_criteria_are_refused(rated, words, message):
 
 
 # -------- calibration
-@pytest.mark.server
 def test_the_rated_model_is_calibrated(rated):
     (row,) = rated("calibrate", "r", "--json").json["calibration"]
     assert (row["criterion_id"], row["model"], row["n"], row["unrated_count"]) == ("clarity", "small", 8, CASES - 8)
@@ -172,21 +162,18 @@ def test_the_rated_model_is_calibrated(rated):
     assert row["rated"]["value"] == pytest.approx(5 / 8)
 
 
-@pytest.mark.server
 def test_the_judge_alone_is_the_mean_of_the_run(rated):
     (row,) = rated("calibrate", "r", "--criterion", "clarity", "--json").json["calibration"]
     (scores,) = query(rated, "select mean from criterion_scores where criterion_id = 'clarity' and model = 'small'")
     assert row["naive"]["value"] == pytest.approx(scores["mean"])
 
 
-@pytest.mark.server
 def test_the_report_of_a_rated_run_has_the_corrected_mean(rated, tmp_path):
     (row,) = rated("calibrate", "r", "--json").json["calibration"]
     assert rated("report", "r", "--out", "page.html").code == 0
     assert f'<td class="number">{row["corrected"]["value"]:.3f}</td>' in (tmp_path / "page.html").read_text("utf-8")
 
 
-@pytest.mark.server
 def test_outputs_to_rate_next_are_unrated(rated):
     found = rated("calibrate", "r", "--criterion", "clarity", "--rate-next", "100", "--json").json["rate_next"]
     rated_ids = {row["output_id"] for row in query(rated, "select output_id from ratings")}
@@ -195,7 +182,6 @@ def test_outputs_to_rate_next_are_unrated(rated):
     assert not rated_ids & set(named)
 
 
-@pytest.mark.server
 def test_the_terminal_shows_the_means_and_the_outputs_to_rate(rated):
     shown = rated("calibrate", "r", "--rate-next", "3").out
     assert "corrected: PPI++" in shown

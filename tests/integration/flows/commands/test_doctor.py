@@ -30,8 +30,6 @@ JUDGMENT = dict.fromkeys(JUDGMENT_SCHEMA.names) | {
     "asked_at": NOW,
 }
 
-pytestmark = pytest.mark.server  # the lake of the first of them
-
 
 @pytest.fixture
 def lake(judged_run, tmp_path: Path) -> Lake:

@@ -18,7 +18,6 @@ from tests.support.forked import Forked
 from tests.support.rescored_runs import LIKED, evaluate_panel, lake_of, write_rubric, write_runs
 from tests.support.samples import query
 
-pytestmark = pytest.mark.server
 WITHOUT_BASELINE = "run_comparisons"
 FILLED = [mart for mart in mart_names() if mart != WITHOUT_BASELINE]
 HEAVIER = {"version": "1.1.0", "weight": 3, "length": "weight: 0.6\n    threshold: 0.9", "more": ""}
@@ -203,6 +202,7 @@ def test_the_same_command_again_is_a_new_run_unless_it_names_one(copied, gradebo
     assert named["version"] == first["version"] < second["version"]
 
 
+@pytest.mark.server
 def test_the_flow_publishes_what_the_command_does(copied, prefect_server):
     from gradebook.flows.rescore_run import rescore_run
 

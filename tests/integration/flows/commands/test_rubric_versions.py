@@ -34,7 +34,6 @@ def used(evaluate, tmp_path: Path, kept: Path) -> Path:
     return rubric
 
 
-@pytest.mark.server
 def test_every_used_version_is_listed_and_the_newest_is_the_latest(gradebook, used):
     versions = gradebook("rubric", "list", "--json").json["versions"]
     assert [(row["rubric_version"], row["is_latest"], row["run_count"]) for row in versions] == [
@@ -43,7 +42,6 @@ def test_every_used_version_is_listed_and_the_newest_is_the_latest(gradebook, us
     ]
 
 
-@pytest.mark.server
 def test_an_id_means_its_latest_version_and_a_version_itself(gradebook, used):
     def weight(*words: str) -> Any:
         return gradebook("rubric", "show", *words, "--json").json["criteria"][0]["weight"]
@@ -55,7 +53,6 @@ def test_an_id_means_its_latest_version_and_a_version_itself(gradebook, used):
     )
 
 
-@pytest.mark.server
 def test_deleting_the_pointer_leaves_the_versions(gradebook, used):
     assert gradebook("rubric", "delete", "short_answer").code == 0
     finished = gradebook("rubric", "show", "short_answer")
@@ -64,13 +61,11 @@ def test_deleting_the_pointer_leaves_the_versions(gradebook, used):
     assert gradebook("rubric", "delete", "short_answer").code == 2
 
 
-@pytest.mark.server
 def test_a_stored_version_evaluates_as_the_file_did(gradebook, evaluate, used, tmp_path):
     finished = evaluate(tmp_path / "outputs.jsonl", "--rubric", "short_answer@1.0.0")
     assert (finished.json["rubric_version"], finished.json["scores"][0]["mean"]) == ("1.0.0", None)
 
 
-@pytest.mark.server
 def test_lint_fails_a_wrong_step_from_the_version_in_the_lake(gradebook, used):
     write_rubric(used, version="1.1.1", weight=9)
     finished = gradebook("rubric", "lint", used, "--json")
@@ -78,7 +73,6 @@ def test_lint_fails_a_wrong_step_from_the_version_in_the_lake(gradebook, used):
     assert (finished.code, finding["line"], "1.2.0" in finding["message"]) == (1, 3, True)
 
 
-@pytest.mark.server
 def test_runs_on_different_versions_are_compared_criterion_by_criterion_under_a_banner(gradebook, used):
     found = gradebook("compare", "run-1-0-0", "run-1-1-0", "--json").json
     assert "different rubrics: short_answer 1.0.0 and short_answer 1.1.0" in found["banner"]
@@ -91,7 +85,6 @@ def test_runs_on_different_versions_are_compared_criterion_by_criterion_under_a_
     ]
 
 
-@pytest.mark.server
 def test_a_criterion_whose_text_differs_is_not_compared(gradebook, evaluate, used, tmp_path):
     text = used.read_text(encoding="utf-8").replace("1.1.0", "2.0.0").replace("Between 2 and 50 words.", "Short.")
     used.write_text(text, encoding="utf-8")
@@ -101,7 +94,6 @@ def test_a_criterion_whose_text_differs_is_not_compared(gradebook, evaluate, use
     assert {row["criterion_id"] for row in found["criteria"]} == {"clarity"}
 
 
-@pytest.mark.server
 def test_runs_of_one_version_are_compared_overall_without_a_banner(gradebook, evaluate, used, tmp_path):
     evaluate(tmp_path / "outputs.jsonl", "--rubric", used, "--run-id", "again")
     found = gradebook("compare", "run-1-1-0", "again", "--json").json

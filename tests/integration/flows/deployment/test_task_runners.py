@@ -68,6 +68,7 @@ def differing_rows(folder: Path) -> dict[str, int]:
     return {table: rows[0][0] for table, rows in counts.items()}
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.server
 def test_two_workers_of_dask_publish_the_rows_that_threads_do(cluster, gradebook, tmp_path):

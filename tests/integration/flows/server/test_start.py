@@ -106,6 +106,7 @@ def ledger(gradebook) -> list[dict[str, int]]:
     return query(gradebook, f"{counts} from judgments")
 
 
+@pytest.mark.nightly
 @pytest.mark.server
 @pytest.mark.slow
 def test_a_run_whose_server_is_gone_for_a_while_is_published(start, server, judge, gradebook):

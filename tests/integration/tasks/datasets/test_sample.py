@@ -27,7 +27,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 
 def test_a_run_over_a_sample_says_so_and_scores_nothing_else(files):
     outputs, rubric = files
-    summary = publish(outputs, rubric, sample=5, run_id="part")
+    summary = publish(outputs, rubric, has_report=True, sample=5, run_id="part")
     assert summary.run["output_count"] == 10
     assert summary.as_json()["notes"] == ["a random sample of 5 of 20 cases, seed 0"]
     assert json.loads(summary.run["settings"])["sample"] == 5
