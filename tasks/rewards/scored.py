@@ -1,7 +1,7 @@
 """Outcome of scoring one output in this process."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -67,8 +67,8 @@ class Score:
     failed_gates: tuple[str, ...]
     reward: Reward | None
     pass_threshold: float | None
-    _parts: Sequence[CriterionScore]  # without a verdict
-    _verdicts: Sequence[Verdict]
+    _parts: Sequence[CriterionScore] = field(repr=False)  # without a verdict
+    _verdicts: Sequence[Verdict] = field(repr=False)
 
     @cached_property
     def criteria(self) -> Mapping[str, CriterionScore]:
