@@ -8,6 +8,7 @@ SHELL := /bin/sh
 
 PYTHON ?=
 ARGS ?=
+ADVISORIES ?=
 VENV := .venv
 STAMP := $(VENV)/.stamp
 DEV_STAMP := $(VENV)/.dev-stamp
@@ -21,7 +22,7 @@ NIGHTLY_BUDGET := 6000
 # The tests start hundreds of processes: without stored bytecode, each would compile all modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-quick test-nightly test-browser test-server test-install lint format bench lock clean
+.PHONY: help demo test test-quick test-nightly test-browser test-server test-install lint format bench audit sbom lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +61,12 @@ bench: $(DEV_STAMP)  ## run every benchmark; each prints its figure last
 	@for file in bench/*.py; do \
 		if [ -e "$$file" ]; then echo "== $$file" && $(VENV)/bin/python "$$file" || exit 1; fi; \
 	done
+
+audit: $(DEV_STAMP)  ## hold the locks against advisories on disk (ADVISORIES=all.zip, OSV's export of PyPI); asks no network
+	@$(RUN) tests.support.supply audit "$(ADVISORIES)"
+
+sbom: $(DEV_STAMP)  ## write the bill of materials of what users install: CycloneDX, on stdout
+	@$(RUN) tests.support.supply sbom
 
 lock:  ## resolve pyproject.toml into the two locks (needs uv; ARGS=--upgrade for newer ones)
 	@command -v uv >/dev/null || { echo "make lock: found no uv on the path, expected it: https://docs.astral.sh/uv" >&2; exit 1; }

@@ -8,8 +8,9 @@ go together by case, ratings of outputs that people chose. Prints a line per wor
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -27,9 +28,14 @@ from gradebook.rubrics.statistics.calibration import (
     selection_shift,
     suspicious_shift,
 )
+from gradebook.rubrics.statistics.chance import Chance, chance_of_interval
 from gradebook.rubrics.statistics.icc import two_way_correlations
+from gradebook.rubrics.statistics.judge_beside_people import alpha_over_people
 from gradebook.rubrics.statistics.post_stratified import post_stratified_mean
 from gradebook.rubrics.statistics.rating_next import rate_next
+from gradebook.tasks.agreement.mart import JUDGE_RATERS, RATERS
+from gradebook.tasks.agreement.published_run import AgreementPart
+from gradebook.tasks.agreement.standing import judge_standings
 
 UNRATED = 1_000
 Floats = NDArray[np.float64]
@@ -200,7 +206,7 @@ def selection(rounds: int) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Voices:
-    """A latent quality, half of it the case's, heard by raters with an error of sd .7 each and a severity.
+    """A latent quality heard by raters with an error of sd .7 each and a severity; both half by case, if it has more.
 
     levels: scores; shares: of each level in the quality. severities: (rater,), None: drawn anew with sd .5.
     """
@@ -218,9 +224,14 @@ class Voices:
 
     def draw(self, rng: np.random.Generator, case_count: int, severities: Floats) -> tuple[Floats, NDArray[np.intp]]:
         """Scores (rater, output) and the case of each output."""
-        of_case = np.repeat(rng.normal(size=case_count), self.size)
-        quality = of_case if self.size == 1 else np.sqrt(0.5) * (of_case + rng.normal(size=of_case.size))
-        heard = quality + severities[:, None] + 0.7 * rng.normal(size=(severities.size, quality.size))
+        shape = (severities.size, case_count * self.size)
+        own = 1.0 if self.size == 1 else np.sqrt(0.5)
+        quality = own * rng.normal(size=shape[1])
+        heard = severities[:, None] + 0.7 * own * rng.normal(size=shape)
+        if self.size > 1:  # half of the quality and of each rater's error is the case's
+            quality = quality + own * np.repeat(rng.normal(size=case_count), self.size)
+            heard = heard + 0.7 * own * np.repeat(rng.normal(size=(shape[0], case_count)), self.size, axis=1)
+        heard = heard + quality
         edges = _normal_edges(self.shares) * np.sqrt(1.49)
         return self.levels[np.searchsorted(edges, heard)], np.repeat(np.arange(case_count), self.size)
 
@@ -278,16 +289,89 @@ def agreement(rounds: int) -> Iterator[str]:
                 yield f"{world.name:<31}{count:>4} {name:<22} true {truths[name]:.3f} {tally(values, truths[name])}"
 
 
+CRITERIA = 5
+
+
+def bias(rounds: int) -> Iterator[str]:
+    """Share of rounds in which some criterion is called biased, of five on which the judge is like people."""
+    world = Voices("five criteria, no bias", EVEN, (0.0, 0.0), ("bias",), ())
+    for size in (1, 5):
+        for count in (10, 20, 40):
+            rng = np.random.default_rng(count)
+            alone = adjusted = 0
+            for _ in range(rounds):
+                parts = []
+                for place in range(CRITERIA):
+                    scores, cases = replace(world, size=size).draw(rng, count, np.zeros(2))
+                    found = measure_sides(scores, scores, world.levels, cases)
+                    names = (f"c{place}", JUDGE_RATERS, None, None, found.n, found.pair_count)
+                    parts.append(AgreementPart(*names, found.measures, (), ()))
+                biases = [part.measure("bias") for part in parts]
+                alone += any(chance_of_interval(each.ci_low, each.ci_high).is_beyond for each in biases)
+                adjusted += any(each.is_biased for each in judge_standings(parts, (), ()))
+            yield (
+                f"five criteria, {size} outputs a case, {count:>3} cases: biased by its own interval "
+                f"{alone / rounds:5.1%}, adjusted {adjusted / rounds:5.1%}"
+            )
+
+
+CLOSENESS = {
+    "passes everything": (None, 0.15, 0.15, 0.15),
+    "behind people by alpha .1": (0.25, 0.15, 0.15, 0.15),
+    "like a person": (0.15, 0.15, 0.15, 0.15),
+    "better than a person": (0.10, 0.15, 0.15, 0.15),
+}
+
+
+def closeness(rounds: int) -> Iterator[str]:
+    """Share of rounds in which a sentence on the judge beside people stands. Two levels, 80% the upper one."""
+    for name, errors in CLOSENESS.items():
+        for count in (30, 100, 300):
+            rng = np.random.default_rng(count)
+            said, raw, alphas = Counter[Chance](), 0, []
+            for _ in range(rounds):
+                scores = _two_levels(rng, count, errors)
+                judge, people = (
+                    measure_sides(scores, scores, np.array(TWO)),
+                    measure_raters(scores[1:], scores[1:], np.array(TWO)),
+                )
+                beside = alpha_over_people(scores, np.arange(count))
+                alphas.append(beside.value or 0.0)
+                names = ("tone", JUDGE_RATERS, None, None, judge.n, judge.pair_count)
+                parts = [AgreementPart(*names, (*judge.measures, beside), (), ())]
+                parts += [AgreementPart("tone", RATERS, None, None, people.n, 0, people.measures, (), ())]
+                (found,) = judge_standings(parts, (), ())
+                said[found.beside_people] += 1
+                raw += (found.rate or 0.0) >= (found.people_rate or 1.0)
+            yield (
+                f"{name:<27}{count:>4} outputs: alpha against people {np.mean(alphas):+.3f}; agrees as people do "
+                f"{said[Chance.ABOVE] / rounds:5.1%}, less than people {said[Chance.BELOW] / rounds:5.1%}; "
+                f"raw agreement at least that of people {raw / rounds:5.1%}"
+            )
+
+
+def _two_levels(rng: np.random.Generator, count: int, errors: tuple[float | None, ...]) -> Floats:
+    quality = rng.random(count)
+    return np.array(
+        [
+            np.ones(count) if error is None else (quality + error * rng.normal(size=count) > 0.2).astype(np.float64)
+            for error in errors
+        ]
+    )
+
+
 PARTS: dict[str, Callable[[int], Iterator[str]]] = {
     "calibrate": calibrate,
     "selection": selection,
     "agreement": agreement,
+    "bias": bias,
+    "closeness": closeness,
 }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="default: all")
+    parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; default: all")
     parser.add_argument("--rounds", type=int, default=1_000)
     arguments = parser.parse_args()
     for name in arguments.parts or PARTS:

@@ -113,7 +113,7 @@ def _in_threads(request: EvaluationRequest) -> RunSummary:
 def _in_flow(request: EvaluationRequest) -> RunSummary:
     from gradebook.flows.server.start import evaluate_here
 
-    return _outside_loop(lambda: evaluate_here(request)[0])
+    return _outside_loop(lambda: evaluate_here(request, is_shown=False)[0])
 
 
 def _outside_loop(work: Callable[[], Returned]) -> Returned:

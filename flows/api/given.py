@@ -94,7 +94,10 @@ def outputs_path(outputs: Any, folder: Path) -> str:
     if hasattr(outputs, "collect") and hasattr(outputs, "collect_schema"):
         raise InputError("outputs", "a lazy frame", EXPECTED, "call its `collect`")
     if (table := _table(outputs)) is not None:
-        return _write_table(table, folder)
+        try:
+            return _write_table(table, folder)
+        except pa.ArrowException:  # a type that Parquet or Arrow's casts do not know
+            return _write_rows(table.to_pylist(), folder)
     if hasattr(outputs, "to_dict") and hasattr(outputs, "columns"):  # a frame of pandas that is no Arrow table
         return _write_rows([_unfloated(row) for row in outputs.to_dict("records")], folder)
     if isinstance(outputs, Iterable) and not isinstance(outputs, bytes):

@@ -44,8 +44,8 @@ def agreement(  # noqa: PLR0913 - each is an option
 ) -> None:
     """Show agreement among raters, and between raters and judges.
 
-    Each figure has a 95% interval, from a bootstrap over outputs. All ratings in the lake count; with --at, all
-    ratings in the lake at that time.
+    Each figure has a 95% interval over cases, or the reason why there is none. All ratings in the lake count; with
+    --at, all ratings in the lake at that time.
 
     \b
     gradebook agreement

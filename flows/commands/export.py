@@ -25,7 +25,9 @@ from gradebook.tasks.rewards.export import (
 )
 from gradebook.tasks.system.number_format import counted
 
-app = typer.Typer(help="Export a run's outputs with their rewards, for training.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Export a run's outputs with their rewards, for training.", no_args_is_help=True, rich_markup_mode=None
+)
 
 RunArgument = Annotated[
     str | None, typer.Argument(help="a run's id; default: the latest published run", autocompletion=complete_run)

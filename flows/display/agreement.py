@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from gradebook.flows.display.terminal import people, plain, say, show_rows
 from gradebook.rubrics.statistics.agreement import Measure
 from gradebook.rubrics.statistics.calibration import Estimate
+from gradebook.rubrics.statistics.judge_beside_people import WITH_GAPS
 from gradebook.tasks.agreement.calibration import Calibration, RunCalibration
 from gradebook.tasks.agreement.mart import JUDGES
 from gradebook.tasks.agreement.published_run import AgreementPart, RunAgreement
@@ -39,6 +40,8 @@ def show_agreement(found: RunAgreement, by: str | None, *, is_full: bool) -> Non
             people.print()
             say(f"{title}, with 95% intervals")
             show_rows(("criterion", "who", "outputs", "pairs", *HEADINGS), map(_cells, of_kind))
+            for part in of_kind:
+                _show_gaps(part)
     for part in parts if is_full else ():
         _show_in_full(part)
 
@@ -93,13 +96,26 @@ def _cells(part: AgreementPart) -> tuple[str, ...]:
     return (part.criterion_id, part.judge or part.rater or "all", f"{part.n:,}", f"{part.pair_count:,}", *figures)
 
 
+def _show_gaps(part: AgreementPart) -> None:
+    found = part.measure(WITH_GAPS)
+    gap_count = (found.n or 0) - part.n
+    if found.value is not None and gap_count > 0:
+        say(
+            f"note: {plain(part.criterion_id)}: the judge left {counted(gap_count, 'rated output')} unscored; with "
+            f"these as disagreement, agreement is {_with_interval(found)}"
+        )
+
+
 def _show_in_full(part: AgreementPart) -> None:
     who = part.judge or part.rater
     people.print()
     say(f"{plain(part.criterion_id)}, {TITLES[part.kind]}{f', {plain(who)}' if who else ''}")
     show_rows(
-        ("statistic", "value and interval", ""),
-        ((each.statistic, _with_interval(each), each.reason or "") for each in part.measures),
+        ("statistic", "outputs", "value and interval", ""),
+        (
+            (each.statistic, UNKNOWN if each.n is None else f"{each.n:,}", _with_interval(each), each.reason or "")
+            for each in part.measures
+        ),
     )
     if part.confusion:
         say("counts of outputs by level: this side in rows, the other side in columns")

@@ -19,8 +19,10 @@ from pathlib import Path
 
 from gradebook.flows.server.database import create_database
 from gradebook.tasks.system.kept_process import LEAST_IDLE_S, claim_state, other_state, write_state
+from gradebook.tasks.system.listeners import Guard, bounded_protocol
 
 AUTH = "PREFECT_SERVER_API_AUTH_STRING"
+HEALTH = ("/api/health", "/api/ready")  # as Prefect itself answers them, without a password
 # Prefect's settings for the server that it starts itself: no pages, and no services for schedules. Without a page,
 # no other origin has a reason to ask. Types of blocks are registered by whoever saves a block; to register all of them
 # takes a CPU second, and a memo would keep Prefect's own server from doing it.
@@ -108,9 +110,13 @@ async def _serve(listening: socket.socket, idle_s: float) -> None:
             self.should_exit |= time.monotonic() - self.used_at > idle_s
             return await super().on_tick(counter)
 
-    settings = uvicorn.Config(
-        "prefect.server.api.server:create_app", factory=True, log_level="error", lifespan="on", access_log=False
-    )
+    def guarded() -> Guard:
+        from prefect.server.api.server import create_app
+
+        return Guard(create_app(), listening.getsockname()[1], os.environ[AUTH], HEALTH)
+
+    protocol = bounded_protocol()
+    settings = uvicorn.Config(guarded, factory=True, http=protocol, log_level="error", lifespan="on", access_log=False)
     await SharedServer(settings).serve([listening])
 
 

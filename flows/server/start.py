@@ -7,7 +7,7 @@ import queue
 import signal
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import date
 from pathlib import Path
 from types import FrameType
@@ -38,14 +38,16 @@ PREFECT_INNER_LOGS = ("PREFECT_SERVER_LOGGING_LEVEL", "PREFECT_INTERNAL_LOGGING_
 UNREACHED = "Failed to reach API"  # Prefect's message if no server answered from the beginning
 
 
-def evaluate_here(request: EvaluationRequest, *, is_verbose: bool = False) -> tuple[RunSummary, Path]:
-    """Run the flow in this process; returns the summary and the report's path.
+def evaluate_here(
+    request: EvaluationRequest, *, is_verbose: bool = False, is_shown: bool = True
+) -> tuple[RunSummary, Path]:
+    """Run the flow in this process; returns the summary and the report's path. is_shown: whether progress is printed.
 
     Raises `InputError` within a second if the request is wrong: no server is started for it.
     """
     checked = check_request(request)
     refuse_bad_start(request, checked)
-    with _prefect_set_up(checked.lake, is_verbose=is_verbose):
+    with _prefect_set_up(checked.lake, is_verbose=is_verbose, is_shown=is_shown):
         from gradebook.flows.evaluate_outputs import evaluate_outputs
 
         try:
@@ -83,13 +85,13 @@ def evaluate_night_here(
 
 
 @contextmanager
-def _prefect_set_up(lake: Lake, *, is_verbose: bool) -> Iterator[None]:
+def _prefect_set_up(lake: Lake, *, is_verbose: bool, is_shown: bool = True) -> Iterator[None]:
     """Prepare the lake, Prefect's settings, its server and the imports of a flow; show progress during the block."""
     prepare_lake(lake)
     _choose_prefect_logs(is_verbose=is_verbose)
     server = shared_server()
     use_suite_process(prefect_home())
-    with shown_progress(), _interruptible():
+    with shown_progress() if is_shown else nullcontext(), _interruptible():
         with uncollected():
             if server:
                 server.announce()

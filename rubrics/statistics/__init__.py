@@ -2,7 +2,7 @@
 
 intervals           Interval, Mean, measure_mean, mean_interval, wilson, rate_interval
 vectorised_means    the same for many samples at once
-bootstrap           bootstrap_means, resample_counts, percentile_interval
+bootstrap           bootstrap_means, percentile_interval
 paired              mean_p, wilcoxon, mcnemar, count_shares, adjust_for_many
 spread              measure_spread: which of two sides has the smaller standard deviation
 comparison          PairFigures, measure_pairs, measure_passes
@@ -13,7 +13,10 @@ rules, rule_parser  rules over a comparison's figures: parse_rule, holds
 rule_false_alarms   nominal_rate, holds_in_each: a rule over many comparisons
 noise               draw_sides, hold_in_draws: the A/A test
 agreement           measure_raters, measure_sides; kappa, alpha, icc and correlation have the statistics
+jackknife           Jackknife, jackknife_parts: intervals of agreement
+judge_beside_people agreement_with_gaps, alpha_over_people
 calibration         Rated, corrected_mean, ratings_to_halve: means from few ratings and many scores
+post_stratified     post_stratified_mean: the same, weighted by the judge's scores
 rogan_gladen        rogan_gladen_mean: the same for two levels
 rating_next         rate_next: outputs to rate next
 clusters            cluster_sums: values that share a case

@@ -1,4 +1,4 @@
-"""Agreement of raters: all statistics at once, each with its bootstrap interval, or null with the reason.
+"""Agreement of raters: all statistics at once, each with its interval, or null with the reason.
 
 Kappa and the other categorical statistics use levels; correlations and errors use scores. Both are given as scores in
 0..1: for a judge asked for probabilities, the score is their mean and the level their mode.
@@ -6,32 +6,47 @@ Kappa and the other categorical statistics use levels; correlations and errors u
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from math import inf, sqrt
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics import agreement_sums as sums_of
 from gradebook.rubrics.statistics import correlation
 from gradebook.rubrics.statistics.agreement_sums import Kinds, LevelSums
 from gradebook.rubrics.statistics.alpha import METRICS, interval_alpha, krippendorff_alpha
-from gradebook.rubrics.statistics.bootstrap import LEAST_DEFINED, percentile_interval, resample_counts
 from gradebook.rubrics.statistics.icc import OneWaySums, TwoWaySums, one_way_correlations, two_way_correlations
-from gradebook.rubrics.statistics.intervals import DIFFERENCES, LEVEL, SCORES, Interval
-from gradebook.rubrics.statistics.kappa import cohen_kappa, distance_weights, fleiss_kappa, gwet_ac1
+from gradebook.rubrics.statistics.jackknife import Jackknife, Scale, jackknife_parts
+from gradebook.rubrics.statistics.kappa import (
+    brennan_prediger,
+    cohen_kappa,
+    conger_kappa,
+    distance_weights,
+    fleiss_kappa,
+    gwet_ac1,
+)
 
-RESAMPLE_COUNT = 1_000
-SEED = 0
 MOST_LEVELS = 20  # more distinct values are not levels
-MOST_KINDS = 500  # of resampled units; above this, a sample stands for all
+LEAST_CASES = 8  # of an interval of a chance-corrected figure
+# Where more than this share of the ratings is one value, so many cases have to have another one.
+MOST_EQUAL, LEAST_VARIED = 0.75, 25
 
-_LEVELS = ("percent_agreement", "fleiss_kappa", "gwet_ac1", "alpha_nominal", "alpha_ordinal", "alpha_ratio")
+_LEVELS = (
+    "percent_agreement",
+    "fleiss_kappa",
+    "conger_kappa",
+    "brennan_prediger",
+    "gwet_ac1",
+    "alpha_nominal",
+    "alpha_ordinal",
+)
 _KAPPAS = ("cohen_kappa", "cohen_kappa_linear", "cohen_kappa_quadratic")
 _SCORES = ("alpha_interval", "icc_1_1", "icc_1_k")
 _COMPLETE = ("icc_2_1", "icc_2_k", "icc_3_1", "icc_3_k")
 _CORRELATIONS = ("pearson", "spearman", "kendall_tau_b")
 _SIDES = (*_CORRELATIONS, "rmse", "bias", "spread")
+_OF_RATER_SAMPLE = ("icc_2_1", "icc_2_k")
 _OF_ONE = "it is of one rater against the others"
 _UNDEFINED = {
     **dict.fromkeys(_CORRELATIONS, "the ratings of one side are all equal"),
@@ -39,15 +54,25 @@ _UNDEFINED = {
     **dict.fromkeys(("icc_1_k", "icc_3_k"), "the outputs' mean ratings are all equal, or too few"),
     "icc_2_k": "the outputs' mean ratings differ too little beside the raters' errors, or are too few",
 }
-_AT_MOST_ONE = Interval(-inf, 1.0)
-_RANGES = {
-    **dict.fromkeys(("percent_agreement", "rmse"), SCORES),
-    **dict.fromkeys((*_CORRELATIONS, "bias"), DIFFERENCES),
-    "spread": Interval(0.0, inf),
+_FREE_OF_CHANCE = (
+    "percent_agreement",
+    "rmse",
+    "bias",
+    "gwet_ac1",
+    "brennan_prediger",
+)  # known of few and of equal ratings too
+# Scales on which a statistic is nearly normal; the others are at most 1.
+_SCALES = {
+    "percent_agreement": Scale.RATE,
+    "rmse": Scale.SCORE,
+    "bias": Scale.DIFFERENCE,
+    "spread": Scale.RATIO,
+    **dict.fromkeys(_CORRELATIONS, Scale.CORRELATION),
+    **dict.fromkeys((*_KAPPAS, "fleiss_kappa", "conger_kappa", "brennan_prediger", "gwet_ac1"), Scale.KAPPA),
 }
 STATISTICS = (
-    *("percent_agreement", *_KAPPAS, "fleiss_kappa", "gwet_ac1"),
-    *("alpha_nominal", "alpha_ordinal", "alpha_interval", "alpha_ratio"),
+    *("percent_agreement", *_KAPPAS, "fleiss_kappa", "conger_kappa", "brennan_prediger", "gwet_ac1"),
+    *("alpha_nominal", "alpha_ordinal", "alpha_interval"),
     *("icc_1_1", "icc_2_1", "icc_3_1", "icc_1_k", "icc_2_k", "icc_3_k"),
     *_SIDES,
 )
@@ -55,13 +80,17 @@ STATISTICS = (
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One statistic. value, ci_low, ci_high: None if undefined; reason: why one of them is."""
+    """One statistic. value, ci_low, ci_high: None if undefined; reason: why one of them is.
+
+    n: units that it uses, None if unknown; the statistics of `_COMPLETE` use only those that every rater rated.
+    """
 
     statistic: str
     value: float | None
     ci_low: float | None
     ci_high: float | None
     reason: str | None
+    n: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,40 +105,50 @@ class Agreement:
 Measured = Mapping[str, Floats]
 
 
-def measure_raters(levels: Floats, scores: Floats, scale: Floats, *, resample_count: int = RESAMPLE_COUNT) -> Agreement:
-    """Measure the agreement of raters among themselves. Two raters are treated as two sides, so that all is defined.
+def measure_raters(levels: Floats, scores: Floats, scale: Floats, cases: ArrayLike | None = None) -> Agreement:
+    """Measure the agreement of raters among themselves. Two raters are also treated as two sides.
 
     levels, scores: (rater, unit), in [0, 1], NaN where missing, at the same places. scale: scores of the existing
-    levels, used or not. The interval comes from a bootstrap over units.
+    levels, used or not. cases: (unit,), case of each; None: each unit is a case of its own. The intervals are of these
+    raters over cases; those of ICC(2,.) also of raters like these.
     """
-    if len(levels) == 2:
-        found = measure_sides(levels, scores, scale, resample_count=resample_count)
-        unknown = {name: Measure(name, None, None, None, _OF_ONE) for name in ("bias", "spread")}
-        return replace(found, measures=tuple(unknown.get(each.statistic, each) for each in found.measures))
     sizes = (~np.isnan(scores)).sum(axis=0)
-    every = scale_of(levels, scale)
+    every, is_two = scale_of(levels, scale), len(levels) == 2
 
     def measure(kinds: Kinds, weights: Floats) -> Measured:
-        found = {} if every is None else _level_statistics(sums_of.level_sums(kinds, every, weights), every)
+        found: dict[str, Floats] = {}
+        if every is not None:
+            sums = sums_of.level_sums(kinds, every, weights)
+            found = _level_statistics(sums, every)
+            found["conger_kappa"] = conger_kappa(sums.agreement, sums_of.rater_shares(kinds, every, weights))
         one_way = sums_of.one_way_sums(kinds, weights)
         observed = sums_of.squared_differences(kinds, weights)
-        return found | _score_statistics(observed, one_way, sums_of.two_way_sums(kinds, weights))
+        found |= _score_statistics(observed, one_way, sums_of.two_way_sums(kinds, weights))
+        if not is_two:
+            return found
+        sides = _side_statistics(kinds, weights, every)
+        return found | {name: sides[name] for name in (*_KAPPAS, *_CORRELATIONS, "rmse") if name in sides}
 
-    reasons = dict.fromkeys(_LEVELS, _too_many_levels()) if every is None else {}
-    reasons |= dict.fromkeys((*_KAPPAS, *_SIDES), f"it is of two raters, found {len(levels)}")
+    reasons = dict.fromkeys((*_LEVELS, *_KAPPAS), _too_many_levels()) if every is None else {}
+    if not is_two:
+        reasons |= dict.fromkeys((*_KAPPAS, *_SIDES), f"it is of two raters, found {len(levels)}")
     reasons |= dict.fromkeys(("bias", "spread"), _OF_ONE)
-    if (sizes == len(levels)).sum() < 2:
+    complete_count = int((sizes == len(levels)).sum())
+    if complete_count < 2:
         reasons |= dict.fromkeys(_COMPLETE, "fewer than 2 outputs were rated by every rater")
-    kinds = sums_of.count_kinds(levels[:, sizes > 0], scores[:, sizes > 0])
-    measures = _measure(kinds, measure, reasons, resample_count)
-    return Agreement(int((sizes > 1).sum()), int((sizes * (sizes - 1) // 2).sum()), measures)
+    chosen = sizes > 0
+    kinds = sums_of.count_kinds(levels[:, chosen], scores[:, chosen])
+    n = int((sizes > 1).sum())
+    measures = _measure(kinds, measure, reasons, n, None if cases is None else np.asarray(cases)[chosen])
+    measures = tuple(replace(each, n=complete_count) if each.statistic in _COMPLETE else each for each in measures)
+    return Agreement(n, int((sizes * (sizes - 1) // 2).sum()), measures)
 
 
-def measure_sides(levels: Floats, scores: Floats, scale: Floats, *, resample_count: int = RESAMPLE_COUNT) -> Agreement:
+def measure_sides(levels: Floats, scores: Floats, scale: Floats, cases: ArrayLike | None = None) -> Agreement:
     """Measure the agreement of the first rater with the others, who are not compared with one another.
 
-    Each rating of another rater makes a pair with the first one's rating of the same unit; units are resampled with all
-    their pairs. Arguments as in `measure_raters`. `bias` and `spread` are the first rater's.
+    Each rating of another rater makes a pair with the first one's rating of the same unit; a case is left out with all
+    its pairs. Arguments as in `measure_raters`. `bias` and `spread` are the first rater's.
     """
     pair_counts = (~np.isnan(scores[0]) & ~np.isnan(scores[1:])).sum(axis=0)
     chosen = pair_counts > 0
@@ -117,17 +156,12 @@ def measure_sides(levels: Floats, scores: Floats, scale: Floats, *, resample_cou
     every = scale_of(levels[:, chosen], scale)
 
     def measure(kinds: Kinds, weights: Floats) -> Measured:
-        sides = sums_of.paired_sides(kinds)
-        found: dict[str, Floats] = {}
-        if every is not None:
-            tables = sums_of.side_tables(sides, every, weights)
-            found = _level_statistics(sums_of.side_level_sums(tables), every)
-            found |= {name: cohen_kappa(tables, distance_weights(every, power)) for power, name in enumerate(_KAPPAS)}
-        return found | _pair_statistics(sums_of.side_pairs(sides, weights))
+        return _side_statistics(kinds, weights, every)
 
     reasons = dict.fromkeys((*_LEVELS, *_KAPPAS), _too_many_levels()) if every is None else {}
-    measures = _measure(kinds, measure, reasons, resample_count)
-    return Agreement(int(chosen.sum()), int(pair_counts.sum()), measures)
+    n = int(chosen.sum())
+    measures = _measure(kinds, measure, reasons, n, None if cases is None else np.asarray(cases)[chosen])
+    return Agreement(n, int(pair_counts.sum()), measures)
 
 
 def confusion_matrix(levels: Floats, scale: Floats) -> NDArray[np.int64]:
@@ -158,7 +192,20 @@ def _level_statistics(sums: LevelSums, scale: Floats) -> dict[str, Floats]:
         "percent_agreement": sums.agreement,
         "fleiss_kappa": fleiss_kappa(sums.agreement, sums.shares),
         "gwet_ac1": gwet_ac1(sums.agreement, sums.shares),
+        "brennan_prediger": brennan_prediger(sums.agreement, scale.size),
     }
+
+
+def _side_statistics(kinds: Kinds, weights: Floats, every: Floats | None) -> dict[str, Floats]:
+    """All statistics of the first rater's pairs. every: (level,), None if the scores are not levels."""
+    sides = sums_of.paired_sides(kinds)
+    found: dict[str, Floats] = {}
+    if every is not None:
+        tables = sums_of.side_tables(sides, every, weights)
+        found = _level_statistics(sums_of.side_level_sums(tables), every)
+        found |= {name: cohen_kappa(tables, distance_weights(every, power)) for power, name in enumerate(_KAPPAS)}
+        found["conger_kappa"] = found["cohen_kappa"]  # of two sides they are the same
+    return found | _pair_statistics(sums_of.side_pairs(sides, weights))
 
 
 def _pair_statistics(pairs: correlation.Pairs) -> dict[str, Floats]:
@@ -186,51 +233,60 @@ def _score_statistics(observed: Floats, one_way: OneWaySums, two_way: TwoWaySums
 
 
 def _measure(
-    kinds: Kinds, measure: Callable[[Kinds, Floats], Measured], reasons: Mapping[str, str], resample_count: int
+    kinds: Kinds,
+    measure: Callable[[Kinds, Floats], Measured],
+    reasons: Mapping[str, str],
+    n: int,
+    cases: NDArray[Any] | None,
 ) -> tuple[Measure, ...]:
-    """Each statistic of the sample, with its interval from resamples.
-
-    With more than `MOST_KINDS` kinds, a seeded sample of units is resampled instead, and the deviations are shrunk by
-    the root of the sizes' ratio: the m out of n bootstrap (Bickel, Goetze and van Zwet 1997).
-    """
-    unit_count = int(kinds.counts.sum())
+    """Each statistic of the sample, with its interval from the sample without each case in turn."""
     points = measure(kinds, kinds.counts[None].astype(np.float64))
-    if unit_count < 2:
-        return tuple(_interval_of(name, points, {}, 1.0, reasons) for name in STATISTICS)
-    resampled, shrinkage = kinds, 1.0
-    centres: Measured = points
-    if kinds.counts.size > MOST_KINDS:
-        resampled = _sampled(kinds)
-        shrinkage = sqrt(resampled.counts.sum() / unit_count)
-        centres = measure(resampled, resampled.counts[None].astype(np.float64))
-    weights = resample_counts(resampled.counts, resample_count=resample_count, seed=SEED).astype(np.float64)
-    draws = measure(resampled, weights)
-    shifted = {name: points[name] + (draws[name] - centres[name]) * shrinkage for name in draws}
-    return tuple(_interval_of(name, points, shifted, shrinkage, reasons) for name in STATISTICS)
+    parts = jackknife_parts(kinds.of_units, cases)
+    without_cases = measure(kinds, parts.weights) if parts.group_count > 1 else {}
+    raters: list[Measured] = []
+    if len(kinds.scores) > 2 and _OF_RATER_SAMPLE[0] in points:  # of a pair, none can be left out
+        whole = kinds.counts[None].astype(np.float64)
+        raters = [measure(kinds.without_rater(place), whole) for place in range(len(kinds.scores))]
+    few = too_few_for_chance(kinds, cases)
+    found = []
+    for name in STATISTICS:
+        value = float(points[name][0]) if name in points else float("nan")
+        if np.isnan(value):
+            unknown = _UNDEFINED.get(name, "the ratings are all equal, or too few")
+            found.append(Measure(name, None, None, None, reasons.get(name, unknown), n))
+            continue
+        if name not in without_cases:
+            found.append(Measure(name, value, None, None, "one case has no interval", n))
+            continue
+        if few is not None and name not in _FREE_OF_CHANCE:
+            found.append(Measure(name, value, None, None, few, n))
+            continue
+        jackknife = Jackknife(value, parts, without_cases[name], _SCALES.get(name, Scale.AT_MOST_ONE))
+        if name in _OF_RATER_SAMPLE:
+            jackknife = jackknife.with_raters(np.array([float(each[name][0]) for each in raters]))
+        interval, reason = jackknife.interval()
+        if name == "kendall_tau_b" and np.isnan(without_cases[name]).all():
+            reason = f"found more than {correlation.MOST_PAIRS:,} different pairs: an interval would take too long"
+        known = (interval.low, interval.high) if reason is None else (None, None)
+        found.append(Measure(name, value, known[0], known[1], reason, n))
+    return tuple(found)
 
 
-def _sampled(kinds: Kinds) -> Kinds:
-    units = np.repeat(np.arange(kinds.counts.size), kinds.counts)
-    drawn = np.random.default_rng(SEED).choice(units, MOST_KINDS, replace=False)
-    places, counts = np.unique(drawn, return_counts=True)
-    return Kinds(kinds.levels[:, places], kinds.scores[:, places], counts)
-
-
-def _interval_of(name: str, points: Measured, draws: Measured, shrinkage: float, reasons: Mapping[str, str]) -> Measure:
-    value = float(points[name][0]) if name in points else float("nan")
-    if np.isnan(value):
-        unknown = _UNDEFINED.get(name, "the ratings are all equal, or too few")
-        return Measure(name, None, None, None, reasons.get(name, unknown))
-    if name not in draws:
-        return Measure(name, value, None, None, "one output has no interval")
-    interval = percentile_interval(draws[name], LEVEL)
-    if not interval.is_known:
-        return Measure(name, value, None, None, _no_interval(draws[name]))
-    interval = interval.clipped(_RANGES.get(name, _AT_MOST_ONE))  # a shrunk one can exceed the range
-    return Measure(name, value, interval.low, interval.high, None)
-
-
-def _no_interval(draws: Floats) -> str:
-    if np.count_nonzero(~np.isnan(draws)) < LEAST_DEFINED * draws.size:
-        return "more than 1 resample in 20 has none: too few or too equal ratings"
-    return "all resamples are equal, which tells no width"
+def too_few_for_chance(kinds: Kinds, cases: NDArray[Any] | None) -> str | None:
+    """Reason why a chance-corrected figure has no interval: too few cases, or too few with another value."""
+    codes = np.arange(kinds.of_units.size) if cases is None else cases
+    case_count = np.unique(codes).size
+    if case_count < LEAST_CASES:
+        return f"found {case_count} cases, expected {LEAST_CASES} or more for an interval"
+    values, counts = np.unique(kinds.scores[~np.isnan(kinds.scores)], return_inverse=True)
+    ratings = (~np.isnan(kinds.scores)) * kinds.counts
+    totals = np.bincount(counts.ravel(), weights=ratings[~np.isnan(kinds.scores)])
+    share, commonest = totals.max() / totals.sum(), values[totals.argmax()]
+    is_varied = ((kinds.scores != commonest) & ~np.isnan(kinds.scores)).any(axis=0)
+    varied_count = np.unique(codes[is_varied[kinds.of_units]]).size
+    if share <= MOST_EQUAL or varied_count >= LEAST_VARIED:
+        return None
+    return (
+        f"{share:.0%} of the ratings are equal, and {varied_count} of {case_count} cases have another one: expected "
+        f"{LEAST_VARIED} or more for an interval"
+    )

@@ -1,7 +1,7 @@
-"""Sums over units for agreement statistics, of a sample and of all its resamples at once.
+"""Sums over units for agreement statistics, of a sample and of all its parts at once.
 
-Units with the same ratings are one kind. A resample states how often each kind was drawn, and each sum is the product
-of those counts with one unit's contribution.
+Units with the same ratings are one kind. A part of the sample states how often each kind is in it, and each sum is the
+product of those counts with one unit's contribution.
 """
 
 from dataclasses import dataclass
@@ -14,15 +14,25 @@ from gradebook.rubrics.statistics.correlation import Pairs
 from gradebook.rubrics.statistics.icc import OneWaySums, TwoWaySums
 
 Places = NDArray[np.intp]
+MOST_CELLS = 1_000_000  # of 8 bytes, in one product
 
 
 @dataclass(frozen=True, slots=True)
 class Kinds:
-    """Units grouped by their ratings. levels, scores: (rater, kind), NaN where missing. counts: (kind,), units."""
+    """Units grouped by their ratings. levels, scores: (rater, kind), NaN where missing. counts: (kind,), units.
+
+    of_units: (unit,), kind of each.
+    """
 
     levels: Floats
     scores: Floats
     counts: NDArray[np.int64]
+    of_units: NDArray[np.intp]
+
+    def without_rater(self, place: int) -> "Kinds":
+        """The same kinds without the ratings of one rater."""
+        kept = np.arange(len(self.scores)) != place
+        return Kinds(self.levels[kept], self.scores[kept], self.counts, self.of_units)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +53,8 @@ def count_kinds(levels: Floats, scores: Floats) -> Kinds:
     for row in (*levels, *(score for level, score in zip(levels, scores, strict=True) if not _is_same(level, score))):
         values, codes = np.unique(np.where(np.isnan(row), -np.inf, row), return_inverse=True)
         _, keys = np.unique(keys * values.size + codes, return_inverse=True)
-    _, first, counts = np.unique(keys, return_index=True, return_counts=True)
-    return Kinds(levels[:, first], scores[:, first], counts)
+    _, first, of_units, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
+    return Kinds(levels[:, first], scores[:, first], counts, of_units.ravel())
 
 
 def _is_same(levels: Floats, scores: Floats) -> bool:
@@ -64,12 +74,20 @@ def level_sums(kinds: Kinds, scale: Floats, weights: Floats) -> LevelSums:
     rated = np.maximum(weights @ is_rated, 1e-300)
     paired = np.maximum(weights @ is_paired, 1e-300)
     shared = counts * (is_paired / partners)[:, None]
-    if len(weights) == 1:  # with many units, the product below would need a table per unit
-        coincidences = ((shared * weights[0][:, None]).T @ counts)[None]
+    if len(weights) == 1 or counts.size * scale.size > MOST_CELLS:  # the product below needs a table per kind
+        coincidences = np.stack([(shared * row[:, None]).T @ counts for row in weights])
     else:
         coincidences = np.tensordot(weights, shared[:, :, None] * counts[:, None, :], axes=1)
     diagonal = np.einsum("kl,lm->klm", weights @ shared, np.eye(scale.size))
     return LevelSums((weights @ agreeing) / paired, (weights @ shares) / rated[:, None], coincidences - diagonal)
+
+
+def rater_shares(kinds: Kinds, scale: Floats, weights: Floats) -> Floats:
+    """Share of each level in each rater's ratings: (table, rater, level), NaN of a rater without ratings."""
+    counts = np.stack([weights @ (levels[:, None] == scale).astype(np.float64) for levels in kinds.levels], axis=1)
+    totals = counts.sum(axis=2, keepdims=True)
+    found: Floats = np.divide(counts, totals, out=np.full_like(counts, np.nan), where=totals > 0)
+    return found
 
 
 def one_way_sums(kinds: Kinds, weights: Floats) -> OneWaySums:
@@ -174,7 +192,8 @@ def pair_one_way_sums(sums: TwoWaySums) -> OneWaySums:
 
 def _weighed(weights: Floats, kinds: Places, cells: Places, cell_count: int) -> Floats:
     """How often each cell is drawn: (table, cell). kinds, cells: (pair,), kind and cell of each pair."""
-    if len(weights) == 1:
-        return np.bincount(cells, weights=weights[0][kinds], minlength=cell_count).astype(np.float64)[None]
-    found = np.bincount(kinds * cell_count + cells, minlength=weights.shape[1] * cell_count)
-    return weights @ found.reshape(weights.shape[1], cell_count).astype(np.float64)
+    if len(weights) == 1 or weights.shape[1] * cell_count > MOST_CELLS:
+        found = [np.bincount(cells, weights=row[kinds], minlength=cell_count) for row in weights]
+        return np.stack(found).astype(np.float64)
+    counts = np.bincount(kinds * cell_count + cells, minlength=weights.shape[1] * cell_count)
+    return weights @ counts.reshape(weights.shape[1], cell_count).astype(np.float64)

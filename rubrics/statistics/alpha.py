@@ -1,4 +1,4 @@
-"""Krippendorff's alpha, for any number of raters and missing ratings, with four metrics.
+"""Krippendorff's alpha, for any number of raters and missing ratings, with three metrics.
 
 Krippendorff (2011), "Computing Krippendorff's Alpha-Reliability". The package `krippendorff` computes one table at a
 time and is under the GPL; here a bootstrap's thousand tables are one matrix product.
@@ -10,7 +10,7 @@ from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics.kappa import ratio
 
 RELATIVE_TOLERANCE = 1e-12  # of a difference of two sums of squares: the rounding error of a float sum
-METRICS = ("nominal", "ordinal", "ratio")  # of levels; the interval metric applies to scores
+METRICS = ("nominal", "ordinal")  # of levels; the interval metric applies to scores
 
 
 def krippendorff_alpha(coincidences: Floats, scale: Floats, metric: str) -> Floats:
@@ -48,7 +48,5 @@ def _squared_distances(totals: Floats, scale: Floats, metric: str) -> Floats:
         ranks = np.cumsum(totals, axis=1) - totals / 2
         return np.square(ranks[:, :, None] - ranks[:, None, :])
     differences = scale[:, None] - scale[None, :]
-    if metric == "ratio":
-        return np.square(np.nan_to_num(ratio(differences, scale[:, None] + scale[None, :])))[None]
     is_other: Floats = (differences != 0).astype(np.float64)
     return is_other[None]

@@ -1,4 +1,4 @@
-"""Seeded bootstrap: resampled means at any size, and resampled counts of a table.
+"""Seeded bootstrap: resampled means at any size.
 
 Efron (1979), with the percentile interval of Efron and Tibshirani (1993), chapter 13. With clusters, whole clusters are
 drawn, each with all its values (Field and Welsh 2007, the cluster bootstrap).
@@ -39,16 +39,6 @@ def bootstrap_means(
     group_sums, group_sizes, counts = drawn
     means = [(weights @ group_sums) / (weights @ group_sizes) for weights in _draw_counts(counts, resample_count, rng)]
     return np.concatenate(means)
-
-
-def resample_counts(counts: ArrayLike, *, resample_count: int = 10_000, seed: int = 0) -> NDArray[np.int64]:
-    """Resamples of a table of counts, such as a flattened confusion matrix for a kappa.
-
-    counts: (cell,), >= 0. Returns (resample, cell), each row with the same sum.
-    """
-    cells = np.asarray(counts, dtype=np.int64).ravel()
-    rng = np.random.default_rng(seed)
-    return rng.multinomial(cells.sum(), cells / max(1, cells.sum()), size=resample_count)
 
 
 def percentile_interval(statistics: ArrayLike, level: float = 0.95) -> Interval:

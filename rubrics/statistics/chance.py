@@ -39,3 +39,18 @@ def chance_of_interval(low: float | None, high: float | None, by_chance: float =
     if low <= by_chance <= high:
         return Chance.WITHIN
     return Chance.ABOVE if low > by_chance else Chance.BELOW
+
+
+def p_of_interval(value: float, low: float, high: float, by_chance: float = 0.0, *, degrees: float) -> float:
+    """Probability of a value under by_chance, from its 95% interval (Altman and Bland 2011), to adjust for many values.
+
+    degrees: of freedom of Student's quantile in the interval. At most `SIGNIFICANT` exactly if by_chance is outside the
+    interval: the end on its side gives the standard error.
+    """
+    distance = value - by_chance
+    margin = value - low if distance > 0 else high - value
+    if margin <= 0.0:
+        return 1.0 if low <= by_chance <= high else 0.0
+    from scipy.special import stdtr, stdtrit
+
+    return float(2.0 * stdtr(degrees, -stdtrit(degrees, 1.0 - SIGNIFICANT / 2.0) * abs(distance) / margin))

@@ -1,4 +1,4 @@
-"""Agreement beyond chance on levels: Cohen's kappa plain and weighted, Fleiss' kappa, Gwet's AC1.
+"""Agreement beyond chance on levels: the kappas of Cohen, Fleiss, Conger, Brennan and Prediger, and Gwet's AC1.
 
 Each function takes many tables at once, such as those of a bootstrap, along the leading axis. NaN if chance alone
 explains everything, as with equal ratings.
@@ -57,4 +57,23 @@ def gwet_ac1(agreement: Floats, shares: Floats) -> Floats:
     if level_count < 2:
         return np.full(len(shares), np.nan)
     expected = (shares * (1.0 - shares)).sum(axis=1) / (level_count - 1)
+    return ratio(agreement - expected, 1.0 - expected)
+
+
+def brennan_prediger(agreement: Floats, level_count: int) -> Floats:
+    """Kappa of Brennan and Prediger (1981), where chance gives each level alike. Arguments as in `fleiss_kappa`."""
+    if level_count < 2:
+        return np.full(agreement.size, np.nan)
+    return (agreement - 1.0 / level_count) / (1.0 - 1.0 / level_count)
+
+
+def conger_kappa(agreement: Floats, rater_shares: Floats) -> Floats:
+    """Conger's kappa (1980), Cohen's for any number of raters, each with its own shares of the levels.
+
+    agreement: (table,), see `fleiss_kappa`. rater_shares: (table, rater, level), NaN of raters without ratings. Ratings
+    may be missing (Gwet 2014, chapter 2). Returns (table,).
+    """
+    rater_count = rater_shares.shape[1]
+    means = rater_shares.mean(axis=1)
+    expected = (np.square(means) - rater_shares.var(axis=1, ddof=1) / rater_count).sum(axis=1)
     return ratio(agreement - expected, 1.0 - expected)

@@ -1,5 +1,6 @@
 -- agreement: one row per run_id, criterion_id, kind, judge, rater, statistic. Python measures them, because intervals
--- need a bootstrap. value and interval are null where undefined, with the reason; never 0 instead.
+-- need a jackknife. n: outputs that the statistic uses. value and interval are null where undefined, with the reason;
+-- never 0 instead.
 with measured as (select * from stg_agreement),
 
 run as (select * from stg_run),

@@ -1,7 +1,7 @@
 """The mart `agreement`: raters with raters, judges with raters, and judges with judges, for each criterion."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import duckdb
 import numpy as np
@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.statistics.agreement import (
-    RESAMPLE_COUNT,
     Agreement,
+    Measure,
     confusion_matrix,
     measure_raters,
     measure_sides,
     scale_of,
 )
+from gradebook.rubrics.statistics.judge_beside_people import agreement_with_gaps, alpha_over_people
 from gradebook.tasks.agreement.statements import JUDGE, MEMBER, RATER, add_statements_of_files
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.sql import query
@@ -43,7 +44,6 @@ LEAST_OUTPUTS = 2  # one output is too few for any statistic
 MOST_ONE_BY_ONE = (
     50  # raters; beyond that, one row for each says little, and the time grows with the square of their number
 )
-ONE_RESAMPLE_COUNT = 400  # for one against the others: a criterion may have dozens of these
 
 Floats = NDArray[np.float64]
 
@@ -65,7 +65,8 @@ class Voices:
     missing.
 
     If every score is that of its level, both are the same array. Voices of a side are adjacent. scale: (level,), scores
-    of the criterion's levels, ascending; empty if unknown.
+    of the criterion's levels, ascending; empty if unknown. cases: (output,), number of its cluster or case. gaps:
+    (output,), whether the judge left its verdict unscored.
     """
 
     criterion_id: str
@@ -73,21 +74,23 @@ class Voices:
     levels: Floats
     scores: Floats
     scale: Floats
+    cases: NDArray[np.int64]
+    gaps: NDArray[np.bool_]
 
     def chosen(self, *sides: str) -> list[int]:
         """Positions of the voices of these sides, by name."""
         return [place for place, (side, _) in enumerate(self.names) if side in sides]
 
-    def said(self, group: Group) -> tuple[Floats, Floats, Floats]:
+    def said(self, group: Group) -> tuple[Floats, Floats, Floats, NDArray[np.int64]]:
         """Arguments of `measure_raters` and `measure_sides`; of one against others, only the paired scores."""
         if not group.first:
             side = slice(group.others[0], group.others[-1] + 1)
-            return self.levels[side], self.scores[side], self.scale
+            return self.levels[side], self.scores[side], self.scale, self.cases
         others, outputs = np.array(group.others), np.flatnonzero(~np.isnan(self.scores[group.first[0]]))
         has_pair = ~np.isnan(self.scores[np.ix_(others, outputs)]).all(axis=1)
         paired = np.ix_(np.append(group.first, others[has_pair]), outputs)
-        scores = self.scores[paired]
-        return scores if self.levels is self.scores else self.levels[paired], scores, self.scale
+        scores, cases = self.scores[paired], self.cases[outputs]
+        return scores if self.levels is self.scores else self.levels[paired], scores, self.scale, cases
 
 
 def add_agreement_source(connection: duckdb.DuckDBPyConnection, lake: Lake, folder: RunFolder, rubric: Rubric) -> None:
@@ -110,10 +113,10 @@ def read_voices(connection: duckdb.DuckDBPyConnection, criterion_id: str | None 
     wanted = {"criterion_id": criterion_id, "least_count": LEAST_OUTPUTS}
     ids = [row[0] for row in connection.execute(query("agreement/compared_criteria"), wanted).fetchall()]
     for each in ids:
-        # In an order: the bootstrap draws outputs by position, and the same run must come to the same intervals.
+        # In an order: cases are grouped by position, and the same run must come to the same intervals.
         said = (
             connection.execute(
-                "select output_id, side, who, level_score, score from statements where criterion_id = ? "
+                "select output_id, side, who, level_score, score, shared from statements where criterion_id = ? "
                 "order by output_id, side, who",
                 [each],
             )
@@ -149,15 +152,24 @@ def measure_group(voices: Voices, group: Group) -> Agreement | None:
     said = voices.said(group)
     if len(said[0]) < 2:
         return None
-    count = RESAMPLE_COUNT if group.judge is None and group.rater is None else ONE_RESAMPLE_COUNT
-    measure = measure_sides if group.first else measure_raters
-    found = measure(*said, resample_count=count)
-    return found if found.n >= LEAST_OUTPUTS else None
+    found = (measure_sides if group.first else measure_raters)(*said)
+    if found.n < LEAST_OUTPUTS:
+        return None
+    is_verdict = group.kind == JUDGE_RATERS and group.judge is None and group.rater is None
+    return replace(found, measures=(*found.measures, *_of_judge(voices, group))) if is_verdict else found
+
+
+def _of_judge(voices: Voices, group: Group) -> tuple[Measure, Measure]:
+    places = [*group.first, *group.others]
+    gaps = agreement_with_gaps(voices.levels[places], voices.gaps, voices.cases)
+    if scale_of(voices.levels[places], voices.scale) is None:
+        gaps = Measure(gaps.statistic, None, None, None, "the scores are not levels", gaps.n)
+    return gaps, alpha_over_people(voices.scores[places], voices.cases)
 
 
 def level_table(voices: Voices, group: Group) -> tuple[Floats, NDArray[np.int64]]:
     """Levels, and their confusion matrix between the two sides; empty if scores are not levels."""
-    levels, _, scale = voices.said(group)
+    levels, _, scale, _ = voices.said(group)
     every = scale_of(levels, scale)
     if every is None:
         return np.empty(0), np.empty((0, 0), dtype=np.int64)
@@ -185,7 +197,7 @@ def _rows(voices: Voices, group: Group) -> Iterator[dict[str, object]]:
         return
     head = {"criterion_id": voices.criterion_id, "kind": group.kind, "judge": group.judge, "rater": group.rater}
     for measure in found.measures:
-        yield {**head, "n": found.n, "pair_count": found.pair_count, **asdict(measure)}
+        yield {**head, "pair_count": found.pair_count, **asdict(measure)}
 
 
 def _voices(criterion_id: str, said: pa.Table, scale: Floats) -> Voices:
@@ -200,5 +212,8 @@ def _voices(criterion_id: str, said: pa.Table, scale: Floats) -> Voices:
     if not said.column("level_score").equals(said.column("score")):
         levels = np.full(shape, np.nan)
         levels[rows, places] = said.column("level_score").to_numpy()
+    cases, gaps = np.zeros(shape[1], dtype=np.int64), np.zeros(shape[1], dtype=np.bool_)
+    cases[places] = said.column("shared").combine_chunks().dictionary_encode().indices.to_numpy()
+    gaps[places[said.column("score").is_null().to_numpy()]] = True
     pairs = [name.split("\n", 1) for name in names]
-    return Voices(criterion_id, tuple((side, who) for side, who in pairs), levels, scores, scale)
+    return Voices(criterion_id, tuple((side, who) for side, who in pairs), levels, scores, scale, cases, gaps)

@@ -51,8 +51,9 @@ class AgreementPart:
     confusion: tuple[tuple[int, ...], ...]
 
     def measure(self, statistic: str) -> Measure:
-        """Measure of one statistic, by name."""
-        return next(each for each in self.measures if each.statistic == statistic)
+        """Measure of one statistic, by name; unknown if it is not of this kind of pairs."""
+        found = (each for each in self.measures if each.statistic == statistic)
+        return next(found, Measure(statistic, None, None, None, None))
 
     def as_json(self) -> dict[str, Any]:
         head = {name: getattr(self, name) for name in ("criterion_id", "kind", "judge", "rater", "n", "pair_count")}

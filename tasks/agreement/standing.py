@@ -3,9 +3,12 @@
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from math import isnan, nan
 
 from gradebook.rubrics.statistics.agreement import Measure
-from gradebook.rubrics.statistics.chance import Chance, chance_of_interval
+from gradebook.rubrics.statistics.chance import Chance, chance_of_interval, chance_of_p, is_significant, p_of_interval
+from gradebook.rubrics.statistics.judge_beside_people import OVER_PEOPLE
+from gradebook.rubrics.statistics.paired import adjust_for_many
 from gradebook.tasks.agreement.calibration import Calibration
 from gradebook.tasks.agreement.mart import JUDGE_RATERS, RATERS
 from gradebook.tasks.agreement.published_run import AgreementPart
@@ -13,6 +16,8 @@ from gradebook.tasks.agreement.published_run import AgreementPart
 LEAST_AGREEMENT = 0.6  # of the pairs of judge and people: a rule of thumb
 # So many equal pairs of two levels come by chance in 1 of 32; a bootstrap of equal pairs has no width.
 LEAST_PERFECT = 6
+MOST_DEGREES = 20  # of freedom: outputs may share cases, whose number a published figure does not tell
+MOST_BEHIND = 0.1  # alpha by which a judge that agrees with people as they do may be behind them
 SKILLS = ("cohen_kappa_quadratic", "spearman")  # 0 by chance; the second for scores that are not levels
 
 
@@ -35,9 +40,10 @@ class JudgeStanding:
     """Judge compared with people on a criterion.
 
     rate, people_rate: shares (0..1) of pairs with the same level, of judge and people and among people; None if scores
-    are not levels, or without pairs. skill: agreement beyond chance, the first known of `SKILLS`. bias: the judge's
-    mean score minus people's. is_penalty: a high score is bad. off: models whose mean by the judge is outside the
-    interval of the mean corrected by ratings.
+    are not levels, or without pairs. skill: agreement beyond chance, the first known of `SKILLS`. people_skill: of
+    people with each other (alpha). over_people: alpha of the judge with people minus that of people with each other.
+    bias: the judge's mean score minus people's; bias_p: adjusted over the criteria, None if unknown. is_penalty: a high
+    score is bad. off: models whose mean by the judge is off the mean corrected by ratings, by `off_means`.
     """
 
     criterion_id: str
@@ -45,7 +51,10 @@ class JudgeStanding:
     rate: float | None
     people_rate: float | None
     skill: Measure
+    people_skill: Measure
+    over_people: Measure
     bias: Measure
+    bias_p: float | None
     is_penalty: bool
     off: tuple[Calibration, ...]
 
@@ -61,8 +70,23 @@ class JudgeStanding:
 
     @property
     def is_biased(self) -> bool:
-        """Whether the bias over all models is beyond chance."""
-        return chance_of_interval(self.bias.ci_low, self.bias.ci_high).is_beyond
+        """Whether the bias over all models is beyond chance, also of so many criteria."""
+        return chance_of_p(self.bias.value or 0.0, self.bias_p).is_beyond
+
+    @property
+    def beside_people(self) -> Chance:
+        """Whether the judge agrees with people as they do with each other, beyond chance.
+
+        ABOVE: behind them by less than `MOST_BEHIND` at worst; BELOW: behind them. UNKNOWN also if people do not agree
+        beyond chance themselves.
+        """
+        low, high = self.over_people.ci_low, self.over_people.ci_high
+        people = chance_of_interval(self.people_skill.ci_low, self.people_skill.ci_high)
+        if low is None or high is None or people is not Chance.ABOVE:
+            return Chance.UNKNOWN
+        if high < 0.0:
+            return Chance.BELOW
+        return Chance.ABOVE if low > -MOST_BEHIND and self.has_skill is Chance.ABOVE else Chance.WITHIN
 
     @property
     def leaning(self) -> str | None:
@@ -86,34 +110,62 @@ def judge_standings(
 ) -> tuple[JudgeStanding, ...]:
     """Standings by criterion, least trusted first. penalties: ids of the criteria with a negative weight."""
     together = [part for part in parts if part.judge is None and part.rater is None]
-    people = {part.criterion_id: part.measure("percent_agreement").value for part in together if part.kind == RATERS}
+    people = {part.criterion_id: part for part in together if part.kind == RATERS}
+    judged = [part for part in together if part.kind == JUDGE_RATERS]
+    biases = [part.measure("bias") for part in judged]
+    p_values = _adjusted(
+        [_p(each.value, each.ci_low, each.ci_high, 0.0, part.n) for part, each in zip(judged, biases, strict=True)]
+    )
+    off = off_means(means)
     found = [
         JudgeStanding(
             part.criterion_id,
             part.pair_count,
             part.measure("percent_agreement").value,
-            people.get(part.criterion_id),
+            of_people.measure("percent_agreement").value,
             next((each for each in map(part.measure, SKILLS) if each.value is not None), part.measure(SKILLS[0])),
-            part.measure("bias"),
+            of_people.measure("alpha_interval"),
+            part.measure(OVER_PEOPLE),
+            bias,
+            p,
             part.criterion_id in penalties,
-            tuple(row for row in means if row.criterion_id == part.criterion_id and is_off(row)),
+            tuple(row for row in off if row.criterion_id == part.criterion_id),
         )
-        for part in together
-        if part.kind == JUDGE_RATERS
+        for part, bias, p in zip(judged, biases, p_values, strict=True)
+        for of_people in [people.get(part.criterion_id, _nobody(part.criterion_id))]
     ]
     order = list(Trust)
     return tuple(sorted(found, key=lambda each: (order.index(each.trust), each.rate or 0.0, each.criterion_id)))
 
 
-def is_off(row: Calibration) -> bool:
-    """Whether the judge's mean is outside the interval of the corrected mean.
+def off_means(means: Sequence[Calibration]) -> tuple[Calibration, ...]:
+    """Means by the judge that are off the corrected mean beyond chance, also of so many means.
 
     Never of ratings that are not a random sample.
     """
-    if not row.is_random:
-        return False
-    low, high, naive = row.corrected.ci_low, row.corrected.ci_high, row.naive.value
-    return naive is not None and chance_of_interval(low, high, naive).is_beyond
+    known = [row for row in means if row.is_random]
+    p_values = _adjusted(
+        [_p(row.corrected.value, row.corrected.ci_low, row.corrected.ci_high, row.naive.value, row.n) for row in known]
+    )
+    return tuple(row for row, p in zip(known, p_values, strict=True) if is_significant(p))
+
+
+def _p(
+    value: float | None, low: float | None, high: float | None, by_chance: float | None, output_count: int
+) -> float | None:
+    if value is None or low is None or high is None or by_chance is None:
+        return None
+    return p_of_interval(value, low, high, by_chance, degrees=float(min(max(1, output_count - 1), MOST_DEGREES)))
+
+
+def _adjusted(p_values: Sequence[float | None]) -> list[float | None]:
+    adjusted = adjust_for_many([nan if p is None else p for p in p_values]).tolist()
+    return [None if isnan(p) else p for p in adjusted]
+
+
+def _nobody(criterion_id: str) -> AgreementPart:
+    """Agreement among people where no two rated the same outputs."""
+    return AgreementPart(criterion_id, RATERS, None, None, 0, 0, (), (), ())
 
 
 def leaning_of(difference: float, *, is_penalty: bool) -> str:

@@ -21,6 +21,7 @@ RATER, JUDGE, MEMBER = "rater", "judge", "member"  # the sides of sql/queries/ag
 _RATINGS = "select *, false as is_from_file, rowid as line from ratings"
 _OF_LAKE = f"{_RATINGS} where output_id in (select output_id from run_outputs)"
 _OF_RUBRIC = "semi join (from runs {of_run}) as run using (rubric_id, rubric_version)"
+_SHARED = "output_id, coalesce('cluster ' || cluster, 'case ' || case_id) as shared"
 _LEVELS_SCHEMA = pa.schema([LEVELS_SCHEMA.field(name) for name in ("criterion_id", "level_id", "score")])
 _HAS_SEVERAL = "select count(distinct judge) > 1 from agreed_opinions"
 
@@ -34,6 +35,7 @@ def add_statements_of_files(
     """
     connection.execute("create or replace temp view agreed_verdicts as from source_verdicts")
     connection.execute("create or replace temp view agreed_opinions as from source_opinions")
+    connection.execute(f"create or replace temp view agreed_outputs as select {_SHARED} from source_outputs")
     levels = levels_table(rubric).select(_LEVELS_SCHEMA.names)
     connection.register("agreed_levels", pa.concat_tables([levels, _overall_levels(rubric)]))
     _add_criteria(connection, "source_criteria", "source_case_criteria")
@@ -58,13 +60,15 @@ def add_statements_of_run(connection: duckdb.DuckDBPyConnection, run_id: str) ->
 def add_ratings_of_run(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
     """Make latest_ratings from all current ratings of a published run's outputs, and the run's relations.
 
-    connection: to the lake. The relations are agreed_verdicts, agreed_opinions, agreed_levels and agreed_criteria.
+    connection: to the lake. The relations are agreed_verdicts, agreed_opinions, agreed_outputs, agreed_levels and
+    agreed_criteria.
     """
     add_criteria_of_run(connection, run_id)
     of_run = f"where run_id = '{quoted(run_id)}'"
     for table in ("verdicts", "opinions"):
         connection.execute(f"create or replace temp view agreed_{table} as from lake.{table} {of_run}")
     connection.execute(f"create or replace temp view run_outputs as select output_id from output_scores {of_run}")
+    connection.execute(f"create or replace temp view agreed_outputs as select {_SHARED} from output_scores {of_run}")
     connection.execute(f"create or replace temp view agreed_ratings as {_OF_LAKE}")
     make_table(connection, "agreement/latest_ratings")
 
@@ -91,7 +95,7 @@ def add_criteria_of_run(connection: duckdb.DuckDBPyConnection, run_id: str) -> N
 
 
 def add_statements(connection: duckdb.DuckDBPyConnection) -> bool:
-    """Make `statements` from agreed_ratings, agreed_verdicts, agreed_opinions, agreed_levels and agreed_criteria.
+    """Make `statements` from agreed_ratings, _verdicts, _opinions, _outputs, _levels and _criteria.
 
     Returns whether there is anything to compare.
     """

@@ -4,9 +4,11 @@ import base64
 import errno
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import repeat
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+import orjson
 import pyarrow as pa
 
 from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_text
@@ -47,8 +49,9 @@ def audio_slices(shard: pa.Table, folders: tuple[Path, ...]) -> Iterator[pa.Tabl
     roots = [folder.resolve() for folder in folders]
     sounds: list[Sound] = []
     start = held_bytes = 0
-    for row, output in enumerate(shard.column("output")):
-        sound = read_sound(output.as_py(), roots)
+    metadata = shard.column("metadata") if "metadata" in shard.column_names else repeat(None)
+    for row, (output, about) in enumerate(zip(shard.column("output"), metadata, strict=False)):
+        sound = read_sound(sound_of(output.as_py(), about and about.as_py()), roots)
         size = len(sound.content or b"")
         if sounds and (len(sounds) == MOST_HELD_ROWS or held_bytes + size > MOST_HELD_BYTES):
             yield _with_sounds(shard.slice(start, len(sounds)), sounds)
@@ -56,6 +59,17 @@ def audio_slices(shard: pa.Table, folders: tuple[Path, ...]) -> Iterator[pa.Tabl
         sounds.append(sound)
         held_bytes += size
     yield _with_sounds(shard.slice(start, len(sounds)), sounds)
+
+
+def sound_of(output: str, metadata: str | None) -> str:
+    """Name or `data:` address of an output's sound: the row's `audio`, else the output itself.
+
+    metadata: JSON object text. With `audio`, the output is the transcript, and one rubric scores both.
+    """
+    if not metadata or '"audio"' not in metadata:
+        return output
+    audio = orjson.loads(metadata).get("audio")
+    return audio if isinstance(audio, str) else output
 
 
 def _with_sounds(rows: pa.Table, sounds: list[Sound]) -> pa.Table:

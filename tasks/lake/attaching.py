@@ -3,6 +3,7 @@
 import errno
 import os
 import random
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,22 +30,27 @@ from gradebook.tasks.system.files import is_full
 
 # Rows of small tables stay in the catalog: a run would otherwise write a dozen tiny files.
 INLINED_ROW_LIMIT = 200
+PRIVATE = 0o700  # mode of a new lake
 MOST_SHOWN = 5  # missing tables and columns listed in a message
 _MADE_WITH = f"select value from {CATALOG}.ducklake_metadata where key = 'data_path'"
 
 
 def make_folders(lake: "Lake") -> None:
-    """Create the lake's missing local folders. Raises `LakeError` if that fails."""
-    for folder in _folders(lake):
+    """Create the lake's missing local folders. Raises `LakeError` if that fails.
+
+    A new lake is its owner's alone: it has prompts and outputs. Folders in an existing one are as open as that one.
+    """
+    mode = stat.S_IMODE(lake.root.stat().st_mode) if lake.root.exists() else PRIVATE
+    for folder in folders_of(lake):
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=mode, parents=True, exist_ok=True)
         except OSError as error:
             raise _unmakeable(folder, error) from error
 
 
 def refuse_unmakeable(lake: "Lake") -> None:
     """Raise `LakeError` where `make_folders` would; none is made."""
-    for folder in _folders(lake):
+    for folder in folders_of(lake):
         try:
             parent = next(each for each in (folder, *folder.parents) if each.exists())
             if parent.is_dir() and (parent == folder or os.access(parent, os.W_OK | os.X_OK)):
@@ -55,7 +61,8 @@ def refuse_unmakeable(lake: "Lake") -> None:
             raise _unmakeable(folder, error) from error
 
 
-def _folders(lake: "Lake") -> list[Path]:
+def folders_of(lake: "Lake") -> list[Path]:
+    """The lake's local folders: root, journals, tables, catalog; some lie in others."""
     folders = [lake.root, lake.journal_folder, *([] if lake.bucket else [Path(lake.data_path)])]
     return [*folders, Path(lake.address).parent] if lake.catalog == "sqlite" else folders
 

@@ -9,6 +9,7 @@ import duckdb
 
 from gradebook.rubrics.model.errors import GradebookError
 from gradebook.rubrics.statistics.agreement import STATISTICS, Measure
+from gradebook.rubrics.statistics.judge_beside_people import JUDGE_STATISTICS
 from gradebook.tasks.agreement.calibration import Calibration, calibrated_means, corrected_row
 from gradebook.tasks.agreement.published_run import AgreementPart
 from gradebook.tasks.agreement.standing import JudgeStanding, judge_standings
@@ -211,20 +212,20 @@ def _published_agreement(connection: duckdb.DuckDBPyConnection, run_id: str) -> 
     for row in read_rows(connection, _AGREEMENT, run_id):
         found.setdefault((row["criterion_id"], row["kind"]), {})[row["statistic"]] = row
     return tuple(
-        AgreementPart(*key, None, None, *_counts(rows), tuple(_measure(name, rows) for name in STATISTICS), (), ())
+        AgreementPart(*key, None, None, *_counts(rows), tuple(_measure(name, rows) for name in _ALL), (), ())
         for key, rows in found.items()
     )
 
 
 def _counts(rows: dict[str, Row]) -> tuple[int, int]:
-    first = next(iter(rows.values()))
+    first = rows.get("percent_agreement") or next(iter(rows.values()))  # some statistics use fewer outputs
     return first["n"], first["pair_count"]
 
 
 def _measure(statistic: str, rows: dict[str, Row]) -> Measure:
     """Measure of one statistic; unknown if the run was published without it."""
     row = rows.get(statistic, {})
-    return Measure(statistic, *(row.get(name) for name in ("value", "ci_low", "ci_high", "reason")))
+    return Measure(statistic, *(row.get(name) for name in ("value", "ci_low", "ci_high", "reason", "n")))
 
 
 def _gate_of(run: Row) -> str:
@@ -272,6 +273,7 @@ order by
     criterion_id nulls first
 """
 _FEEDBACK = "select model, checkpoint, feedback from run_feedback where run_id = ? order by mean desc nulls last, model"
+_ALL = (*STATISTICS, *JUDGE_STATISTICS)
 _AGREEMENT = """
 select * from agreement
 where run_id = ? and judge is null and rater is null and kind in ('judge_raters', 'raters')

@@ -49,6 +49,7 @@ create table if not exists marks (
     rated_at text not null,
     is_stored integer not null default 0
 );
+create index if not exists marks_of_sheet on marks (position, rater);
 create index if not exists open_marks on marks (mark_id) where not is_stored;
 """
 # A rater's begun sheet first; then the first output that lacks an opinion. A live lease counts as an opinion, so that

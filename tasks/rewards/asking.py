@@ -57,8 +57,9 @@ from gradebook.tasks.judging.settings.panels import (
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import prepare_lake
 from gradebook.tasks.ledger.ledger import held_judgments, settle_journals
-from gradebook.tasks.rewards.computing import PLACE, Verdict, Verdicts, verdicts_by_place
+from gradebook.tasks.rewards.computing import PLACE, Verdicts, verdicts_by_place
 from gradebook.tasks.rewards.rows import ReadOutput
+from gradebook.tasks.rewards.scored import Verdict
 from gradebook.tasks.scoring.judge_shard import AnswerTable
 
 NOT_ASKED = "not_asked"

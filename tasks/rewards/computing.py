@@ -16,21 +16,12 @@ from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.schemas.validating import validate_outputs
 from gradebook.tasks.datasets.media import with_audio
 from gradebook.tasks.rewards.rows import ReadOutput
+from gradebook.tasks.rewards.scored import Verdict
 from gradebook.tasks.scoring.computed import check_outputs, leave_unscored, stored_columns
 from gradebook.tasks.scoring.functions import FUNCTION_COLUMNS, FunctionPool, score_function
 from gradebook.tasks.workspace.timings import Timing
 
 PLACE = "place"  # run id of verdicts that belong to no run
-
-
-class Verdict(NamedTuple):
-    """Verdict on one output and criterion, as columns of `VERDICT_SCHEMA`."""
-
-    score: float | None
-    level_id: str | None
-    reason: str | None
-    evidence: str | None
-    rationale: str | None = None
 
 
 Verdicts = dict[tuple[int, str], Verdict]  # by the output's place in the batch and the criterion's id
@@ -90,9 +81,10 @@ class CodeScorer:
 
 def verdicts_by_place(table: pa.Table) -> Verdicts:
     """Verdicts of a table of `VERDICT_SCHEMA` whose output ids are places."""
-    names = ("output_id", "criterion_id", "score", "level_id", "reason", "evidence", "rationale")
-    columns = (table.column(name).to_pylist() for name in names)
-    return {(int(place), name): Verdict(*values) for place, name, *values in zip(*columns, strict=True)}
+    places = map(int, table.column("output_id").to_pylist())
+    columns = (table.column(name).to_pylist() for name in Verdict._fields)
+    keys = zip(places, table.column("criterion_id").to_pylist(), strict=True)
+    return dict(zip(keys, map(Verdict._make, zip(*columns, strict=True)), strict=True))
 
 
 def _prepared(criterion: Criterion, method: CheckMethod) -> _Prepared:

@@ -81,7 +81,7 @@ def refuse_misfits(found: Sequence[ReadOutput | str]) -> None:
 
 def rows_of_batch(
     prompts: Sequence[Any] | None, completions: Sequence[Any], columns: Mapping[str, Any], sources: Mapping[str, str]
-) -> list[dict[str, Any]]:
+) -> Sequence[Given]:
     """Rows of a trainer's batch: its completions, prompts and the columns of its dataset.
 
     sources: as the column map of `RowReader`. Raises `InputError` if a column has another length.
@@ -95,6 +95,8 @@ def rows_of_batch(
         if len(values) != count:
             raise InputError(name, f"{len(values)} values", f"{count}, one for each completion")
     output = sources.get("output", "output")
+    if not lists and all(isinstance(each, str) for each in completions):
+        return list(completions)
     return [
         {name: values[place] for name, values in lists.items() if values[place] is not None}
         | {output: completion_text(completion)}

@@ -1,13 +1,24 @@
 """Outcome of scoring one output in this process."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from gradebook.rubrics.model.rewards import Reward
 
 _TOLERANCE = 1e-9  # of a sum of floats, as in a run
 _WIDEST = 60
+
+
+class Verdict(NamedTuple):
+    """Verdict on one output and criterion, as columns of `VERDICT_SCHEMA`."""
+
+    score: float | None
+    level_id: str | None
+    reason: str | None
+    evidence: str | None
+    rationale: str | None = None
 
 
 class CriterionScore(NamedTuple):
@@ -37,12 +48,15 @@ class CriterionScore(NamedTuple):
         return self.score >= self.needs - _TOLERANCE
 
 
-@dataclass(frozen=True, slots=True)
+_VERDICT = CriterionScore._fields.index("score")  # from here, the fields of a verdict
+
+
+@dataclass(frozen=True)
 class Score:
     """Score of one output: `score` in 0..1, None where a weighted criterion is unscored, with its bounds.
 
-    reward: the score as a trainer takes it, see `Scorer`; None as the score. criteria: verdicts by criterion id, in the
-    rubric's order, then the output's own. is_passed: None where unknown, or where the rubric requires nothing.
+    reward: the score as a trainer takes it, see `Scorer`; None where nothing is rewarded. is_passed: None where
+    unknown, or where the rubric requires nothing.
     """
 
     output_id: str
@@ -51,9 +65,18 @@ class Score:
     score_high: float | None
     is_passed: bool | None
     failed_gates: tuple[str, ...]
-    criteria: Mapping[str, CriterionScore]
-    reward: Reward | None = None
-    pass_threshold: float | None = None
+    reward: Reward | None
+    pass_threshold: float | None
+    _parts: Sequence[CriterionScore] = field(repr=False)  # without a verdict
+    _verdicts: Sequence[Verdict] = field(repr=False)
+
+    @cached_property
+    def criteria(self) -> Mapping[str, CriterionScore]:
+        """Verdicts by criterion id, in the rubric's order, then on the output's own criteria."""
+        return {
+            part.criterion_id: CriterionScore._make((*part[:_VERDICT], *verdict, *part[_VERDICT + len(verdict) :]))
+            for part, verdict in zip(self._parts, self._verdicts, strict=True)
+        }
 
     @property
     def unscored(self) -> dict[str, str]:

@@ -25,17 +25,16 @@ from gradebook.tasks.judging.settings.keys import refuse_unpaired_keys
 from gradebook.tasks.judging.settings.panels import Judge, members_of, online_members
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.rewards.asking import Asking, Batch, unjudged
-from gradebook.tasks.rewards.computing import CodeScorer, Verdict, Verdicts
+from gradebook.tasks.rewards.computing import CodeScorer, Verdicts
 from gradebook.tasks.rewards.mending import Feedback, feedback_on
 from gradebook.tasks.rewards.rows import Given, ReadOutput, RowReader, refuse_misfits, rows_of_batch
-from gradebook.tasks.rewards.scored import CriterionScore, Score
+from gradebook.tasks.rewards.scored import CriterionScore, Score, Verdict
 from gradebook.tasks.runs.function_settings import read_function_settings, refuse_other_functions, runnable_functions
 from gradebook.tasks.scoring.functions import FunctionPool, probe_functions
 
 NO_JUDGE = "no_judge: the scorer has no judge"
 NO_VERDICT = Verdict(None, None, "not_scored", None)
 MOST_KNOWN = 10_000  # different verdicts on an output whose totals are remembered
-_VERDICT = CriterionScore._fields.index("score")  # from here, the fields of a verdict
 OnFault = Literal["none", "raise"]
 Scores = list[Score]
 Rewards = list[float | None]
@@ -94,7 +93,7 @@ class RubricScorer:
         read = None if judge is None else _checked_judge(judge, self.rubric, budget_usd)
         found = None if lake is None else find_lake(lake)
         self._asking = None if read is None else Asking(self.rubric, read, budget_usd, found)
-        self._own = _own_parts(self.rubric)
+        self._parts = tuple(_part(self.rubric, each) for each in self.rubric.criteria)
         self._known: dict[tuple[float | None, ...], tuple[OutputScore, Reward | None]] = {}
         self._last: _Last | None = None
         self._last_lock = threading.Lock()
@@ -170,7 +169,7 @@ class RubricScorer:
     @property
     def weights(self) -> list[float]:
         """Weights of `criteria`, in their order: 0 for a gate, below 0 for a penalty."""
-        return [self._own[each.id].weight for each in self.rubric.criteria if each.reward]
+        return [each.weight for each in self._parts if each.is_rewarded]
 
     # -------- ends
     def close(self) -> None:
@@ -241,8 +240,8 @@ class RubricScorer:
         return f"{_FAULTS.get(type(fault).__name__, 'unfinished')}: {fault}"
 
     def _scored(self, place: int, read: ReadOutput, verdicts: Verdicts) -> Score:
-        criteria = self._own | {each.id: _part(self.rubric, each) for each in read.own} if read.own else self._own
-        found = [verdicts.get((place, name), NO_VERDICT) for name in criteria]
+        parts = (*self._parts, *(_part(self.rubric, each) for each in read.own)) if read.own else self._parts
+        found = [verdicts.get((place, part.criterion_id), NO_VERDICT) for part in parts]
         total, reward = self._totals(tuple(verdict.score for verdict in found), read.own)
         return Score(
             read.output_id,
@@ -251,12 +250,10 @@ class RubricScorer:
             total.score_high,
             total.is_passed,
             total.failed_gates,
-            {
-                part.criterion_id: CriterionScore._make((*part[:_VERDICT], *verdict, *part[_VERDICT + len(verdict) :]))
-                for part, verdict in zip(criteria.values(), found, strict=True)
-            },
             reward,
             self.rubric.pass_threshold,
+            parts,
+            found,
         )
 
     def _totals(
@@ -266,7 +263,8 @@ class RubricScorer:
         known = None if own else self._known.get(found)
         if known is not None:
             return known
-        scores = dict(zip((*self._own, *(each.id for each in own)), found, strict=True))
+        names = (*(part.criterion_id for part in self._parts), *(each.id for each in own))
+        scores = dict(zip(names, found, strict=True))
         reward = None if self._reward_rule is None else self._reward_rule.reward(scores, own)
         totals = self._rule.score(scores, own), reward
         if not own and len(self._known) < MOST_KNOWN:
@@ -335,10 +333,6 @@ def _checked_online(online: JudgeSettings, budget_usd: float | None) -> None:
     refuse_unpaired_keys(online, os.environ)
     if budget_usd is not None:
         refuse_unpriced(online, find_price(online))
-
-
-def _own_parts(rubric: Rubric) -> dict[str, CriterionScore]:
-    return {each.id: _part(rubric, each) for each in rubric.criteria}
 
 
 def _part(rubric: Rubric, criterion: Criterion) -> CriterionScore:

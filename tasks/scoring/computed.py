@@ -21,6 +21,8 @@ from gradebook.rubrics.schemas.validating import NO_SCHEMAS, validate_outputs
 from gradebook.tasks.datasets.media import audio_slices
 from gradebook.tasks.system.files import write_parquet
 
+_SOUND = ("output", "metadata")
+
 
 def score_check(run_id: str, criterion: Criterion, shard: pa.Table, folders: tuple[Path, ...] = ()) -> pa.Table:
     """Score a shard by the criterion's check, as `check_outputs`: `VERDICT_SCHEMA`, one row per output."""
@@ -45,8 +47,10 @@ def check_outputs(criterion: Criterion, shard: pa.Table, folders: tuple[Path, ..
 
 
 def stored_columns(name: str) -> tuple[str, ...]:
-    """Columns of a stored shard that the named check reads; audio is derived from the output."""
-    return tuple(dict.fromkeys("output" if column in MADE_COLUMNS else column for column in find_check(name).columns))
+    """Columns of a stored shard that the named check reads; audio comes from the metadata or the output."""
+    columns = find_check(name).columns
+    read = [stored for column in columns for stored in (_SOUND if column in MADE_COLUMNS else (column,))]
+    return tuple(dict.fromkeys(read))
 
 
 def score_schema(

@@ -114,7 +114,8 @@ def _refuse_broken_text(*given: Mapping[str, Any]) -> None:
 def _one_row(check: Check, row: Mapping[str, Any]) -> pa.Table:
     """Row as the check reads it; sound files are searched below the current folder."""
     if "audio" in check.columns:
-        return with_audio(pa.table({"output": [row["output"]]}), (Path.cwd(),))
+        metadata = json.dumps(row.get("metadata") or {})
+        return with_audio(pa.table({"output": [row["output"]], "metadata": [metadata]}), (Path.cwd(),))
     return example_shard(check, Example(row["output"], None, others=row))
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from time import time
@@ -11,8 +12,9 @@ from typing import Any
 from markupsafe import Markup
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from gradebook.rubrics.model.errors import GradebookError
@@ -55,64 +57,47 @@ class RatingApp:
             Route("/back/{position:int}", self.back),
         ]
 
-    async def welcome(self, request: Request) -> Response:
+    def welcome(self, request: Request) -> Response:
         """First page of a rater, by the link with the token; sets the cookie."""
         token = request.path_params["token"]
         rater = self._name_of(token)
-        if isinstance(rater, Response):
-            return rater
-        progress = await run_in_threadpool(self._session.store.progress, rater, time())
+        progress = self._session.store.progress(rater, time())
         page = self._page("welcome.html.j2", rater, progress, criterion_count=len(self._session.criteria))
         # A cookie of a strict site is not sent on a redirect from elsewhere: the page links to the first sheet.
         page.set_cookie(COOKIE, token, httponly=True, samesite="strict")
         return page
 
-    async def next(self, request: Request) -> Response:
+    def next(self, request: Request) -> Response:
         """The rater's next sheet."""
         rater = self._rater(request)
-        if isinstance(rater, Response):
-            return rater
-        sheet = await run_in_threadpool(self._session.store.next_sheet, rater, time())
+        sheet = self._session.store.next_sheet(rater, time())
         if sheet is not None:
             return RedirectResponse(f"/sheet/{sheet.position}", 303)
-        progress = await run_in_threadpool(self._session.store.progress, rater, time())
-        previous = await run_in_threadpool(self._session.store.previous_position, None, rater)
+        progress = self._session.store.progress(rater, time())
+        previous = self._session.store.previous_position(None, rater)
         return self._page("done.html.j2", rater, progress, previous=previous)
 
-    async def back(self, request: Request) -> Response:
+    def back(self, request: Request) -> Response:
         """The rater's finished sheet before this one."""
         rater = self._rater(request)
-        if isinstance(rater, Response):
-            return rater
         position = request.path_params["position"]
-        found = await run_in_threadpool(self._session.store.previous_position, position, rater)
+        found = self._session.store.previous_position(position, rater)
         return RedirectResponse(f"/sheet/{position if found is None else found}", 303)
 
-    async def show(self, request: Request) -> Response:
+    def show(self, request: Request) -> Response:
         """A sheet that the rater has been given."""
-        rater = self._rater(request)
-        if isinstance(rater, Response):
-            return rater
-        sheet = await run_in_threadpool(self._session.store.sheet, request.path_params["position"], rater)
-        return _not_yours() if sheet is None else await self._sheet_page(sheet)
+        return self._sheet_page(self._given(request.path_params["position"], self._rater(request)))
 
     async def save(self, request: Request) -> Response:
         """Submitted sheet, draft or skip; on disk before it is acknowledged."""
         rater = self._rater(request)
-        if isinstance(rater, Response):
-            return rater
         if request.headers.get("content-type", "").partition(";")[0].strip() != _FORM_TYPE:
-            return PlainTextResponse(f"Expected {_FORM_TYPE}.", 415)
-        sheet = await run_in_threadpool(self._session.store.sheet, request.path_params["position"], rater)
-        if sheet is None:
-            return _not_yours()
+            raise HTTPException(415, f"Expected {_FORM_TYPE}.")
         try:
-            form = read_form(await read_body(request), self._criteria_of(sheet))
-        except TooLarge:
-            return PlainTextResponse("The form is too large, or came too slowly.", 413)
-        except WrongForm as error:
-            return PlainTextResponse(f"Not saved: {error}.", 400)
-        return await self._saved(sheet, form)
+            body = await read_body(request)
+        except TooLarge as error:
+            raise HTTPException(413, "The form is too large, or came too slowly.") from error
+        return await run_in_threadpool(self._saved, request.path_params["position"], rater, body)
 
     def _criteria_of(self, sheet: Sheet) -> Criteria:
         """Criteria on a sheet: of a lead's sheet those in dispute."""
@@ -121,27 +106,30 @@ class RatingApp:
             return self._session.criteria
         return {name: each for name, each in self._session.criteria.items() if name in opinions}
 
-    async def _saved(self, sheet: Sheet, form: SheetForm) -> Response:
-        store = self._session.store
+    def _saved(self, position: int, rater: str, body: bytes) -> Response:
+        store, sheet = self._session.store, self._given(position, rater)
+        criteria = self._criteria_of(sheet)
+        try:
+            form = read_form(body, criteria)
+        except WrongForm as error:
+            raise HTTPException(400, f"Not saved: {error}.") from error
         if form.action == "draft":
-            is_saved = await run_in_threadpool(store.save_draft, sheet.position, sheet.rater, form.content, time())
+            is_saved = store.save_draft(position, rater, form.content, time())
             return Response(status_code=204 if is_saved else 409)
         if form.action == "skip":
-            await run_in_threadpool(store.skip, sheet.position, sheet.rater)
+            store.skip(position, rater)
             return RedirectResponse("/", 303)
-        criteria = self._criteria_of(sheet)
         if missing := form.missing(criteria, is_decision=bool(sheet.texts["opinions"])):
-            await run_in_threadpool(store.save_draft, sheet.position, sheet.rater, form.content, time())
-            return await self._sheet_page(sheet, form, missing=missing, status=422)
-        shown = Sheet(sheet.position, sheet.rater, sheet.state, form.version, sheet.content, sheet.texts)
-        marks = form.marks(criteria)
+            store.save_draft(position, rater, form.content, time())
+            return self._sheet_page(sheet, form, missing=missing, status=422)
         try:
-            await run_in_threadpool(store.submit, shown, form.content, marks, datetime.now(UTC), form.spent_s)
+            shown = replace(sheet, version=form.version)
+            store.submit(shown, form.content, form.marks(criteria), datetime.now(UTC), form.spent_s)
         except StaleSheet:
-            return await self._sheet_page(sheet, is_stale=True, status=409)
+            return self._sheet_page(sheet, is_stale=True, status=409)
         return RedirectResponse("/", 303)
 
-    async def _sheet_page(
+    def _sheet_page(
         self,
         sheet: Sheet,
         form: SheetForm | None = None,
@@ -150,7 +138,7 @@ class RatingApp:
         is_stale: bool = False,
         status: int = 200,
     ) -> Response:
-        progress = await run_in_threadpool(self._session.store.progress, sheet.rater, time())
+        progress = self._session.store.progress(sheet.rater, time())
         texts = sheet.texts
         return self._page(
             "sheet.html.j2",
@@ -182,16 +170,23 @@ class RatingApp:
         html = render(f"rating/{template}", rater=rater, progress=progress, rubric=rubric, **parts, **values)
         return HTMLResponse(html, status)
 
-    def _rater(self, request: Request) -> str | Response:
+    def _rater(self, request: Request) -> str:
         return self._name_of(request.cookies.get(COOKIE))
 
-    def _name_of(self, token: str | None) -> str | Response:
-        """Rater with the token, or the refusal."""
+    def _name_of(self, token: str | None) -> str:
+        """Rater with the token; refuses all others."""
         if self._tokens.is_under_attack:
-            return PlainTextResponse("Too many wrong tokens. Try again in a minute.", 429, {"Retry-After": "60"})
+            raise HTTPException(429, "Too many wrong tokens. Try again in a minute.", {"Retry-After": "60"})
         found = self._tokens.name_of(token)
         if found is None:
-            return PlainTextResponse("Open the link that `gradebook rate` printed for you: this one has ended.", 403)
+            raise HTTPException(403, "Open the link that `gradebook rate` printed for you: this one has ended.")
+        return found
+
+    def _given(self, position: int, rater: str) -> Sheet:
+        """A sheet that the rater has been given; refuses any other."""
+        found = self._session.store.sheet(position, rater)
+        if found is None:
+            raise HTTPException(404, "This output was not given to you.")
         return found
 
     @asynccontextmanager
@@ -228,7 +223,3 @@ def rating_app(session: RatingSession, tokens: Tokens, hosts: tuple[str, ...], t
     )
     starlette = Starlette(routes=app.routes(), lifespan=app.lifespan)
     return Guard(starlette, hosts=hosts, headers={"Content-Security-Policy": policy})
-
-
-def _not_yours() -> Response:
-    return PlainTextResponse("This output was not given to you.", 404)

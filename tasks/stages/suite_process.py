@@ -1,14 +1,14 @@
-"""Process that checks great-expectations suites, kept for later commands.
+"""Process that checks great-expectations suites and draws charts, kept for later commands.
 
-The import of great-expectations takes seconds. A process of its own has it beside the command's other imports, and
-once for all commands of some minutes. Without the process, as in a worker of Prefect, suites are checked in place.
+The import of great-expectations takes seconds, and the start of Vega half a second. A process of its own has them
+beside the command's other imports, and once for all commands of some minutes. Without the process, as in a worker of
+Prefect, both are done in place.
 
     python -m gradebook.tasks.stages.suite_process STATE_FILE IDLE_S
 """
 
 import gc
 import hashlib
-import hmac
 import json
 import os
 import secrets
@@ -24,6 +24,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from gradebook.tasks.reporting.drawing.charts import draw_svg, use_drawer
 from gradebook.tasks.stages.expectations import check_suite, import_great_expectations
 from gradebook.tasks.system.kept_process import (
     LEAST_IDLE_S,
@@ -36,21 +37,24 @@ from gradebook.tasks.system.kept_process import (
     state_file,
     write_state,
 )
+from gradebook.tasks.system.listeners import HEADER_TIMEOUT_S, MOST_CONNECTIONS, is_password
 from gradebook.tasks.workspace.timings import add_cpu_s
 
 KIND = "suites"
 AUTH = "GRADEBOOK_SUITES_AUTH"
 MOST_HEADER_BYTES = 1000
-HEADER_TIMEOUT_S = 5.0
+EMPTY_CHART = '{"data": {"values": []}, "mark": "point"}'
 LOOK_S = 0.5
+PACKAGES = ("gradebook", "great_expectations", "pandas", "pyarrow", "vl_convert_python")
 _STARTING = threading.Lock()
 _states: list[Path] = []  # the state file of the process that this command uses; empty: checks are done in place
 
 
 def use_suite_process(home: Path) -> None:
-    """Let `check_in_process` use the process of this person, and start it where it does not run. Returns at once."""
+    """Let `check_in_process` and charts use this person's process, and start it if it does not run. Returns at once."""
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     _states[:] = [state_file(home, KIND, _digest())]
+    use_drawer(_draw_in_process)
     threading.Thread(target=_found_or_started, args=_states, daemon=True).start()
 
 
@@ -66,8 +70,16 @@ def check_in_process(suite: str, table: pa.Table) -> list[dict[str, Any]]:
     """As `check_suite`, by the process of `use_suite_process`; in place if there is none or it does not answer."""
     for state in _states:
         with suppress(OSError, ValueError):
-            return _ask(_found_or_started(state), suite, table)
+            return _check(state, suite, table)
     return check_suite(suite, table)
+
+
+def _draw_in_process(specification: str) -> str:
+    """Raises `OSError`, `ValueError` if the process does not answer."""
+    for state in _states:
+        svg: str = _ask(_found_or_started(state), {"chart": True}, specification.encode())["svg"]
+        return svg
+    raise OSError("no process")
 
 
 def _found_or_started(state: Path) -> KeptProcess | None:
@@ -80,29 +92,32 @@ def _found_or_started(state: Path) -> KeptProcess | None:
     return None
 
 
-def _ask(process: KeptProcess | None, suite: str, table: pa.Table) -> list[dict[str, Any]]:
-    """Raises `OSError`, `ValueError` if the process does not answer."""
-    if process is None:
-        raise OSError("no process")
+def _check(state: Path, suite: str, table: pa.Table) -> list[dict[str, Any]]:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
-    rows = sink.getvalue()
-    header = {"auth": process.auth, "suite": suite, "byte_count": rows.size}
+    outcomes: list[dict[str, Any]] = _ask(_found_or_started(state), {"suite": suite}, sink.getvalue())["outcomes"]
+    return outcomes
+
+
+def _ask(process: KeptProcess | None, asked: dict[str, Any], content: pa.Buffer | bytes) -> dict[str, Any]:
+    """Raises `OSError`, `ValueError` if the process does not answer."""
+    if process is None:
+        raise OSError("no process")
+    header = {"auth": process.auth, **asked, "byte_count": len(content)}
     with socket.create_connection(("127.0.0.1", process.port)) as connection:
         connection.sendall(json.dumps(header).encode() + b"\n")
-        connection.sendall(rows)
+        connection.sendall(content)
         with connection.makefile("rb") as answer:
             found: dict[str, Any] = json.load(answer)
     add_cpu_s(found["cpu_s"])
-    outcomes: list[dict[str, Any]] = found["outcomes"]
-    return outcomes
+    return found
 
 
 def _digest() -> str:
     """Digest of what the process depends on; 12 hex digits."""
     code = b"".join(Path(__file__).with_name(name).read_bytes() for name in ("expectations.py", "suite_process.py"))
-    versions = [metadata.version(name) for name in ("gradebook", "great_expectations", "pandas", "pyarrow")]
+    versions = [metadata.version(name) for name in PACKAGES]
     parts = [sys.executable, os.environ.get("PYTHONPATH", ""), *versions, hashlib.blake2b(code).hexdigest()]
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=6).hexdigest()
 
@@ -112,25 +127,50 @@ class _Server(socketserver.ThreadingTCPServer):
     used_at = time.monotonic()
     busy_count = 0
 
+    def verify_request(self, _request: Any, _client_address: Any) -> bool:
+        """Whether one more connection is taken; each has a thread, and another one until the password is there."""
+        return threading.active_count() < 2 * MOST_CONNECTIONS
+
 
 class _Handler(socketserver.StreamRequestHandler):
     server: _Server
-    timeout = HEADER_TIMEOUT_S
 
     def handle(self) -> None:
-        """Answer one table with the outcomes of its suite; whoever does not know the password gets nothing."""
-        header = json.loads(self.rfile.readline(MOST_HEADER_BYTES))
-        if not hmac.compare_digest(str(header["auth"]).encode(), os.environ[AUTH].encode()):
+        """Answer a table with the outcomes of its suite, or a chart's specification with its drawing.
+
+        Whoever does not know the password gets nothing.
+        """
+        header = self._read_header()
+        if header is None:
             return
         self.server.busy_count += 1
         try:
-            self.connection.settimeout(None)
-            with pa.ipc.open_stream(self.rfile.read(header["byte_count"])) as stream:
-                outcomes = check_suite(header["suite"], stream.read_all())
-            self.wfile.write(json.dumps({"outcomes": outcomes, "cpu_s": time.thread_time()}).encode())
+            content = self.rfile.read(header["byte_count"])
+            if "chart" in header:
+                found: dict[str, Any] = {"svg": draw_svg(content.decode())}
+            else:
+                with pa.ipc.open_stream(content) as stream:
+                    found = {"outcomes": check_suite(header["suite"], stream.read_all())}
+            self.wfile.write(json.dumps(found | {"cpu_s": time.thread_time()}).encode())
         finally:
             self.server.used_at = time.monotonic()
             self.server.busy_count -= 1
+
+    def _read_header(self) -> dict[str, Any] | None:
+        """The header of a request with the password; None for any other, and for one that is not whole in time."""
+        end = threading.Timer(HEADER_TIMEOUT_S, self._hang_up)
+        end.start()
+        try:
+            header: dict[str, Any] = json.loads(self.rfile.readline(MOST_HEADER_BYTES))
+            return header if is_password(str(header["auth"]), os.environ[AUTH]) else None
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):
+            return None
+        finally:
+            end.cancel()
+
+    def _hang_up(self) -> None:
+        with suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
 
 
 def main() -> None:
@@ -150,6 +190,7 @@ def main() -> None:
         import_great_expectations()
         gc.freeze()
         threading.Thread(target=server.serve_forever, args=[LOOK_S], daemon=True).start()
+        draw_svg(EMPTY_CHART)  # starts Vega; suites may be checked meanwhile
         server.used_at = time.monotonic()
         while server.busy_count or time.monotonic() - server.used_at < idle_s:
             time.sleep(LOOK_S)

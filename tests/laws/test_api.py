@@ -49,7 +49,8 @@ def bare(signature: inspect.Signature) -> str:
 
 
 def members_of(kind: type) -> set[str]:
-    return {name for name in dir(kind) if not name.startswith("_")}
+    fields = getattr(kind, "__dataclass_fields__", {})
+    return {name for name in {*dir(kind), *fields} if not name.startswith("_")}
 
 
 def test_the_names_are_those():

@@ -3,6 +3,7 @@
 with compared as (
     select criterion_id, output_id
     from statements
+    where score is not null
     group by criterion_id, output_id
     having count(distinct (side, who)) > 1
 ),

@@ -1,12 +1,13 @@
 -- statements: one row per criterion_id, output_id, side, who. side: 'rater' (a person), 'judge' (the run's verdict,
 -- who is empty) or 'member' (one judge of a panel: its first opinion, as in judge_noise). level_score and score are
--- 0..1: the score of the level, and the score that was given. A run with one judge has no members, only the verdict.
+-- 0..1: the score of the level, and the score that was given; both null where the judge left a verdict unscored. A run
+-- with one judge has no members, only the verdict. shared: the output's cluster or case, as the macro cluster_of.
 with judged as (
     select
         verdicts.criterion_id,
         verdicts.output_id,
-        coalesce(levels.score, verdicts.score) as level_score,
-        verdicts.score,
+        case when verdicts.status = 'scored' then coalesce(levels.score, verdicts.score) end as level_score,
+        case when verdicts.status = 'scored' then verdicts.score end as score,
     from agreed_verdicts as verdicts
     semi join latest_ratings as ratings
         on verdicts.criterion_id = ratings.criterion_id
@@ -14,7 +15,7 @@ with judged as (
     left join agreed_levels as levels
         on verdicts.criterion_id = levels.criterion_id
         and verdicts.level_id = levels.level_id
-    where verdicts.status = 'scored' and verdicts.method <> 'ratings'
+    where verdicts.method <> 'ratings'
 ),
 
 first_opinions as (
@@ -32,7 +33,7 @@ first_opinions as (
     group by criterion_id, output_id, judge
 ),
 
-final as (
+said as (
     select criterion_id, output_id, 'rater' as side, rater as who, score as level_score, score from latest_ratings
     union all
     select criterion_id, output_id, 'judge' as side, '' as who, level_score, score from judged
@@ -48,6 +49,12 @@ final as (
     left join agreed_levels as levels
         on opinions.criterion_id = levels.criterion_id
         and opinions.level_id = levels.level_id
+),
+
+final as (
+    select said.*, coalesce(outputs.shared, said.output_id) as shared
+    from said
+    left join agreed_outputs as outputs on said.output_id = outputs.output_id
 )
 
 select * from final

@@ -30,7 +30,13 @@ from gradebook.tasks.operations.doctor.lake_files import (
     latest_orphan,
     storage_fault,
 )
-from gradebook.tasks.operations.doctor.machine import examine_catalog, examine_disk, examine_server, examine_versions
+from gradebook.tasks.operations.doctor.machine import (
+    examine_access,
+    examine_catalog,
+    examine_disk,
+    examine_server,
+    examine_versions,
+)
 from gradebook.tasks.operations.doctor.unfinished_runs import (
     examine_journals,
     examine_running,
@@ -82,7 +88,8 @@ def examine_lake(lake: Lake, *, is_deep: bool = False, mended: tuple[str, ...] =
 
     is_deep: also read every file and recompute every id and key.
     """
-    findings = [*examine_versions(), *_of_lake(lake, is_deep=is_deep), *examine_disk(lake), examine_server()]
+    findings = [*examine_versions(), *_of_lake(lake, is_deep=is_deep), *examine_disk(lake)]
+    findings += [*examine_access(lake), examine_server()]
     return Examination(tuple(findings), mended)
 
 

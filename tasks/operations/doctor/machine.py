@@ -3,20 +3,24 @@
 import os
 import platform
 import shutil
+import stat
 import urllib.request
 from collections.abc import Iterator
 from importlib import metadata
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import duckdb
 from packaging.requirements import Requirement
 
 from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.attaching import folders_of
 from gradebook.tasks.lake.schema import CATALOG
 from gradebook.tasks.operations.doctor.findings import NOTE, OK, PROBLEM, DoctorFinding, or_fine
 
 SERVER_TIMEOUT_S = 5.0
 LEAST_FREE_BYTES = 2**30
+OTHERS = stat.S_IRWXG | stat.S_IRWXO
 NO_ROOM_BYTES = 64 * 2**20
 SHOWN_PACKAGES = ("gradebook", "duckdb", "duckdb-extension-ducklake", "prefect", "pyarrow")
 _EXTENSIONS = """
@@ -75,6 +79,31 @@ def examine_disk(lake: Lake) -> Iterator[DoctorFinding]:
     yield DoctorFinding(
         "disk", severity, f"{found}, expected at least 1 GiB", "free some space; a run that stopped can be resumed"
     )
+
+
+def examine_access(lake: Lake) -> Iterator[DoctorFinding]:
+    """Check that the lake's folders and Prefect's database are closed to other users of the machine."""
+    private = lake.root if lake.root.is_dir() and not _mode(lake.root) & OTHERS else None
+    folders = [folder for folder in dict.fromkeys(folders_of(lake)) if folder.is_dir() and _mode(folder) & OTHERS]
+    opened = [folder for folder in folders if private is None or not folder.is_relative_to(private)]
+    home = Path(os.environ.get("PREFECT_HOME") or "~/.prefect").expanduser()
+    database = home / "prefect.db"
+    if database.is_file() and _mode(home) & OTHERS and _mode(database) & OTHERS:
+        opened.append(database)
+    findings = (
+        DoctorFinding(
+            "access",
+            PROBLEM if _mode(path) & stat.S_IWOTH else NOTE,
+            f"{path}: found mode {_mode(path):03o}, which other users of this machine may read, expected 700 or 600",
+            f"chmod go-rwx {path}, unless it is shared on purpose",
+        )
+        for path in opened
+    )
+    yield from or_fine(findings, "access", f"{lake.root} is closed to other users")
+
+
+def _mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
 
 
 def examine_server() -> DoctorFinding:

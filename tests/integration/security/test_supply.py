@@ -7,8 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from packaging.utils import canonicalize_name
 
 from tests.support.prefect_homes import embedded
+from tests.support.supply import affecting, sbom
+from tests.support.supply import main as audit
 
 ROOT = Path(__file__).parents[3]
 LOCKS = [ROOT / "requirements.lock", ROOT / "requirements-dev.lock"]
@@ -44,6 +47,37 @@ def test_users_get_the_versions_that_developers_test_and_none_of_their_tools():
     assert users < developers
     names = {each.partition("==")[0] for each in users}
     assert not names & {"pytest", "moto", "flask", "playwright", "boto3", "mypy", "ruff", "hypothesis"}
+
+
+def test_the_bill_of_materials_lists_what_users_install():
+    bill = sbom(LOCKS[0], {"name": "gradebook", "version": "1"})
+    listed = {(each["name"], each["version"]) for each in bill["components"]}
+    written = [[*re.split(r"==| |\[", each)[:1], each.split("==")[1].split()[0]] for each in requirements(LOCKS[0])]
+    assert listed == {(canonicalize_name(name), version) for name, version in written}
+    assert bill["bomFormat"] == "CycloneDX" and bill == sbom(LOCKS[0], {"name": "gradebook", "version": "1"})
+
+
+@pytest.mark.parametrize(
+    ("affected", "is_hit"),
+    [
+        ({"versions": ["2.0"]}, True),
+        ({"versions": ["2.1"]}, False),
+        ({"ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": "2.0"}]}]}, False),
+        ({"ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": "2.0.1"}]}]}, True),
+        ({"ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "1.9"}, {"last_affected": "2.0"}]}]}, True),
+        ({"ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "2.0.1"}]}]}, False),
+        ({"ranges": [{"type": "GIT", "events": [{"introduced": "0"}]}]}, False),
+    ],
+)
+def test_an_advisory_applies_to_the_versions_that_it_names(affected, is_hit):
+    record = {"id": "A-1", "summary": "s", "affected": [{"package": {"ecosystem": "PyPI", "name": "A_b"}, **affected}]}
+    assert affecting([record], [("a-b", "2.0")]) == (["a-b 2.0: A-1: s"] if is_hit else [])
+    assert affecting([record | {"withdrawn": "2026-01-01"}], [("a-b", "2.0")]) == []
+
+
+def test_without_advisories_the_audit_says_that_nothing_was_compared(tmp_path, capsys):
+    assert audit(["audit", ""]) == audit(["audit", str(tmp_path / "none.zip")]) == audit(["audit", str(tmp_path)]) == 2
+    assert "Nothing was compared" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -4,9 +4,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from gradebook.rubrics.statistics.agreement import Measure
+from gradebook.rubrics.statistics.chance import Chance
+from gradebook.rubrics.statistics.judge_beside_people import WITH_GAPS
 from gradebook.tasks.agreement.mart import JUDGE_RATERS, JUDGES, RATERS
 from gradebook.tasks.agreement.published_run import AgreementPart, measure_parts
-from gradebook.tasks.agreement.standing import JudgeStanding, Trust, judge_standings
+from gradebook.tasks.agreement.standing import MOST_BEHIND, JudgeStanding, Trust, judge_standings
 from gradebook.tasks.comparing.verdict import RunVerdict
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.published.verdict import standing_words
@@ -176,11 +178,30 @@ def _rates_reading(agreement: CurrentAgreement) -> str:
     )
     people = agreement.rate(RATERS, lowest.criterion_id)
     if people is None:
-        return f"{words}.{chance}"
-    words = f"{words}; people with each other in {rate_words(people)}."
-    if rate >= people and not doubt:
-        words += " The judge agrees with people at least as often as people with each other."
-    return f"{words}{chance}"
+        return f"{words}.{gap_words(lowest)}{chance}"
+    standing = next((each for each in agreement.standings if each.criterion_id == lowest.criterion_id), None)
+    beside = "" if standing is None else _beside_people(standing)
+    return f"{words}; people with each other in {rate_words(people)}.{gap_words(lowest)}{beside}{chance}"
+
+
+def _beside_people(standing: JudgeStanding) -> str:
+    """Sentence on the judge's agreement with people beside theirs; empty where the numbers do not carry one."""
+    figure = f"alpha {bias_words(standing.over_people)} against that of people with each other"
+    if standing.beside_people is Chance.ABOVE:
+        return f" The judge agrees with people as they do with each other, within {MOST_BEHIND:g}: {figure}."
+    if standing.beside_people is Chance.BELOW:
+        return f" The judge agrees with people less than they do with each other, beyond chance: {figure}."
+    return ""
+
+
+def gap_words(part: AgreementPart) -> str:
+    """Sentence on the agreement with the judge's unscored verdicts as disagreement; empty if it left none unscored."""
+    found = part.measure(WITH_GAPS)
+    gap_count = (found.n or 0) - part.n
+    if found.value is None or gap_count <= 0:
+        return ""
+    outputs = counted(gap_count, "output")
+    return f" With {outputs} that the judge left unscored as disagreement it is {rate_words(found.value)}."
 
 
 def bias_figure(agreement: CurrentAgreement, table: Table) -> Figure | None:

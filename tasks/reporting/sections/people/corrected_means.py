@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from gradebook.rubrics.statistics.calibration import Estimate
 from gradebook.tasks.agreement.calibration import Calibration
-from gradebook.tasks.agreement.standing import is_off, leaning_of
+from gradebook.tasks.agreement.standing import leaning_of, off_means
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.reporting.drawing.charts import draw, shortened
 from gradebook.tasks.reporting.drawing.figures import Column, Figure, Table
@@ -71,17 +71,17 @@ def corrected_reading(source: ReportSource, means: Sequence[Calibration]) -> str
 
 
 def _largest_correction(source: ReportSource, known: Sequence[Calibration]) -> str:
-    row = max(known, key=lambda row: (is_off(row), abs(shift_of(row))))
+    off = off_means(known)
+    row = max(off or known, key=lambda row: abs(shift_of(row)))
     words = (
         f"On {row.criterion_id} the judge alone gives {row.name} {score_words(row.naive.value)}; with people's ratings "
         f"of {row.n:,} of {counted(row.n + row.unrated_count, 'output')} it is {estimate_words(row.corrected)}"
     )
-    if is_off(row):
+    if off:
         leaning = leaning_of(shift_of(row), is_penalty=row.criterion_id in penalties_of(source))
-        off_count = sum(map(is_off, known))
         return (
             f"{words}: the judge is too {leaning} there. "
-            f"{off_count:,} of {counted(len(known), 'mean')} {'is' if off_count == 1 else 'are'} off beyond chance."
+            f"{len(off):,} of {counted(len(known), 'mean')} {'is' if len(off) == 1 else 'are'} off beyond chance."
         )
     biased = ", ".join(each.criterion_id for each in read_agreement(source).standings if each.is_biased)
     of_all = f", though over all models the bias on {biased} is" if biased else ""

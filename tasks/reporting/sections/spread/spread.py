@@ -9,6 +9,7 @@ from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.reporting.drawing.figures import Figure
 from gradebook.tasks.reporting.sections.spread.box_plots import read_boxes
 from gradebook.tasks.reporting.sections.spread.levels import CategoryLevels, left_out_words, read_levels
+from gradebook.tasks.reporting.sections.spread.outliers import Outliers, read_outliers
 from gradebook.tasks.reporting.sections.spread.thresholds import Thresholds, read_thresholds
 from gradebook.tasks.reporting.source.report_source import ReportSource
 
@@ -22,6 +23,7 @@ class SpreadContents:
 
     thresholds: Thresholds | None
     boxes: Figure | None
+    outliers: tuple[Outliers, ...]
     levels: tuple[CategoryLevels, ...]
     left_out: str | None
 
@@ -32,7 +34,7 @@ def read_spread(source: ReportSource) -> SpreadContents | None:
     thresholds, boxes, levels = read_thresholds(source, rubric), read_boxes(source), read_levels(source)
     if not thresholds and not boxes and not levels:
         return None
-    return SpreadContents(thresholds, boxes, levels, left_out_words(source))
+    return SpreadContents(thresholds, boxes, read_outliers(source), levels, left_out_words(source))
 
 
 def _read_rubric(source: ReportSource) -> Rubric | None:

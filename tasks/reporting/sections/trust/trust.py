@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gradebook.tasks.agreement.mart import JUDGE_RATERS, RATERS
-from gradebook.tasks.agreement.standing import JudgeStanding, Trust, is_off
+from gradebook.tasks.agreement.standing import JudgeStanding, Trust, off_means
 from gradebook.tasks.lake.rows import model_name
 from gradebook.tasks.published.verdict import standing_words
-from gradebook.tasks.reporting.sections.people.agreement import CurrentAgreement, read_agreement
+from gradebook.tasks.reporting.sections.people.agreement import CurrentAgreement, gap_words, read_agreement
 from gradebook.tasks.reporting.sections.people.corrected_means import corrected_reading
 from gradebook.tasks.reporting.sections.trust.completeness import completeness_findings
 from gradebook.tasks.reporting.sections.trust.provenance import provenance_findings
@@ -120,6 +120,7 @@ def _same_level(agreement: CurrentAgreement) -> str:
     )
     words += f", the least of {len(known):,} criteria" if len(known) > 1 else ""
     words += f"; people with each other in {rate_words(people)}." if people is not None else "."
+    words += gap_words(worst)
     if part_count > len(known):
         words += f" On {part_count - len(known):,} more their scores are not levels."
     return words
@@ -140,5 +141,6 @@ def _calibration(source: ReportSource) -> Iterator[Finding]:
     if fault:
         yield Finding(Sign.LOOK, "Calibration", f"No mean could be corrected by people's ratings: {fault}")
     if means:
-        sign = Sign.LOOK if any(is_off(row) or not row.is_random for row in means) else Sign.FINE
+        is_doubtful = bool(off_means(means)) or not all(row.is_random for row in means)
+        sign = Sign.LOOK if is_doubtful else Sign.FINE
         yield Finding(sign, "Calibration", corrected_reading(source, means))

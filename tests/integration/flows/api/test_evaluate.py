@@ -73,7 +73,9 @@ def test_every_form_of_outputs_gives_the_run_of_the_command(tmp_path, capfd):
     published = publish(path, rubric).run_id
     by_command = gradebook.open_lake().run(published)
     floats = pd.DataFrame(ROWS).astype({"checkpoint": float})
-    forms = [path, ROWS, pa.Table.from_pylist(ROWS), floats, Capsule(pa.Table.from_pylist(ROWS)), iter(ROWS)]
+    table = pa.Table.from_pylist(ROWS)
+    views = table.set_column(1, "model", table.column("model").cast(pa.string_view()))
+    forms = [path, ROWS, table, floats, Capsule(views), iter(ROWS)]
     runs = [gradebook.evaluate(form, RUBRIC, run_id=f"run-{n}") for n, form in enumerate(forms)]
     assert [table_of(run) for run in runs] == [table_of(by_command)] * len(forms)
     assert [run.scores.drop_columns("cost_usd") for run in runs] == [by_command.scores.drop_columns("cost_usd")] * 6

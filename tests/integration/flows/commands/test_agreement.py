@@ -106,7 +106,7 @@ def test_the_published_rows_equal_the_command_s_output(rated, measured):
         found = part(measured, row["kind"], judge=row["judge"], rater=row["rater"])
         assert found["statistics"][row["statistic"]]["value"] == row["value"]
         assert (found["n"], found["statistics"][row["statistic"]]["ci_low"]) == (row["n"], row["ci_low"])
-    assert len(published) == 11 * 22
+    assert len(published) == 11 * 23 + 2  # of the verdict also its gaps, and its alpha beside that of people
 
 
 def test_later_ratings_count_in_the_command_but_not_in_the_table(rated, tmp_path):

@@ -1,6 +1,8 @@
 """`gradebook doctor`: findings in a damaged lake, and fixes."""
 
 import json
+import os
+import stat
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,7 +12,7 @@ from gradebook.rubrics.model.errors import LakeError
 from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
 from gradebook.tasks.judging.replies.journal import Journal
 from gradebook.tasks.lake.address import Lake, find_lake
-from gradebook.tasks.lake.connections import commit
+from gradebook.tasks.lake.connections import commit, prepare_lake
 from gradebook.tasks.operations.doctor import lake_files as files
 from gradebook.tasks.operations.doctor import machine
 from gradebook.tasks.workspace.folder import RunFolder
@@ -94,6 +96,30 @@ def test_the_terminal_shows_one_line_for_each_finding(lake, gradebook, doctor):
 
 
 # -------- files
+def test_folders_that_other_users_may_read_or_write_are_named_and_a_new_lake_is_private(doctor, tmp_path, monkeypatch):
+    home = tmp_path / "home"
+    monkeypatch.setenv("PREFECT_HOME", str(home))
+    before = os.umask(0o022)
+    try:
+        new = find_lake(f"sqlite:{tmp_path}/new/catalog.sqlite")
+        prepare_lake(new)
+        assert [stat.S_IMODE(path.stat().st_mode) for path in (new.root, new.journal_folder)] == [0o700] * 2
+        words = ("--lake", f"sqlite:{tmp_path}/new/catalog.sqlite")
+        assert doctor(*words) == (0, {})
+        new.root.chmod(0o755)
+        home.mkdir()
+        (home / "prefect.db").touch()
+        code, found = doctor(*words)
+        assert (code, list(found)) == (0, ["access"])
+        said = "found mode {}, which other users of this machine may read, expected 700 or 600"
+        assert f"{new.root}: {said.format('755')}" in found["access"]
+        assert f"{home / 'prefect.db'}: {said.format('644')}" in found["access"]
+        new.root.chmod(0o777)
+        assert doctor(*words)[0] == 1
+    finally:
+        os.umask(before)
+
+
 def test_many_small_files_are_reported_and_compacted(lake, gradebook, doctor, monkeypatch):
     monkeypatch.setattr(files, "MANY_SMALL", 2)
     code, found = doctor()

@@ -81,13 +81,14 @@ def test_only_who_can_read_its_file_may_ask_the_server(started):
     private = [state, state.with_suffix(".log"), started / "home" / "prefect.db"]
     assert [oct(stat.S_IMODE(path.stat().st_mode)) for path in private] == ["0o600"] * 3
     address = state_of(started)["address"].removeprefix("http://").removesuffix("/api")
-    connection = http.client.HTTPConnection(address, timeout=20)
-    headers = {"Origin": "http://evil.example", "Content-Type": "application/json"}
-    connection.request("POST", "/api/block_documents/filter", body='{"include_secrets": true}', headers=headers)
-    answer = connection.getresponse()
-    answer.read()
-    assert (answer.status, answer.getheader("access-control-allow-origin")) == (401, None)
-    connection.close()
+    for named, status in (({}, 401), ({"Origin": "http://evil.example"}, 403), ({"Host": "evil.example"}, 421)):
+        connection = http.client.HTTPConnection(address, timeout=20)
+        headers = {"Content-Type": "application/json"} | named
+        connection.request("POST", "/api/block_documents/filter", body='{"include_secrets": true}', headers=headers)
+        answer = connection.getresponse()
+        answer.read()
+        assert (answer.status, answer.getheader("access-control-allow-origin")) == (status, None)
+        connection.close()
 
 
 @pytest.mark.slow

@@ -12,6 +12,8 @@ import pyarrow as pa
 import pytest
 
 from gradebook.rubrics.model.verdicts import VERDICT_SCHEMA
+from gradebook.tasks.reporting.drawing import charts
+from gradebook.tasks.reporting.drawing.charts import draw_svg
 from gradebook.tasks.stages import suite_process
 from gradebook.tasks.stages.expectations import check_suite
 from gradebook.tasks.stages.suite_process import KIND, check_in_process, use_suite_process
@@ -19,6 +21,7 @@ from gradebook.tasks.system.kept_process import KeptProcess, find_processes, sto
 
 VERDICT = {"run_id": "r", "criterion_id": "c", "method": "check", "level_id": "pass", "is_replayed": False}
 BROKEN = pa.Table.from_pylist([VERDICT | {"output_id": "a", "status": "scored", "score": 1.5}], schema=VERDICT_SCHEMA)
+CHART = {"data": {"values": [{"x": 1}, {"x": 2}]}, "mark": "bar", "encoding": {"x": {"field": "x"}}}
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 
 
@@ -50,6 +53,23 @@ def test_the_process_finds_what_a_check_in_place_finds_and_a_killed_one_is_start
     assert running(home).process_id != first.process_id
 
 
+def test_the_process_draws_what_is_drawn_in_place(home):
+    elsewhere = suite_process._draw_in_process(json.dumps(CHART))
+    assert elsewhere == draw_svg(CHART)
+    assert elsewhere.startswith("<svg")
+    assert running(home).process_id != os.getpid()
+
+
+def test_a_chart_that_cannot_be_sent_or_drawn_there_is_drawn_in_place(home, monkeypatch):
+    monkeypatch.setattr(charts, "_specification", lambda *_: CHART)
+    drawn = charts.draw("any", {})
+    stop_processes(home, KIND)
+    monkeypatch.setattr(suite_process, "_states", [])  # a later command without the process
+    assert charts.draw("any", {}) == drawn
+    with pytest.raises(ValueError, match="(?s)."):
+        charts.draw_svg({"mark": "nothing that Vega knows"})
+
+
 def test_the_process_answers_only_who_can_read_its_file_and_has_no_key(home):
     check_in_process("verdicts", BROKEN)
     process = running(home)
@@ -60,6 +80,9 @@ def test_the_process_answers_only_who_can_read_its_file_and_has_no_key(home):
             connection.sendall(header)
             connection.shutdown(socket.SHUT_WR)
             assert connection.recv(100) == b""
+    with socket.create_connection(("127.0.0.1", process.port)) as slow:
+        slow.sendall(b'{"auth"')  # and no more: closed before its header is whole
+        assert slow.recv(100) == b""
     assert len(check_in_process("verdicts", BROKEN)) > 0
     environment = Path(f"/proc/{process.process_id}/environ")
     if environment.exists():

@@ -12,7 +12,7 @@ RUN = {"run_id": "r", "rubric_id": "rated", "rubric_version": "1.0.0", "judge": 
 
 def part(rater=None):
     ratings = np.array([[0.0, 1.0], [0.0, 1.0]])
-    found = measure_sides(ratings, ratings, np.array([0.0, 1.0]), resample_count=10)
+    found = measure_sides(ratings, ratings, np.array([0.0, 1.0]))
     return AgreementPart("tone", "judge_raters", None, rater, found.n, found.pair_count, found.measures, (), ())
 
 

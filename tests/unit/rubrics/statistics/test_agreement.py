@@ -8,7 +8,6 @@ import pytest
 from scipy import stats
 
 from gradebook.rubrics.statistics.agreement import (
-    MOST_KINDS,
     MOST_LEVELS,
     STATISTICS,
     confusion_matrix,
@@ -50,17 +49,28 @@ def krippendorff():
 
 
 # -------- published examples
-@pytest.mark.parametrize(
-    ("metric", "alpha"), [("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849), ("ratio", 0.797)]
-)
+@pytest.mark.parametrize(("metric", "alpha"), [("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849)])
 def test_alpha_is_krippendorffs_by_each_metric(krippendorff, metric, alpha):
     assert values(krippendorff)[f"alpha_{metric}"] == pytest.approx(alpha, abs=5e-4)
 
 
-def test_gwets_ac1_and_fleiss_kappa_of_missing_ratings_are_those_of_gwets_handbook(krippendorff):
-    # Gwet (2014), chapter 2, by his package irrCAC: 0.77544 and 0.76117
+def test_chance_corrected_figures_of_missing_ratings_are_those_of_gwets_handbook(krippendorff):
+    # Gwet (2014), chapter 2, by his package irrCAC; Brennan and Prediger's is (9/11 - 1/5) / (4/5)
     found = values(krippendorff)
     assert (found["gwet_ac1"], found["fleiss_kappa"]) == pytest.approx((0.77544, 0.76117), abs=5e-6)
+    assert found["brennan_prediger"] == pytest.approx((9 / 11 - 0.2) / 0.8, abs=1e-12)
+
+
+def test_congers_kappa_of_missing_ratings_is_that_of_gwets_package():
+    # irrCAC of cac.raw4raters: 0.76282. There the third rater gave the only rating of the last unit, not the second.
+    matrix = KRIPPENDORFF.copy()
+    matrix[[1, 2], 11] = NONE, 3
+    assert values(measure_raters(matrix, matrix, FIVE))["conger_kappa"] == pytest.approx(0.76282, abs=5e-6)
+
+
+def test_congers_kappa_of_two_raters_is_cohens(drawn):
+    among = values(measure_raters(matrix := np.stack(drawn), matrix, np.array([])))
+    assert among["conger_kappa"] == pytest.approx(among["cohen_kappa"], abs=1e-12)
 
 
 def test_the_percent_agreement_of_missing_ratings_is_gwets(krippendorff):
@@ -128,7 +138,7 @@ def test_two_raters_among_themselves_are_two_sides(drawn):
     matrix = np.stack(drawn)
     among, sides = measure_raters(matrix, matrix, np.array([])), of_two(*drawn)
     both = [name for name in STATISTICS if name not in ("bias", "spread")]
-    assert [values(among)[name] for name in both] == [values(sides)[name] for name in both]
+    assert [values(among)[name] for name in both] == pytest.approx([values(sides)[name] for name in both], abs=1e-9)
 
 
 def test_a_third_rater_who_says_nothing_changes_nothing(drawn):
@@ -151,30 +161,86 @@ def test_an_interval_is_the_same_each_time(drawn):
     assert of_two(*drawn) == of_two(*drawn)
 
 
-def test_an_interval_of_agreement_is_that_of_resampled_outputs(drawn):
-    # of 120 outputs a share p agrees: a bootstrap's standard error is sqrt(p (1 - p) / 120)
-    (found,) = [each for each in of_two(*drawn).measures if each.statistic == "percent_agreement"]
-    margin = 1.96 * np.sqrt(found.value * (1 - found.value) / 120)
-    assert (found.ci_low, found.ci_high) == pytest.approx((found.value - margin, found.value + margin), abs=0.02)
+def interval_of(found, name):
+    (each,) = [each for each in found.measures if each.statistic == name]
+    return each.ci_low, each.ci_high
 
 
-def test_pairs_of_one_output_are_resampled_together(drawn):
+def test_a_bias_has_the_interval_of_student(drawn):
+    # the jackknife of a mean is its standard error, with n - 1 degrees
+    differences = drawn[0] - drawn[1]
+    low, high = stats.t.interval(0.95, 119, differences.mean(), stats.sem(differences))
+    assert interval_of(of_two(*drawn), "bias") == pytest.approx((low, high), abs=1e-9)
+
+
+def test_an_interval_of_agreement_is_wilsons_of_what_the_rate_is_worth(drawn):
+    # 119 of 120 degrees of the variance, and t of 119 degrees: worth 119 (1.95996 / 1.98010)^2 = 116.6
+    found = of_two(*drawn)
+    rate, worth = values(found)["percent_agreement"], 119 * (stats.norm.ppf(0.975) / stats.t.ppf(0.975, 119)) ** 2
+    z = stats.norm.ppf(0.975)
+    centre, margin = rate + z * z / 2 / worth, z * np.sqrt(rate * (1 - rate) / worth + z * z / 4 / worth**2)
+    bounds = tuple((centre + side * margin) / (1 + z * z / worth) for side in (-1, 1))
+    assert interval_of(found, "percent_agreement") == pytest.approx(bounds, abs=1e-9)
+
+
+def test_pairs_of_one_output_are_left_out_together(drawn):
     # each pair three times, by three raters who copy: as uncertain as once
     own, others = drawn
     copied = np.stack([own, others, others, others])
     found = measure_sides(copied, copied, np.array([]))
-    assert [each.ci_low for each in found.measures if each.statistic == "percent_agreement"] == [
-        each.ci_low for each in of_two(own, others).measures if each.statistic == "percent_agreement"
-    ]
+    names = ("percent_agreement", "cohen_kappa_quadratic", "bias", "spearman")
+    expected = of_two(own, others)
+    assert all(interval_of(found, name) == pytest.approx(interval_of(expected, name), abs=1e-9) for name in names)
+
+
+def test_equal_outputs_of_a_case_tell_no_more_than_one(drawn):
+    # 24 cases, and the same with each output five times: figures and intervals are equal
+    once = np.stack([each[:24] for each in drawn])
+    five_times = np.repeat(once, 5, axis=1)
+    clustered = measure_sides(five_times, five_times, np.array([]), np.repeat(np.arange(24), 5))
+    names = ("percent_agreement", "cohen_kappa_quadratic", "bias", "spearman")
+    plain = measure_sides(once, once, np.array([]))
+    assert all(interval_of(clustered, name) == pytest.approx(interval_of(plain, name), abs=1e-9) for name in names)
 
 
 def test_many_different_outputs_have_the_interval_of_fisher():
     rng = np.random.default_rng(2)
-    own = rng.normal(0.5, 0.1, 4 * MOST_KINDS)
+    own = rng.normal(0.5, 0.1, 2_000)
     others = own + rng.normal(0, 0.1, own.size)
-    (found,) = [each for each in of_two(own, others).measures if each.statistic == "pearson"]
-    low, high = stats.pearsonr(own, others).confidence_interval()
-    assert (found.ci_low, found.ci_high) == pytest.approx((low, high), abs=0.006)
+    found = interval_of(of_two(own, others), "pearson")
+    assert found == pytest.approx(tuple(stats.pearsonr(own, others).confidence_interval()), abs=0.006)
+
+
+def test_raters_drawn_anew_widen_the_intervals_of_the_two_way_random_forms():
+    # 60 outputs, four raters of very different severity: cases alone tell nothing of that
+    rng = np.random.default_rng(4)
+    quality, severity = rng.normal(0.5, 0.1, 60), np.array([[-0.15], [-0.05], [0.05], [0.15]])
+    ratings = quality + severity + rng.normal(0, 0.03, (4, 60))
+    found = measure_raters(ratings, ratings, np.array([]))
+    widths = {name: np.ptp(interval_of(found, name)) for name in ("icc_2_1", "icc_3_1")}
+    assert widths["icc_2_1"] > 3 * widths["icc_3_1"]
+
+
+# -------- gaps
+def test_two_raters_with_gaps_have_the_figures_of_irrcac():
+    # irrCAC counts every rating in the shares of levels: 5 of 10 outputs have two ratings, 4 of these agree.
+    a = [1, 1, 1, 0, 1, 1, 1, NONE, NONE, 0]
+    b = [1, 1, 1, 0, 0, NONE, NONE, 1, 0, NONE]
+    found = values(measure_raters(matrix := np.array([a, b], dtype=float), matrix, np.array([0.0, 1.0])))
+    # Share of 1: (1 + 1 + 1 + 0 + .5 + 1 + 1 + 1 + 0 + 0) / 10 = .65: chance .545 and .455; irrCAC: 0.56044 and 0.63303
+    assert found["fleiss_kappa"] == pytest.approx((0.8 - 0.545) / 0.455, abs=1e-9)
+    assert found["gwet_ac1"] == pytest.approx((0.8 - 0.455) / 0.545, abs=1e-9)
+    assert (found["fleiss_kappa"], found["gwet_ac1"]) == pytest.approx((0.56044, 0.63303), abs=5e-6)
+
+
+def test_an_icc_says_how_many_outputs_it_used():
+    matrix = np.array([[1, 0, 1, 0, 1], [1, 0, 0, 0, NONE], [1, 1, 1, 0, NONE]])
+    found = measure_raters(matrix, matrix, np.array([0.0, 1.0]))
+    counts = {each.statistic: each.n for each in found.measures}
+    assert (found.n, counts["icc_1_1"], counts["icc_2_1"], counts["icc_3_k"]) == (4, 4, 4, 4)
+    matrix[2, 0] = NONE
+    counts = {each.statistic: each.n for each in measure_raters(matrix, matrix, np.array([0.0, 1.0])).measures}
+    assert (counts["icc_1_1"], counts["icc_2_1"]) == (4, 3)
 
 
 # -------- what can't be told
@@ -238,7 +304,7 @@ def test_real_ratings_of_many_raters_have_the_alphas_of_the_package_krippendorff
     for row in rows:
         matrix[raters.index(row["annotator_id"]), texts.index(row["text_id"])] = float(row["Q1"])
     alphas = values(measure_raters(matrix, matrix, np.arange(1.0, 5.0)))
-    assert [alphas[f"alpha_{metric}"] for metric in ("nominal", "ordinal", "interval", "ratio")] == pytest.approx(
-        [-0.028297208, -0.015600302, -0.047032345, -0.059082868], abs=1e-8
+    assert [alphas[f"alpha_{metric}"] for metric in ("nominal", "ordinal", "interval")] == pytest.approx(
+        [-0.028297208, -0.015600302, -0.047032345], abs=1e-8
     )
     assert np.mean([float(row["Q1"]) for row in rows]) == pytest.approx(3.213605442176871)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gradebook.rubrics.statistics import bootstrap as module
-from gradebook.rubrics.statistics.bootstrap import bootstrap_means, percentile_interval, resample_counts
+from gradebook.rubrics.statistics.bootstrap import bootstrap_means, percentile_interval
 
 LEVELS = np.tile([0.0, 0.5, 1.0, 1.0], 50)
 
@@ -77,10 +77,3 @@ def test_a_statistic_undefined_in_too_many_resamples_is_unknown():
     assert percentile_interval(statistics).is_known
     statistics[:6] = np.nan
     assert not percentile_interval(statistics).is_known
-
-
-def test_resampled_counts_keep_their_sum():
-    counts = resample_counts([3, 0, 7], resample_count=50)
-    assert counts.shape == (50, 3)
-    assert (counts.sum(axis=1) == 10).all()
-    assert (counts[:, 1] == 0).all()

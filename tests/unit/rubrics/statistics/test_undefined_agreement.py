@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gradebook.rubrics.statistics.agreement import MOST_KINDS, measure_raters, measure_sides
+from gradebook.rubrics.statistics.agreement import measure_raters, measure_sides
 
 NONE = np.array([])
 LEVELS = np.array([0.0, 0.5, 1.0])
@@ -51,27 +51,62 @@ def test_equal_ratings_that_are_no_round_number_are_equal(constant, name):
     assert "equal" in constant[name].reason
 
 
-def test_resamples_of_equal_ratings_have_no_alpha():
-    # one of 5,000 outputs differs: e^-1 of all resamples are without it
+def test_a_rating_that_differs_alone_has_an_alpha_and_no_interval():
+    # without that one of 5,000 outputs all ratings are equal
     others = np.full(5_000, 0.7)
     others[0] = 0.2
     found = measured([np.full(5_000, 0.7), others])["alpha_interval"]
     assert found.value == pytest.approx(0.0, abs=1e-3)
-    assert found.reason == "more than 1 resample in 20 has none: too few or too equal ratings"
+    assert (
+        found.reason
+        == "100% of the ratings are equal, and 1 of 5000 cases have another one: expected 25 or more for an interval"
+    )
 
 
-def test_perfect_agreement_has_no_width_and_says_so():
-    found = measured([[0, 1, 0.5, 1, 0, 0.5], [0, 1, 0.5, 1, 0, 0.5]], LEVELS)["percent_agreement"]
-    assert (found.value, found.ci_low) == (1.0, None)
-    assert found.reason == "all resamples are equal, which tells no width"
+def test_perfect_agreement_has_the_interval_of_a_rate_and_no_other():
+    # Wilson of 10 of 10: 1 / (1 + 3.8415 / 10) = 0.7225
+    found = measured([[0, 1, 0.5, 1, 0, 0.5, 1, 1, 0, 0]] * 2, LEVELS)
+    assert (found["percent_agreement"].ci_low, found["percent_agreement"].ci_high) == (
+        pytest.approx(0.7225, abs=1e-4),
+        pytest.approx(1.0),
+    )
+    assert (found["cohen_kappa"].value, found["cohen_kappa"].ci_low) == (1.0, None)
+    assert found["cohen_kappa"].reason == "it is the same without any of the cases, which tells no width"
 
 
-def test_the_interval_of_a_sample_of_outputs_stays_within_what_a_statistic_can_be():
-    # the two outputs that differ are among the sample: it agrees 4 times less than all, and the root of 4 is added
-    own = np.linspace(0, 1, 4 * MOST_KINDS)
-    drawn = np.random.default_rng(0).choice(own.size, MOST_KINDS, replace=False)[:2]
+def test_equal_differences_have_the_bias_interval_of_the_rule_of_three():
+    # 10 differences of .25: 1 - .05^(1/10) = .2589 of them may be otherwise: .25 - .2589 x 1.25, .25 + .2589 x .75
+    found = measured([[0.25, 0.5, 0.75, 1.0, 0.5] * 2, [0.0, 0.25, 0.5, 0.75, 0.25] * 2])["bias"]
+    assert (found.ci_low, found.ci_high) == pytest.approx((-0.0736, 0.4442), abs=1e-4)
+
+
+def test_few_cases_have_no_interval_beyond_chance():
+    found = measured(np.tile([[0, 1, 0.5, 1], [0, 1, 1, 0.5]], 3)[:, :7], LEVELS)
+    assert found["cohen_kappa"].reason == "found 7 cases, expected 8 or more for an interval"
+    assert (found["percent_agreement"].ci_low is None, found["bias"].ci_low is None) == (False, False)
+
+
+def test_skewed_levels_have_no_interval_until_enough_cases_differ():
+    # 40 outputs, 4 of them not all at the top
+    judge, rater = np.ones(40), np.ones(40)
+    judge[[0, 1]], rater[[1, 2, 3]] = 0.0, 0.0
+    found = measured([judge, rater], LEVELS)
+    assert (
+        found["cohen_kappa"].reason
+        == "94% of the ratings are equal, and 4 of 40 cases have another one: expected 25 or more for an interval"
+    )
+    assert found["gwet_ac1"].ci_low is not None
+
+
+def test_two_raters_do_not_tell_how_raters_differ():
+    found = measured(np.tile([[0, 1, 0.5, 1], [0, 1, 1, 0.5]], 3), LEVELS)["icc_2_1"]
+    assert (found.value is None, found.ci_low, found.reason[:24]) == (False, None, "raters are a sample here")
+
+
+def test_the_interval_of_a_statistic_stays_within_what_it_can_be():
+    own = np.linspace(0, 1, 2_000)
     others = own.copy()
-    others[drawn] = 1 - own[drawn]
+    others[[3, 1_990]] = 1 - own[[3, 1_990]]
     found = measured([own, others])
-    assert {found[name].ci_high for name in ("pearson", "icc_2_1", "alpha_interval")} == {1.0}
-    assert found["rmse"].ci_low == 0.0
+    assert all(found[name].ci_high <= 1.0 for name in ("pearson", "alpha_interval", "icc_3_1"))
+    assert found["rmse"].ci_low >= 0.0

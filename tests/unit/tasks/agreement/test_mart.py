@@ -3,6 +3,7 @@
 from math import isnan
 
 import duckdb
+import numpy as np
 import pytest
 
 from gradebook.tasks.agreement.mart import (
@@ -29,6 +30,7 @@ create table agreed_opinions (
     level_id varchar, score double
 );
 create table agreed_criteria as from (values ('tone', null::varchar), ('own', 'o')) as t(criterion_id, output_id);
+create table agreed_outputs (output_id varchar, shared varchar);
 create table agreed_levels as from (values ('tone', 'bad', 0.0), ('tone', 'good', 1.0)) as t(
     criterion_id, level_id, score
 );
@@ -146,6 +148,25 @@ def test_a_judges_first_opinion_counts_and_a_swapped_one_never(lake):
     assert (scores_of(lake, "member", "x"), scores_of(lake, "member", "y")) == ([1.0, 1.0], [0.0, 0.0])
 
 
+def test_an_unscored_verdict_is_a_disagreement_in_a_figure_of_its_own(lake):
+    # the judge agrees with a on o and p, and left q and r unscored: 2 of 2, and 2 of 4
+    for output, score in (("o", 1.0), ("p", 1.0), ("q", None), ("r", None)):
+        rate(lake, output, "a", "good")
+        judge(lake, output, "good", score)
+    assert add_statements(lake)
+    rows = {row["statistic"]: row for row in agreement_table(lake).to_pylist() if row["rater"] is None}
+    plain, counted = rows["percent_agreement"], rows["percent_agreement_with_gaps"]
+    assert ((plain["value"], plain["n"]), (counted["value"], counted["n"])) == ((1.0, 2), (0.5, 4))
+
+
+def test_outputs_of_one_case_are_one(lake):
+    for place in range(20):
+        rate(lake, f"o{place:02}", "a", "good" if place % 4 else "bad")
+        rate(lake, f"o{place:02}", "b", "good" if place % 3 else "bad")
+        lake.execute("insert into agreed_outputs values (?, ?)", [f"o{place:02}", f"case {place // 4}"])
+    assert voices(lake).cases.tolist() == np.repeat(np.arange(5), 4).tolist()
+
+
 # -------- who is held against whom
 def test_all_come_first_then_each_rater_then_each_judge(lake):
     for output in "op":
@@ -184,7 +205,7 @@ def test_one_against_the_others_takes_only_what_both_said(lake):
         rate(lake, output, rater, "good")
     found = voices(lake)
     (of_a,) = [each for each in groups_of(found) if each.rater == "a"]
-    levels, scores, _ = found.said(of_a)
+    levels, scores, _, _ = found.said(of_a)
     assert (levels.shape, scores.shape) == ((2, 2), (2, 2))
     assert measure_group(found, of_a).pair_count == 2
 

@@ -178,5 +178,20 @@ def test_an_empty_shard_has_no_verdicts(folder):
 
 
 def test_a_check_of_audio_reads_the_output():
-    assert stored_columns("audio_snr") == ("output",)
+    assert stored_columns("audio_snr") == ("output", "metadata")
     assert stored_columns("matches_reference") == ("output", "reference")
+
+
+@pytest.mark.parametrize(
+    ("metadata", "is_sound"),
+    [('{"audio":"file:clips/a.wav"}', True), ('{"audio":7}', False), ('{"mood":"audio"}', False), (None, False)],
+)
+def test_the_sound_of_a_transcript_is_named_by_its_row(folder, metadata, is_sound):
+    shard = shard_of("What was said.").append_column("metadata", pa.array([metadata], pa.string()))
+    (fault,) = with_audio(shard, (folder,))["audio_fault"].to_pylist()
+    assert (fault is None) is is_sound
+
+
+def test_no_file_outside_the_folder_is_read_for_a_transcript(folder):
+    shard = shard_of("So.").append_column("metadata", pa.array(['{"audio":"file:../secret.wav"}']))
+    assert with_audio(shard, (folder,))["audio"].to_pylist() == [None]

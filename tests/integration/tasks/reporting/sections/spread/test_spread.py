@@ -10,6 +10,7 @@ from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.reporting.drawing.templates import render
 from gradebook.tasks.reporting.sections.spread.box_plots import read_boxes
 from gradebook.tasks.reporting.sections.spread.levels import left_out_words, read_levels
+from gradebook.tasks.reporting.sections.spread.outliers import read_outliers
 from gradebook.tasks.reporting.sections.spread.spread import read_spread
 from gradebook.tasks.reporting.sections.spread.thresholds import Thresholds, plot_of_curves, read_thresholds
 from gradebook.tasks.reporting.source.report_source import ReportSource
@@ -187,11 +188,11 @@ def test_a_run_without_scores_has_only_levels(sources: Mapping[str, ReportSource
     assert contents is not None
     assert (contents.thresholds, contents.boxes) == (None, None)
     assert [row[2:] for row in contents.levels[0].figure.table.rows] == [("unscored", "100.0%", "1")]
-    assert "No output has a score" in render("parts/spread.html.j2", contents=contents)
+    assert "No output has a score" in render("parts/spread.html.j2", contents=contents, anchors=())
 
 
 def test_hostile_names_are_text_in_the_page_and_in_the_counts(sources: Mapping[str, ReportSource]):
-    page = render("parts/spread.html.j2", contents=read_spread(sources["points"]))
+    page = render("parts/spread.html.j2", contents=read_spread(sources["points"]), anchors=())
     assert "<script>alert" not in page
     assert page.count("</script>") == 1
 
@@ -200,3 +201,15 @@ def test_the_plot_is_at_the_position_of_the_specification(sources: Mapping[str, 
     svg, plot = thresholds_of(sources, "worked").figure.svg, plot_of_curves()
     assert f'viewBox="0 0 {plot.whole_width} {plot.whole_height}"' in svg
     assert f"translate({plot.left},{plot.top})" in svg
+
+
+def test_outliers_lie_far_outside_the_box_and_lead_to_their_outputs(sources: Mapping[str, ReportSource]):
+    (low,), (high,), none = (read_outliers(sources[name]) for name in ("nearly", "flat", "later"))
+    # nearly: 249 outputs with 1, one with 0; flat: 0, 0.4, 0.4, 1, so 0.3 to 0.55 - fences at -0.075 and 0.925
+    assert (low.words, [output[1:] for output in low.outputs]) == ("A: 1 outlier", [("249", "0.000")])
+    assert [output[1:] for output in high.outputs] == [("3", "1.000")]
+    assert none == ()
+    (anchor, _, _) = low.outputs[0]
+    contents = read_spread(sources["nearly"])
+    assert f'<a href="#o-{anchor}">249</a> 0.000' in render("parts/spread.html.j2", contents=contents, anchors={anchor})
+    assert f"249 (output {anchor}) 0.000" in render("parts/spread.html.j2", contents=contents, anchors=set())
