@@ -1,5 +1,6 @@
 """Runs evaluated and published in this process, without Prefect."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,19 +9,32 @@ from typing import Any
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.runs.run import Run
-from gradebook.tasks.stages.open_run import is_published, opened_run, recorded
-from gradebook.tasks.stages.pipeline import evaluate_run
-from gradebook.tasks.stages.publish import conclude_run
+from gradebook.tasks.stages.open_run import opened_run
+from gradebook.tasks.stages.pipeline import complete_run, evaluate_run
 from gradebook.tasks.stages.submit import Stages, StagesInThreads
 
 NOW = datetime(2026, 11, 20, 2, 30, tzinfo=UTC)
+
+
+class WithoutReport(Stages):
+    """Executor that leaves out the report, a quarter of a small run's time, as a review does."""
+
+    def call(self, stage: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        if stage.__name__ == "conclude_run":
+            (run,) = given
+            given = (replace(run, request=replace(run.request, trigger="review")),)
+        return super().call(stage, *given, **named)
+
+
+class ThreadsWithoutReport(WithoutReport, StagesInThreads):
+    """The same, in threads."""
 
 
 def publish(outputs: Path, rubric: Path, *, has_report: bool = False, **request: Any) -> RunSummary:
     """Evaluate and publish a run; the lake lies beside the outputs. request: what else an `EvaluationRequest` has."""
     lake = f"sqlite:{outputs.parent}/lake/catalog.sqlite"
     with opened_run(EvaluationRequest(str(outputs), str(rubric), lake=lake, **request), NOW) as run:
-        return _completed(run, Stages(), has_report=has_report)
+        return complete_run(run, Stages() if has_report else WithoutReport())
 
 
 def score_and_publish(run: Run) -> None:
@@ -31,12 +45,4 @@ def score_and_publish(run: Run) -> None:
 def evaluate_directly(request: EvaluationRequest, *, is_verbose: bool = False) -> tuple[RunSummary, Path]:
     """As `evaluate_here`, in the threads of a review instead of Prefect's: without suites and without a report."""
     with opened_run(request, datetime.now(UTC)) as run:
-        return _completed(run, StagesInThreads(), has_report=False), run.folder.report_file
-
-
-def _completed(run: Run, stages: Stages, *, has_report: bool) -> RunSummary:
-    """As `complete_run`; the report, a quarter of a small run's time, is left out as it is for a review."""
-    if not is_published(run):
-        with recorded(run), stages.opened(run):
-            evaluate_run(run, stages)
-    return conclude_run(run if has_report else replace(run, request=replace(run.request, trigger="review")))
+        return complete_run(run, ThreadsWithoutReport()), run.folder.report_file
