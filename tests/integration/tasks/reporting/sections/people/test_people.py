@@ -80,20 +80,14 @@ def lake(tmp_path_factory):
         "odd": JudgedRun(JUDGED, rubric=parse_rubric(ODD, "rubric.yaml")),
         "as_published": JudgedRun(JUDGED, prefix="t"),
         "bare": JudgedRun(JUDGED[:4], prefix="b"),
-<<<<<<< HEAD
         "lowest": JudgedRun(JUDGED, prefix="l"),
-=======
         "whole": JudgedRun(JUDGED[:8], prefix="w", rubric=parse_rubric(WHOLE, "rubric.yaml")),
->>>>>>> refs/heads/mends
         "penalty": JudgedRun([1.0] * 10, prefix="p", rubric=parse_rubric(PENALTY, "rubric.yaml")),
     }
     ratings = [*ratings_of(RATED, "ann"), *ratings_of([1.0] * 4, "bob"), *ratings_of(RATED, "ann", "t")]
     ratings += ratings_of([1.0] * 4 + [0.0] * 6, "ann", "p")
-<<<<<<< HEAD
     ratings += ratings_of([float(score == 0) / 2 for score in JUDGED], "ann", "l")[3::4]
-=======
     ratings += [row | {"criterion_id": "overall"} for row in ratings_of([1.0, 1.0, 0.5, 0.0] * 2, "ann", "w")]
->>>>>>> refs/heads/mends
     publish_runs(found, runs, {"ratings": ratings, "judge_noise": [NOISE], "agreement": [AGREED]})
     return found
 
