@@ -421,7 +421,11 @@ create table if not exists run_comparisons (
     conflict varchar,
     caution varchar,
     part double,
-    uniform_part double
+    uniform_part double,
+    risen_case_count bigint,
+    fallen_case_count bigint,
+    skewness double,
+    p_family double
 );
 
 create table if not exists written_feedback (

@@ -66,7 +66,6 @@ def _baseline_table(pair: ComparedModels, comparison: RunComparison) -> Table:
     rows = worst_first(pair.rows)
     for row in rows[:MOST_ROWS]:
         found = row.figures
-        p = found.p if found.p_adjusted is None else found.p_adjusted
         counts = (found.better_count, found.worse_count, found.n)
         table.add_row(
             _name(row),
@@ -74,7 +73,7 @@ def _baseline_table(pair: ComparedModels, comparison: RunComparison) -> Table:
             score_words(found.mean_b),
             signed_words(found.mean_diff),
             difference_interval_words(found.diff_low, found.diff_high),
-            p_words(p),
+            p_words(row.chance),
             *(f"{count:,}" for count in counts),
         )
     if len(rows) > MOST_ROWS:
@@ -117,13 +116,13 @@ def _score_table(pair: ModelComparison) -> Table:
 
 
 def _test_table(pair: ModelComparison) -> Table:
-    headings = ("p (t)", "p (Wilcoxon)", "p adjusted", "effect size", "bootstrap", "could find")
+    headings = ("p (mean)", "p (signs)", "p adjusted", "effect size", "bootstrap", "could find")
     table = table_titled("tests and effect sizes", "criterion", right=headings)
     for row in worst_first(pair.rows):
         found = row.figures
         table.add_row(
             _name(row),
-            *(p_words(p) for p in (found.p, found.p_wilcoxon, found.p_adjusted)),
+            *(p_words(p) for p in (found.p, found.p_wilcoxon, row.chance)),
             signed_words(found.effect_size, 2),
             difference_interval_words(found.boot_low, found.boot_high),
             score_words(found.detectable_diff),

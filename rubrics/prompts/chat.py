@@ -29,7 +29,8 @@ def shown_prompt(prompt: str | None) -> str | list[Message] | None:
 
 def readable_message(message: Mapping[str, Any]) -> Message:
     """Message with its role first, then its content, then the rest with the arguments of tool calls as values."""
-    shown = {name: message[name] for name in ("role", "content") if name in message} | message
+    first = {name: message[name] for name in ("role", "content") if name in message}
+    shown: Message = {**first, **message}
     if isinstance(calls := shown.get("tool_calls"), list):
         shown["tool_calls"] = [_readable_call(call) for call in calls]
     if "function_call" in shown:

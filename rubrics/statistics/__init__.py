@@ -3,7 +3,8 @@
 intervals           Interval, Mean, measure_mean, mean_interval, wilson, rate_interval
 vectorised_means    the same for many samples at once
 bootstrap           bootstrap_means, percentile_interval
-paired              mean_p, wilcoxon, mcnemar, count_shares, adjust_for_many
+mean_difference     measure_difference: p and interval of a mean difference
+paired              wilcoxon, mcnemar, count_shares, adjust_for_many
 spread              measure_spread: which of two sides has the smaller standard deviation
 comparison          PairFigures, measure_pairs, measure_passes
 decomposition       decompose: contributions of criteria to a mean difference

@@ -2,6 +2,12 @@
 
 from enum import StrEnum
 
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gradebook.rubrics.model.arrays import Floats
+from gradebook.rubrics.statistics.paired import adjust_for_many
+
 SIGNIFICANT = 0.05
 
 
@@ -54,3 +60,20 @@ def p_of_interval(value: float, low: float, high: float, by_chance: float = 0.0,
     from scipy.special import stdtr, stdtrit
 
     return float(2.0 * stdtr(degrees, -stdtrit(degrees, 1.0 - SIGNIFICANT / 2.0) * abs(distance) / margin))
+
+
+def adjust_families(primary: ArrayLike, secondary: ArrayLike) -> tuple[Floats, Floats]:
+    """Adjust p for all tests of a comparison: where nothing differs, the smallest is at most 0.05 in 5% of comparisons.
+
+    primary: of the overall scores; secondary: of criteria and categories; NaN: no test. Benjamini and Hochberg within a
+    family. A family counts only once it is beyond chance as a whole, by Holm (1979) over the two families' smallest
+    adjusted p: the smaller one is doubled, and the other one is tested after it.
+    """
+    families = [adjust_for_many(each) for each in (primary, secondary)]
+    least = [np.nanmin(each) if np.isfinite(each).any() else np.nan for each in families]
+    if np.isnan(least).any():
+        return families[0], families[1]
+    first = 2.0 * min(least)
+    whole = [first if each == min(least) else max(first, each) for each in least]
+    found = [np.minimum(1.0, np.maximum(each, own)) for each, own in zip(families, whole, strict=True)]
+    return found[0], found[1]

@@ -11,12 +11,13 @@ from gradebook.rubrics.statistics.bootstrap import bootstrap_means, percentile_i
 from gradebook.rubrics.statistics.chance import is_significant
 from gradebook.rubrics.statistics.clusters import cluster_sums
 from gradebook.rubrics.statistics.distributions import pair_distributions
-from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval, mean_interval, measure_mean
-from gradebook.rubrics.statistics.paired import TIED, count_shares, mcnemar, mean_p, standardised_effect, wilcoxon
+from gradebook.rubrics.statistics.intervals import DIFFERENCES, LEVEL, Interval, mean_interval, measure_mean
+from gradebook.rubrics.statistics.mean_difference import FEW_AGAINST, count_moved, measure_difference, skewness_of
+from gradebook.rubrics.statistics.paired import count_shares, mcnemar, standardised_effect, wilcoxon
 from gradebook.rubrics.statistics.power import minimal_effect
 
 SEED = 20_261_101
-FEW_MOVED = 10  # below this, bench/coverage.py finds 84 to 92% coverage instead of 95%
+SKEWED = 25.0  # t needs more cases than this times the squared skewness (Cochran 1977, section 2.15)
 FEW_CLUSTERS = 30  # below this, 87 to 92%
 
 
@@ -24,11 +25,13 @@ FEW_CLUSTERS = 30  # below this, 87 to 92%
 class PairFigures:
     """Statistics of n pairs of scores; differences are B - A, None if there are too few pairs.
 
-    case_count: number of clusters; moved_case_count: clusters whose pairs rose or fell in sum. diff_low, diff_high: 95%
-    t interval of mean_diff, robust to correlation within a case; boot_low, boot_high: the percentile bootstrap's. p: of
-    the t test, p_wilcoxon: of signed ranks. p_adjusted: p after Benjamini and Hochberg, over the rows next to it.
-    effect_size: mean_diff over sd_diff, after Hedges. detectable_diff: detectable with this n at a power of 0.8.
-    dominance: the side whose distribution is nowhere worse.
+    case_count: number of clusters; moved_case_count: clusters whose pairs rose or fell in sum, risen_case_count and
+    fallen_case_count: each alone. diff_low, diff_high: 95% interval of mean_diff, and p: its test, both by
+    `measure_difference`; boot_low, boot_high: the percentile bootstrap's. p_wilcoxon: of signed ranks. p_adjusted: p
+    after Benjamini and Hochberg, over the rows next to it. p_family: adjusted for all rows of the comparison, see
+    `adjust_families`. effect_size: mean_diff over sd_diff, after Hedges. detectable_diff: detectable with this n at a
+    power of 0.8. dominance: the side whose distribution is nowhere worse. skewness: of the cases' differences. Rows
+    published by earlier versions have neither p_family nor risen_case_count, fallen_case_count and skewness.
     """
 
     n: int
@@ -60,6 +63,10 @@ class PairFigures:
     tied_low: float | None
     tied_high: float | None
     dominance: str
+    risen_case_count: int | None
+    fallen_case_count: int | None
+    skewness: float | None
+    p_family: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,34 +98,38 @@ def measure_pairs(
     *,
     bounds: Interval | None = DIFFERENCES,
     resample_count: int = 0,
+    chosen_from: int = 1,
 ) -> PairFigures:
     """Measure pairs of scores.
 
     scores_a, scores_b: (pair,), no NaN. clusters: (pair,), from 0, case of each. bounds: range of a difference.
-    resample_count: of the bootstrap; 0: none.
+    resample_count: of the bootstrap; 0: none. chosen_from: as in `measure_difference`, for each p and interval of the
+    difference.
     """
     of_a, of_b = (np.asarray(scores, dtype=np.float64) for scores in (scores_a, scores_b))
     differences = of_b - of_a
     codes = _shared(clusters)
     mean = measure_mean(differences, codes)
-    interval = mean_interval(mean, bounds=bounds)
+    sums = cluster_sums(differences, codes)[0]
+    moved = count_moved(sums)
+    tested = measure_difference(mean, moved, bounds, chosen_from=chosen_from)
     detectable = nan if mean.is_constant else minimal_effect(mean.standard_error, mean.df)
-    boot = _bootstrap(differences, codes, resample_count)
+    boot = _bootstrap(differences, codes, resample_count, 1.0 - (1.0 - LEVEL) / chosen_from)
     shares = count_shares(differences, codes)
     return PairFigures(
         n=mean.n,
         case_count=mean.unit_count,
-        moved_case_count=int((np.abs(cluster_sums(differences, codes)[0]) > TIED).sum()),
+        moved_case_count=int(moved.risen + moved.fallen),
         mean_a=_known(of_a.mean()) if mean.n else None,
         mean_b=_known(of_b.mean()) if mean.n else None,
         mean_diff=_known(mean.mean),
-        diff_low=_known(interval.low),
-        diff_high=_known(interval.high),
+        diff_low=_known(tested.low),
+        diff_high=_known(tested.high),
         boot_low=_known(boot.low),
         boot_high=_known(boot.high),
         sd_diff=_known(mean.sd),
-        p=_known(mean_p(mean)),
-        p_wilcoxon=_known(wilcoxon(differences, codes)),
+        p=_known(tested.p),
+        p_wilcoxon=_known(np.minimum(1.0, chosen_from * wilcoxon(differences, codes))),
         p_adjusted=None,
         effect_size=_known(standardised_effect(differences)),
         detectable_diff=_known(detectable),
@@ -129,6 +140,10 @@ def measure_pairs(
         **_rate("worse", shares.worse_count, mean.n, shares.worse_rate),
         **_rate("tied", shares.tied_count, mean.n, shares.tied_rate),
         dominance=pair_distributions(of_a, of_b).dominance.value,
+        risen_case_count=int(moved.risen),
+        fallen_case_count=int(moved.fallen),
+        skewness=_known(skewness_of(sums)),
+        p_family=None,
     )
 
 
@@ -176,10 +191,18 @@ def describe_conflict(figures: PairFigures) -> str | None:
 
 
 def describe_caution(figures: PairFigures) -> str | None:
-    """Reason why the t interval and its p are unreliable, from simulated coverage; None if they are reliable."""
-    if figures.case_count >= 2 and 0 < figures.moved_case_count < FEW_MOVED:
-        units = f"{figures.case_count:,} {'pairs' if figures.case_count == figures.n else 'cases'}"
-        return f"only {figures.moved_case_count:,} of {units} differ, too few for t: trust the exact Wilcoxon p"
+    """Reason why the interval and its p are wider than t's, or rough; None if they are neither."""
+    units = f"{figures.case_count:,} {'pairs' if figures.case_count == figures.n else 'cases'}"
+    risen, fallen = figures.risen_case_count, figures.fallen_case_count
+    if figures.case_count >= 2 and figures.moved_case_count and risen is not None and fallen is not None:
+        is_up = (figures.mean_diff or 0.0) > 0
+        against, way, size = (fallen, "fell", "losses") if is_up else (risen, "rose", "gains")
+        if against < FEW_AGAINST:
+            allowed = f"the interval and p allow for rare {size} that so few can't show"
+            return f"{against or 'none'} of {units} {way}: {allowed}"
+    skewness = figures.skewness
+    if skewness is not None and figures.case_count < SKEWED * skewness**2:
+        return f"the differences are too skewed ({skewness:+.1f}) for t on {units}: p may be twice as large"
     if 2 <= figures.case_count < min(figures.n, FEW_CLUSTERS):
         return f"only {figures.case_count:,} cases with several pairs: the interval holds less often than 95%"
     return None
@@ -190,10 +213,9 @@ def _shared(clusters: NDArray[np.int64]) -> NDArray[np.int64] | None:
     return clusters if np.bincount(clusters).max(initial=0) > 1 else None
 
 
-def _bootstrap(differences: Floats, clusters: NDArray[np.int64] | None, resample_count: int) -> Interval:
-    return percentile_interval(
-        bootstrap_means(differences, resample_count=resample_count, seed=SEED, clusters=clusters)
-    )
+def _bootstrap(differences: Floats, clusters: NDArray[np.int64] | None, resample_count: int, level: float) -> Interval:
+    means = bootstrap_means(differences, resample_count=resample_count, seed=SEED, clusters=clusters)
+    return percentile_interval(means, level)
 
 
 def _rate(name: str, count: int, n: int, interval: Interval) -> dict[str, float | None]:
@@ -204,5 +226,5 @@ def _rate(name: str, count: int, n: int, interval: Interval) -> dict[str, float 
     }
 
 
-def _known(value: float) -> float | None:
+def _known(value: float | Floats) -> float | None:
     return None if isnan(value) else float(value)

@@ -14,13 +14,15 @@ from numpy.typing import NDArray
 from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics.comparison import PASS_FIGURES, measure_pairs
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval
-from gradebook.rubrics.statistics.paired import TIED, adjust_for_many, mcnemar, wilcoxon
+from gradebook.rubrics.statistics.mean_difference import TIED, MeanDifference, count_moved, measure_difference
+from gradebook.rubrics.statistics.paired import adjust_for_many, mcnemar, wilcoxon
 from gradebook.rubrics.statistics.rule_false_alarms import holds_in_each
 from gradebook.rubrics.statistics.rules import OVERALL, Rule
-from gradebook.rubrics.statistics.vectorised_means import Codes, Means, mean_intervals, mean_ps, measure_means
+from gradebook.rubrics.statistics.vectorised_means import Codes, Means, mean_intervals, measure_means, sum_clusters
 
 CHUNK_CELLS = 400_000  # draws x outputs in memory at once
-UNDRAWN_FIGURES = ("boot_low", "boot_high")  # a bootstrap for each draw would take hours
+# a bootstrap for each draw would take hours; a family spans models, which are drawn one by one
+UNDRAWN_FIGURES = ("boot_low", "boot_high", "p_family")
 
 Picks = NDArray[np.int8]
 
@@ -115,6 +117,7 @@ class DrawnFigures:
         self._lines = {(line.scope, line.scope_id): line for line in outputs.lines}
         self._passes, self._of_a, self._of_b = outputs.passes, of_a, of_b
         self._means: dict[tuple[str, str], Means] = {}
+        self._tests: dict[tuple[str, str], MeanDifference] = {}
         self._adjusted: dict[str, dict[str, Floats]] = {}
 
     @property
@@ -134,6 +137,8 @@ class DrawnFigures:
             return self._pass_figure(figure)
         if figure == "p_adjusted":
             return self._adjusted_ps(scope)[scope_id]
+        if figure in _OF_TESTS:
+            return _OF_TESTS[figure](self._test_of(line))
         means = self._means_of(line)
         return _OF_MEANS[figure](means, line) if figure in _OF_MEANS else self._figure_of_pairs(figure, line)
 
@@ -144,10 +149,18 @@ class DrawnFigures:
             self._means[key] = measure_means(differences, line.clusters)
         return self._means[key]
 
+    def _test_of(self, line: ReplicateScores) -> MeanDifference:
+        key = (line.scope, line.scope_id)
+        if key not in self._tests:
+            differences = np.nan_to_num(line.side(self._of_b) - line.side(self._of_a))
+            sums = differences if line.clusters is None else sum_clusters(differences, line.clusters)
+            self._tests[key] = measure_difference(self._means_of(line), count_moved(sums), line.bounds)
+        return self._tests[key]
+
     def _adjusted_ps(self, scope: str) -> dict[str, Floats]:
         if scope not in self._adjusted:
             lines = [line for (found, _), line in self._lines.items() if found == scope]
-            raw = np.stack([mean_ps(self._means_of(line)) for line in lines], axis=1)
+            raw = np.stack([self._test_of(line).p for line in lines], axis=1)
             adjusted = np.stack([adjust_for_many(ps) for ps in raw], axis=1)
             self._adjusted[scope] = {line.scope_id: ps for line, ps in zip(lines, adjusted, strict=True)}
         return self._adjusted[scope]
@@ -196,14 +209,17 @@ _IS_KIND: dict[str, Callable[[Floats], NDArray[np.bool_]]] = {
 }
 
 
+_OF_TESTS: dict[str, Callable[[MeanDifference], Floats]] = {
+    "p": lambda tested: tested.p,
+    "diff_low": lambda tested: tested.low,
+    "diff_high": lambda tested: tested.high,
+}
+
 _OF_MEANS: dict[str, Callable[[Means, ReplicateScores], Floats]] = {
     "n": lambda means, _: means.n,
     "case_count": lambda means, _: means.unit_count,
     "mean_diff": lambda means, _: means.mean,
     "sd_diff": lambda means, _: means.sd,
-    "p": lambda means, _: mean_ps(means),
-    "diff_low": lambda means, line: mean_intervals(means, line.bounds)[0],
-    "diff_high": lambda means, line: mean_intervals(means, line.bounds)[1],
     "unscored_count": lambda means, line: line.outputs.size - means.n,
     # Each output is paired with itself.
     **dict.fromkeys(

@@ -1,4 +1,7 @@
-"""Tests of paired differences: t, signed ranks, McNemar; each valid if several pairs belong to one case.
+"""Tests of paired signs: signed ranks and McNemar; each valid if several pairs belong to one case.
+
+They test whether gains and losses are symmetric, or equally many, which is not whether the mean is 0: see
+`mean_difference` for that.
 
 With clusters, the null hypothesis is that the sign of a whole cluster could equally have been the opposite, so its
 pairs are flipped together (the clustered signed-rank test of Rosner, Glynn and Lee 2006; Yang, Sun and Hardin 2010 for
@@ -13,9 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics.clusters import cluster_sums
-from gradebook.rubrics.statistics.intervals import Interval, Mean, measure_mean, rate_interval
+from gradebook.rubrics.statistics.intervals import Interval, measure_mean, rate_interval
+from gradebook.rubrics.statistics.mean_difference import TIED
 
-TIED = 1e-9  # of a difference: the rounding error of a float sum
 # clusters that differ: up to this number the signs are enumerated, above it the sum is taken as normal
 MOST_EXACT_FLIPS = 50
 MOST_LISTED_FLIPS = 16
@@ -32,22 +35,6 @@ class Shares:
     better_rate: Interval
     worse_rate: Interval
     tied_rate: Interval
-
-
-def mean_p(mean: Mean) -> float:
-    """Two-sided p of a mean of 0, by t, of a measured mean; clustered if the mean is.
-
-    NaN with fewer than two units. If all units are equal, t has no standard error: p is 1 if they are 0, as nothing
-    contradicts equality, and otherwise that of the exact sign-flip test: 2 ** (1 - unit_count), as all signs are alike
-    in two of 2 ** unit_count cases.
-    """
-    if mean.unit_count < 2:
-        return nan
-    if mean.is_constant:
-        return 1.0 if abs(mean.mean) <= TIED else 2.0 ** (1 - mean.unit_count)
-    from scipy.special import stdtr
-
-    return float(2.0 * stdtr(mean.df, -abs(mean.mean) / mean.standard_error))
 
 
 def wilcoxon(differences: ArrayLike, clusters: ArrayLike | None = None) -> float:

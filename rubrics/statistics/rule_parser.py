@@ -24,6 +24,7 @@ from gradebook.rubrics.statistics.rules import (
 )
 
 MOST_LETTERS = 2_000
+NOT_WORSE = "not_worse_by"
 MOST_DEPTH = 50
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -121,12 +122,31 @@ class _Parser:
         if depth > MOST_DEPTH:
             self._refuse(f"at most {MOST_DEPTH} brackets and `not` within each other")
         if self._take_word("not"):
+            if self._token.text == NOT_WORSE:
+                self._refuse("no `not` before it: the gate fails unless it is shown")
             return Negation(self._primary(scope, depth + 1))
         if self._take_word("any"):
             return self._any(depth)
         if self._token.text == "(":
             return self._bracketed(scope, depth)
+        if self._token.text == NOT_WORSE:
+            return self._not_worse(scope)
         return self._comparison(scope)
+
+    def _not_worse(self, scope: str | None) -> Rule:
+        """Parse `not_worse_by(MARGIN)`: holds, and so fails the gate, unless diff_low is above -MARGIN."""
+        name = Name(scope or OVERALL, None if scope else "", "diff_low", self._token.position)
+        self._place += 1
+        if self._token.text != "(":
+            self._refuse("`(` and a margin, as in not_worse_by(0.02)")
+        self._place += 1
+        token, margin = self._token, self._number()
+        if margin <= 0:
+            self._refuse_token(token, "a margin above 0")
+        if self._token.text != ")":
+            self._refuse("`)`")
+        self._place += 1
+        return Negation(Comparison(name, ">", -margin))
 
     def _any(self, depth: int) -> Rule:
         inner = self._token.text

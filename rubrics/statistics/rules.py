@@ -2,6 +2,7 @@
 
   rule        comparison | not rule | rule and rule | rule or rule | (rule) | any criterion (rule)
   comparison  name < number, number >= name, ...        < <= > >= = == !=
+  margin      not_worse_by(NUMBER), short for not diff_low > -NUMBER
   name        FIGURE | criterion.ID.FIGURE | category.ID.FIGURE
 
 `not` binds tighter than `and`, `and` tighter than `or`. Within `any criterion (...)` and `any category (...)`, a bare

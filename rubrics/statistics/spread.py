@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics.chance import Chance, chance_of_interval
-from gradebook.rubrics.statistics.paired import TIED
+from gradebook.rubrics.statistics.mean_difference import TIED
 
 LEAST_CASES = 8  # below, the interval covers less than it says
 

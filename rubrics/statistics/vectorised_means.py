@@ -1,4 +1,4 @@
-"""Means of many samples at once: `measure_mean`, `mean_p` and `mean_interval` without a loop."""
+"""Means of many samples at once: `measure_mean` and `mean_interval` without a loop."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, LEVEL, SPREAD_TOLERANCE, Interval
-from gradebook.rubrics.statistics.paired import TIED
 
 Codes = NDArray[np.int64]
 
@@ -44,25 +43,13 @@ def measure_means(values: Floats, clusters: Codes | None = None) -> Means:
         sd = np.where(n >= 2, sd, np.nan)
         if clusters is None:
             return Means(n, n, mean, sd, sd / np.sqrt(n), np.where(n >= 2, n - 1.0, np.nan))
-        sums, sizes = _cluster_sums(residuals, clusters), _cluster_sums(is_known.astype(np.float64), clusters)
+        sums, sizes = sum_clusters(residuals, clusters), sum_clusters(is_known.astype(np.float64), clusters)
         unit_count = (sizes > 0).sum(axis=1).astype(np.float64)
         shares = sizes / n[:, None]
         variance = (np.square(sums / n[:, None]) / (1.0 - shares)).sum(axis=1)
         df = _degrees(shares, unit_count)
     few = unit_count < 2
     return Means(n, unit_count, mean, sd, np.where(few, np.nan, np.sqrt(variance)), np.where(few, np.nan, df))
-
-
-def mean_ps(means: Means) -> Floats:
-    """Two-sided p of a mean of 0, of each sample: (sample,); see `mean_p`."""
-    from scipy.special import stdtr
-
-    is_constant = means.is_constant
-    errors = np.where(is_constant, 1.0, means.standard_error)
-    by_t = 2.0 * stdtr(means.df, -np.abs(means.mean) / errors)
-    by_signs = np.where(np.abs(means.mean) <= TIED, 1.0, 2.0 ** (1.0 - means.unit_count))
-    found: Floats = np.where(means.unit_count < 2, np.nan, np.where(is_constant, by_signs, by_t))
-    return found
 
 
 def mean_intervals(means: Means, bounds: Interval = DIFFERENCES, level: float = LEVEL) -> tuple[Floats, Floats]:
@@ -86,8 +73,8 @@ def _degrees(shares: Floats, unit_count: Floats) -> Floats:
     return found
 
 
-def _cluster_sums(values: Floats, clusters: Codes) -> Floats:
-    """Sums by cluster: (sample, cluster), in the order of the clusters' codes."""
+def sum_clusters(values: Floats, clusters: Codes) -> Floats:
+    """Sums by cluster: (sample, cluster), in the order of the clusters' codes. values: (sample, value), no NaN."""
     order = np.argsort(clusters, kind="stable")
     starts = np.flatnonzero(np.diff(clusters[order], prepend=-1))
     sums: Floats = np.add.reduceat(values[:, order], starts, axis=1) if starts.size else np.zeros((len(values), 0))

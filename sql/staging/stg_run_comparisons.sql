@@ -64,6 +64,10 @@ final as (
         caution,
         part,
         uniform_part,
+        risen_case_count,
+        fallen_case_count,
+        skewness,
+        p_family,
     from source
 )
 

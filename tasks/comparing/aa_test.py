@@ -17,7 +17,7 @@ from gradebook.rubrics.statistics.rule_parser import parse_rule, refuse_unknown_
 from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL, Rule, names_in
 from gradebook.tasks.comparing.attribution import weigh_pairs
 from gradebook.tasks.comparing.case_pairs import ScorePairs, pair_sides
-from gradebook.tasks.comparing.figures import ComparedRow, RowMaker, pair_categories
+from gradebook.tasks.comparing.figures import ComparedRow, RowMaker, adjust_for_comparison, pair_categories
 from gradebook.tasks.comparing.gate import FIGURES
 from gradebook.tasks.comparing.model_pairs import Wanted, read_side
 from gradebook.tasks.comparing.replicates import Replicates, name_replicate, split_replicates
@@ -131,12 +131,13 @@ def measure_noise(
     rngs = np.random.default_rng(seed).spawn(len(found))
     held = [hold_in_draws(parsed, model.drawn_outputs, draw_count, rng) for model, rng in zip(found, rngs, strict=True)]
     names = [model.name for model in found]
+    compared = adjust_for_comparison([model.rows for model in found])
     return JudgeNoise(
         side.run,
         noise,
         replicates,
         tuple(
-            JudgedTwice(model.name, model.rows, _usual_diff(draws)) for model, draws in zip(found, held, strict=True)
+            JudgedTwice(name, rows, _usual_diff(draws)) for name, rows, draws in zip(names, compared, held, strict=True)
         ),
         seed,
         tuple(
@@ -202,6 +203,8 @@ def _refuse_undrawn(rule: Rule) -> None:
     for name in names_in(rule):
         if name.figure in UNDRAWN_FIGURES:
             expected = f"{name.figure.replace('boot', 'diff')}, which needs no resampling of each draw"
+            if name.figure == "p_family":
+                expected = "p or p_adjusted, which do not depend on other models"
             raise InputError(f"--fail-if: at character {name.position}", name.figure, expected)
 
 

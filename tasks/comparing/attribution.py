@@ -25,7 +25,7 @@ from gradebook.rubrics.statistics.distributions import (
     thin_distributions,
 )
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval
-from gradebook.rubrics.statistics.paired import TIED
+from gradebook.rubrics.statistics.mean_difference import TIED
 from gradebook.tasks.comparing.case_pairs import PairedSides, name_places
 
 MOST_CASES = 10

@@ -1,17 +1,17 @@
 """Comparison of two runs, or of two models of one run, by case, on criteria with the same text in both."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import duckdb
 
 from gradebook.rubrics.model.rubric import Rubric, category_weights
 from gradebook.rubrics.statistics.rule_parser import parse_rule, refuse_unknown_ids
-from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, Rule
+from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL, Rule
 from gradebook.tasks.comparing.attribution import Explanation, explain, weigh_pairs
 from gradebook.tasks.comparing.case_pairs import PairedSides, pair_sides
-from gradebook.tasks.comparing.figures import ComparedRow, RowMaker
+from gradebook.tasks.comparing.figures import ComparedRow, RowMaker, adjust_for_comparison
 from gradebook.tasks.comparing.gate import FIGURES, GateFinding, evaluate_rule
 from gradebook.tasks.comparing.judges import refuse_judges
 from gradebook.tasks.comparing.model_pairs import (
@@ -39,6 +39,7 @@ class Asked:
     """Options of a comparison. models: of A and B, None to find them. rule: of `--fail-if`.
 
     shares_at: scores t to report P(score <= t) for. across_judges: apply the rule even if the judges differ.
+    chosen_from: number of runs among which run A was chosen for its scores.
     """
 
     models: tuple[str | None, str | None] = (None, None)
@@ -46,6 +47,7 @@ class Asked:
     resample_count: int = RESAMPLE_COUNT
     shares_at: tuple[float, ...] = ()
     across_judges: bool = False
+    chosen_from: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +140,7 @@ def compare_sides(
     if rule is not None:
         comparer.refuse_unknown_ids(rule)
     groups, alone = pair_groups(connection, wanted)
-    models = tuple(comparer.compare(pair) for pair in groups)
+    models = _adjusted([comparer.compare(pair) for pair in groups])
     left_out = tuple(comparer.left_out)
     compared_ids = {*comparer.same_ids} | {row.scope_id for pair in models for row in pair.criteria if row.is_compared}
     named = [(pair.name, pair.rows) for pair in models]
@@ -153,6 +155,16 @@ def compare_sides(
         gate=None if rule is None else evaluate_rule(asked.rule or "", rule, named, alone),
         judges=judges_apart(a, b),
     )
+
+
+def _adjusted(models: Sequence[ModelComparison]) -> tuple[ModelComparison, ...]:
+    """Comparisons with p adjusted for all of them together."""
+    found = []
+    for pair, rows in zip(models, adjust_for_comparison([pair.rows for pair in models]), strict=True):
+        of_scope = {scope: tuple(row for row in rows if row.scope == scope) for scope in (CATEGORY, CRITERION)}
+        overall = next((row for row in rows if row.scope == OVERALL), None)
+        found.append(replace(pair, overall=overall, categories=of_scope[CATEGORY], criteria=of_scope[CRITERION]))
+    return tuple(found)
 
 
 class _Comparer:
@@ -174,7 +186,7 @@ class _Comparer:
     def compare(self, groups: Groups) -> ModelComparison:
         sides = pair_sides(self._connection, self._wanted, groups)
         names = model_name(groups[0]), model_name(groups[1])
-        maker = RowMaker(*names, self._asked.resample_count)
+        maker = RowMaker(*names, self._asked.resample_count, self._asked.chosen_from)
         self.left_out += _uncompared_outputs(pair_name(*names), sides, is_one_version=self.is_one_version)
         overall = explanation = None
         if self.is_one_version:

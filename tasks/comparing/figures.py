@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradebook.rubrics.model.rubric import NO_CATEGORY, Rubric, category_weights
-from gradebook.rubrics.statistics.chance import Chance, chance_of_p
+from gradebook.rubrics.statistics.chance import Chance, adjust_families, chance_of_p
 from gradebook.rubrics.statistics.comparison import (
     PairFigures,
     PassFigures,
@@ -80,7 +80,9 @@ class ComparedRow:
 
     @property
     def chance(self) -> float | None:
-        """p; adjusted for the number of rows, except for the overall score."""
+        """P adjusted for all rows of the comparison; of earlier versions' rows, for those of the same scope."""
+        if self.figures.p_family is not None:
+            return self.figures.p_family
         return self.figures.p if self.scope == OVERALL else self.figures.p_adjusted
 
     @property
@@ -110,15 +112,16 @@ class ComparedRow:
 
 @dataclass(frozen=True, slots=True)
 class RowMaker:
-    """Maker of the rows of one pair of models. resample_count: of the bootstrap."""
+    """Maker of the rows of one pair of models. resample_count: of the bootstrap. chosen_from: as in `measure_pairs`."""
 
     model_a: str
     model_b: str
     resample_count: int
+    chosen_from: int = 1
 
     def overall(self, sides: PairedSides, bounds: Interval) -> ComparedRow:
         """Row of the overall score; bounds: range of possible differences of two overall scores."""
-        figures = _measure(sides.overall, bounds, self.resample_count)
+        figures = self._measure(sides.overall, bounds, self.resample_count)
         passes = _measure_passes(sides.overall, sides.outputs)
         spread = _measure_spread(sides.overall)
         named = self.model_a, self.model_b, OVERALL, "", None
@@ -133,7 +136,7 @@ class RowMaker:
                 continue
             pairs = sides.by_criterion[criterion_id]
             is_own = criterion_id not in of_rubric
-            figures = _measure(pairs, DIFFERENCES, 0 if is_own else self.resample_count)
+            figures = self._measure(pairs, DIFFERENCES, 0 if is_own else self.resample_count)
             category = None if is_own else of_rubric[criterion_id].category
             is_penalty = not is_own and rubric.weight_of(of_rubric[criterion_id]) < 0
             named = self.model_a, self.model_b, CRITERION, criterion_id
@@ -148,9 +151,43 @@ class RowMaker:
         """
         rows = []
         for category, pairs, bounds in pair_categories(sides, old, new, same):
-            figures = _measure(pairs, bounds, self.resample_count)
+            figures = self._measure(pairs, bounds, self.resample_count)
             rows.append(ComparedRow(self.model_a, self.model_b, CATEGORY, category, None, pairs.counts, figures))
         return _adjusted(rows)
+
+    def _measure(self, pairs: ScorePairs, bounds: Interval, resample_count: int) -> PairFigures:
+        known = pairs.is_scored
+        scores = pairs.scores_a[known], pairs.scores_b[known]
+        return measure_pairs(
+            *scores,
+            pairs.cases[known],
+            bounds=bounds,
+            resample_count=resample_count,
+            chosen_from=self.chosen_from,
+        )
+
+
+def adjust_for_comparison(pairs: Sequence[Sequence[ComparedRow]]) -> list[tuple[ComparedRow, ...]]:
+    """Rows with p adjusted for all tests of the comparison. pairs: rows of each pair of models.
+
+    Rows of the same figures are one test: the only criterion of a rubric or category.
+    """
+    primary: dict[tuple[Any, ...], float] = {}
+    secondary: dict[tuple[Any, ...], float] = {}
+    for place, rows in enumerate(pairs):
+        for row in sorted(rows, key=lambda row: row.scope != OVERALL):
+            if row.figures.p is not None and _test_of(place, row) not in primary:
+                (primary if row.scope == OVERALL else secondary)[_test_of(place, row)] = row.figures.p
+    families = adjust_families([*primary.values()], [*secondary.values()])
+    found = dict(zip([*primary, *secondary], np.concatenate(families).tolist(), strict=True))
+    return [
+        tuple(replace(row, figures=replace(row.figures, p_family=found.get(_test_of(place, row)))) for row in rows)
+        for place, rows in enumerate(pairs)
+    ]
+
+
+def _test_of(place: int, row: ComparedRow) -> tuple[Any, ...]:
+    return place, row.figures.n, row.figures.mean_diff, row.figures.p
 
 
 def pair_categories(
@@ -171,12 +208,6 @@ def worst_first(rows: Iterable[ComparedRow]) -> list[ComparedRow]:
 
 def _difference(row: ComparedRow) -> float:
     return float("inf") if row.figures.mean_diff is None else row.merit_diff
-
-
-def _measure(pairs: ScorePairs, bounds: Interval, resample_count: int) -> PairFigures:
-    known = pairs.is_scored
-    scores = pairs.scores_a[known], pairs.scores_b[known]
-    return measure_pairs(*scores, pairs.cases[known], bounds=bounds, resample_count=resample_count)
 
 
 def _measure_spread(pairs: ScorePairs) -> SpreadFigures:

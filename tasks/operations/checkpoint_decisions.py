@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 import duckdb
@@ -66,10 +67,15 @@ def find_decided(lake: Lake, key: CheckpointKey) -> Row | None:
     return _first(lake, _DECIDED, *key.values)
 
 
-def best_checkpoint(lake: Lake, key: CheckpointKey) -> Row | None:
-    """Approved checkpoint of the model, except this one, with the highest mean under the same rubric version."""
+def best_checkpoint(lake: Lake, key: CheckpointKey, before: datetime | None = None) -> Row | None:
+    """Approved checkpoint of the model, except this one, with the highest mean under the same rubric version.
+
+    before: only of those decided before this time. `candidate_count`: number of checkpoints that it was chosen from.
+    """
     names = ("model", "checkpoint", "rubric_id", "rubric_version")
-    return _first(lake, query("operations/best_checkpoint"), **{name: getattr(key, name) for name in names})
+    return _first(
+        lake, query("operations/best_checkpoint"), before=before, **{name: getattr(key, name) for name in names}
+    )
 
 
 def list_checkpoints(lake: Lake, model: str | None = None) -> tuple[Row, ...]:

@@ -67,7 +67,7 @@ class Decider:
         """Decide on the basis of a published run and store the decision; an earlier decision for the key wins."""
         latest = summary.comparison
         found = best_checkpoint(self.lake, self.key)
-        best, fault = self._compare_with_best(latest, found["run_id"] if found else None, summary.run_id)
+        best, fault = self._compare_with_best(latest, found, summary.run_id)
         reasons = [*map(str, summary.unmet), *(self._best_reasons(latest, best, fault, found) if found else ())]
         overall = _overall(best)
         row: Row = {
@@ -96,22 +96,28 @@ class Decider:
     def read(self, row: Row, report: str) -> CheckpointDecision:
         """Rebuild an earlier decision with its comparisons. row: of `checkpoints`."""
         latest = summarise(self.lake, row["run_id"]).comparison
-        best, _ = self._compare_with_best(latest, row["best_run_id"], row["run_id"])
+        found = best_checkpoint(self.lake, self.key, row["decided_at"]) if row["best_run_id"] else None
+        best, _ = self._compare_with_best(latest, found, row["run_id"])
         return CheckpointDecision(row, latest, best, report, is_new=False)
 
     def _compare_with_best(
-        self, latest: RunComparison | None, best_run_id: str | None, run_id: str
+        self, latest: RunComparison | None, found: Row | None, run_id: str
     ) -> tuple[RunComparison | None, str | None]:
-        """Compare the run with the best checkpoint's; returns the comparison, or why it is impossible."""
-        if best_run_id is None:
+        """Compare the run with the best checkpoint's; returns the comparison, or why it is impossible.
+
+        The best is partly so by chance: p and intervals allow for the number it was chosen from (Bonferroni).
+        """
+        if found is None:
             return None, None
+        best_run_id = found["run_id"]
         if latest is not None and latest.baseline_run_id == best_run_id:
             return latest, None
         try:
-            found = compare_runs(self.lake, best_run_id, run_id, Asked(rule=self.fail_if))
+            asked = Asked(rule=self.fail_if, chosen_from=found["candidate_count"])
+            compared = compare_runs(self.lake, best_run_id, run_id, asked)
         except InputError as error:  # the run is already published, so the decision records the fault
             return None, str(error)
-        return comparison_of(found), None
+        return comparison_of(compared), None
 
     def _best_reasons(
         self, latest: RunComparison | None, best: RunComparison | None, fault: str | None, found: Row

@@ -10,7 +10,7 @@ from pathlib import Path
 from gradebook.rubrics.importers.json_lines import json_fault, read_json
 from gradebook.rubrics.model.errors import Fault, OutputsError, RatingsError, RubricError
 from gradebook.rubrics.model.outputs import describe_value
-from gradebook.tasks.datasets.decompression import open_unpacked, value_fault
+from gradebook.tasks.datasets.decompression import BUFFER_BYTES, open_unpacked, value_fault
 from gradebook.tasks.datasets.file_formats import Encoding, RawRow, encoding_of, read_format
 
 MOST_VALUES = 5_000_000  # of such a file
@@ -56,7 +56,11 @@ def _read(path: Path, encoding: Encoding, byte_count: int) -> bytes:
     """First bytes of a file, decompressed."""
     try:
         with open_unpacked(path, encoding.compression) as stream:
-            return stream.read(byte_count)
+            content = bytearray()
+            # In pieces: one read of `byte_count` takes as much memory, whatever the size of the file.
+            while part := stream.read(min(BUFFER_BYTES, byte_count - len(content))):
+                content += part
+            return bytes(content)
     except OutputsError as error:
         raise RatingsError(error.faults) from None
     except OSError as error:

@@ -1,6 +1,5 @@
 """Runs evaluated and published in this process, without Prefect."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,25 +15,12 @@ from gradebook.tasks.stages.submit import Stages, StagesInThreads
 NOW = datetime(2026, 11, 20, 2, 30, tzinfo=UTC)
 
 
-class WithoutReport(Stages):
-    """Executor that leaves out the report, a quarter of a small run's time, as a review does."""
-
-    def call(self, stage: Callable[..., Any], *given: Any, **named: Any) -> Any:
-        if stage.__name__ == "conclude_run":
-            (run,) = given
-            given = (replace(run, request=replace(run.request, trigger="review")),)
-        return super().call(stage, *given, **named)
-
-
-class ThreadsWithoutReport(WithoutReport, StagesInThreads):
-    """The same, in threads."""
-
-
 def publish(outputs: Path, rubric: Path, *, has_report: bool = False, **request: Any) -> RunSummary:
     """Evaluate and publish a run; the lake lies beside the outputs. request: what else an `EvaluationRequest` has."""
     lake = f"sqlite:{outputs.parent}/lake/catalog.sqlite"
-    with opened_run(EvaluationRequest(str(outputs), str(rubric), lake=lake, **request), NOW) as run:
-        return complete_run(run, Stages() if has_report else WithoutReport())
+    asked = EvaluationRequest(str(outputs), str(rubric), lake=lake, has_page=has_report, **request)
+    with opened_run(asked, NOW) as run:
+        return complete_run(run, Stages())
 
 
 def score_and_publish(run: Run) -> None:
@@ -44,5 +30,5 @@ def score_and_publish(run: Run) -> None:
 
 def evaluate_directly(request: EvaluationRequest, *, is_verbose: bool = False) -> tuple[RunSummary, Path]:
     """As `evaluate_here`, in the threads of a review instead of Prefect's: without suites and without a report."""
-    with opened_run(request, datetime.now(UTC)) as run:
-        return complete_run(run, ThreadsWithoutReport()), run.folder.report_file
+    with opened_run(replace(request, has_page=False), datetime.now(UTC)) as run:
+        return complete_run(run, StagesInThreads()), run.folder.report_file

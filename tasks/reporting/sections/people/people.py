@@ -14,6 +14,7 @@ from gradebook.tasks.reporting.sections.people.agreement import (
 from gradebook.tasks.reporting.sections.people.confusion import MOST_DRAWN, confusion_figures
 from gradebook.tasks.reporting.sections.people.corrected_means import means_figure, means_table
 from gradebook.tasks.reporting.sections.people.opinions import noise_figures, noise_table
+from gradebook.tasks.reporting.sections.people.overall import overall_table
 from gradebook.tasks.reporting.source.report_source import ReportSource
 from gradebook.tasks.system.number_format import counted
 
@@ -43,7 +44,8 @@ def read_people(source: ReportSource) -> PeopleContents | None:
     """Read the current agreement; None without ratings and with one opinion of each output."""
     agreement, means = read_agreement(source), source.summary.means
     noise, fault = source.summary.noise, source.summary.calibration_fault
-    if not (agreement.parts or means or noise or fault):
+    overall = overall_table(source)
+    if not (agreement.parts or means or noise or fault or overall):
         return None
     table, means_drawn = agreement_table(agreement), means_figure(source, means)
     figures = _agreement_figures(source, agreement, table)
@@ -51,6 +53,7 @@ def read_people(source: ReportSource) -> PeopleContents | None:
         *([table] if agreement.parts and not figures else []),
         *([means_table(means)] if means and means_drawn is None else []),
         *([noise_table(noise)] if noise else []),
+        *([overall] if overall else []),
     )
     sentences = tuple(_rating_sentences(source, agreement))
     return PeopleContents(sentences, figures, means_drawn, noise_figures(source), tables, fault)

@@ -132,7 +132,8 @@ def test_the_gate_s_event_has_differences_with_intervals(line):
     overall = told["differences"]["best"]["rows"][0]
     assert (overall["scope"], overall["mean_diff"]) == ("overall", pytest.approx(-1 / 3))
     assert overall["diff_low"] < overall["mean_diff"] < overall["diff_high"]
-    assert 0 < overall["p"] < 0.05
+    # 4 of 12 cases fell by 1: t's p is 0.0388; the best was chosen from two checkpoints, so it counts twice
+    assert overall["p"] == pytest.approx(2 * 0.038814, abs=1e-5)
     assert (told["differences"]["latest"]["run_id"], told["step"], told["report"]) == ("run-2", 7, "report.html")
 
 

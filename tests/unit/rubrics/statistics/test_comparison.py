@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from gradebook.rubrics.statistics.comparison import describe_caution, describe_conflict, measure_pairs, measure_passes
-from gradebook.rubrics.statistics.intervals import measure_mean
-from gradebook.rubrics.statistics.paired import mean_p
 
 OWN_CASES = np.arange(40)
 RNG = np.random.default_rng(5)
@@ -18,7 +17,7 @@ OF_B = RNG.choice([0.0, 0.5, 1.0], 40, p=[0.1, 0.3, 0.6])
 def test_the_figures_are_those_of_the_differences():
     found = measure_pairs(OF_A, OF_B, OWN_CASES, resample_count=2_000)
     assert found.mean_diff == pytest.approx(found.mean_b - found.mean_a)
-    assert found.p == mean_p(measure_mean(OF_B - OF_A))
+    assert found.p == pytest.approx(scipy.stats.ttest_1samp(OF_B - OF_A, 0.0).pvalue, abs=1e-12)
     assert found.diff_low == pytest.approx(found.boot_low, abs=0.03)
 
 
@@ -70,7 +69,7 @@ def test_tests_that_disagree_are_said():
 def test_few_pairs_that_differ_are_a_caution():
     of_b = np.where(np.arange(40) < 3, 0.0, 1.0)
     words = describe_caution(measure_pairs(np.ones(40), of_b, OWN_CASES))
-    assert words == "only 3 of 40 pairs differ, too few for t: trust the exact Wilcoxon p"
+    assert words == "none of 40 pairs rose: the interval and p allow for rare gains that so few can't show"
 
 
 def test_few_cases_that_moved_are_a_caution_however_many_pairs_they_have():
@@ -78,16 +77,24 @@ def test_few_cases_that_moved_are_a_caution_however_many_pairs_they_have():
     fell = np.repeat(np.isin(np.arange(20), [1, 5, 9, 12]), 5).astype(float)
     fell[:2] = [1.0, -1.0]
     words = describe_caution(measure_pairs(np.ones(100), 1.0 - fell, np.repeat(np.arange(20), 5)))
-    assert words == "only 4 of 20 cases differ, too few for t: trust the exact Wilcoxon p"
+    assert words == "none of 20 cases rose: the interval and p allow for rare gains that so few can't show"
+
+
+def test_skewed_differences_are_a_caution():
+    # 25 x 2.67^2 = 178 cases would be enough for t
+    of_b = np.where(np.arange(40) < 5, 0.0, 0.6)
+    found = measure_pairs(np.full(40, 0.5), of_b, OWN_CASES)
+    assert describe_caution(found) == "the differences are too skewed (-2.3) for t on 40 pairs: p may be twice as large"
 
 
 def test_differences_that_are_all_one_tell_no_detectable_one():
     found = measure_pairs(np.full(12, 0.3), np.full(12, 0.1), np.arange(12))
-    assert (found.detectable_diff, found.p) == (None, 2.0**-11)
+    assert (found.detectable_diff, found.p) == (None, pytest.approx(1.2**-12))  # the share beyond 0.2 / 1.2
 
 
 def test_few_cases_of_many_pairs_are_a_caution():
-    assert "only 20 cases" in str(describe_caution(measure_pairs(OF_A, OF_B, OWN_CASES // 2)))
+    of_b = np.random.default_rng(1).choice([0.0, 0.5, 1.0], 40)
+    assert "only 20 cases" in str(describe_caution(measure_pairs(OF_A, of_b, OWN_CASES // 2)))
     assert describe_caution(measure_pairs(OF_A, OF_B, OWN_CASES)) is None
 
 

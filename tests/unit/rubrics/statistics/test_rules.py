@@ -131,3 +131,17 @@ def test_any_text_is_a_rule_or_refused(text):
     except RuleError as refused:
         position = int(refused.place.rpartition(" ")[2])
     assert 1 <= position <= len(text) + 1
+
+
+@pytest.mark.parametrize(("low", "expected"), [(-0.019, False), (-0.02, True), (-0.03, True), (None, None)])
+def test_not_worse_fails_unless_the_interval_shows_it(low, expected):
+    names = NAMES | {"overall": ("mean_diff", "diff_low")}
+    assert holds(parse_rule("not_worse_by(0.02)", names), Table(overall={"": {"diff_low": low}})) is expected
+
+
+@pytest.mark.parametrize(
+    "text", ["not_worse_by(0)", "not_worse_by(-0.02)", "not not_worse_by(0.02)", "not_worse_by 0.02", "not_worse_by(p)"]
+)
+def test_a_margin_is_a_number_above_zero_and_is_not_negated(text):
+    with pytest.raises(RuleError):
+        parse_rule(text, NAMES | {"overall": ("p", "diff_low")})

@@ -12,7 +12,7 @@ from gradebook.tasks.reporting.page import write_report
 from gradebook.tasks.reporting.sections.people.agreement import read_agreement
 from gradebook.tasks.reporting.sections.people.people import read_people
 from gradebook.tasks.reporting.sections.trust.trust import read_trust
-from tests.support.rated_lake import JUDGED, RATED, JudgedRun, publish_runs, ratings_of, source_of
+from tests.support.rated_lake import JUDGED, RATED, TEXT, JudgedRun, publish_runs, ratings_of, source_of
 from tests.support.scored_lake import make_lake
 
 HOSTILE = "<script>alert(1)</script>"
@@ -42,6 +42,9 @@ criteria:
     weight: -1
     method: {type: judge}
     levels: [{id: calm, score: 0}, {id: harsh, score: 1}]
+"""
+WHOLE = f"""{TEXT.replace("id: reply", "id: whole")}
+overall: {{levels: [{{id: poor, score: 0}}, {{id: fair, score: 0.5}}, {{id: fine, score: 1}}]}}
 """
 # A quarter of the variance is judge noise: 0.01 / (0.03 + 0.01).
 NOISE = {"run_id": "again", "model": "m", "criterion_id": "tone", "n": 40, "opinion_count": 80} | {
@@ -78,11 +81,13 @@ def lake(tmp_path_factory):
         "as_published": JudgedRun(JUDGED, prefix="t"),
         "bare": JudgedRun(JUDGED[:4], prefix="b"),
         "lowest": JudgedRun(JUDGED, prefix="l"),
+        "whole": JudgedRun(JUDGED[:8], prefix="w", rubric=parse_rubric(WHOLE, "rubric.yaml")),
         "penalty": JudgedRun([1.0] * 10, prefix="p", rubric=parse_rubric(PENALTY, "rubric.yaml")),
     }
     ratings = [*ratings_of(RATED, "ann"), *ratings_of([1.0] * 4, "bob"), *ratings_of(RATED, "ann", "t")]
     ratings += ratings_of([1.0] * 4 + [0.0] * 6, "ann", "p")
     ratings += ratings_of([float(score == 0) / 2 for score in JUDGED], "ann", "l")[3::4]
+    ratings += [row | {"criterion_id": "overall"} for row in ratings_of([1.0, 1.0, 0.5, 0.0] * 2, "ann", "w")]
     publish_runs(found, runs, {"ratings": ratings, "judge_noise": [NOISE], "agreement": [AGREED]})
     return found
 
@@ -117,6 +122,15 @@ def test_the_confusion_matrix_counts_each_pair_of_levels(contents):
 def test_the_judges_bias_is_the_difference_of_the_means(contents):
     # over the 12 pairs the judge's mean is 9/12, that of people 8/12
     assert "+0.083 (" in figure(contents, "people-bias").reading
+
+
+def test_overall_ratings_stand_beside_the_weighted_scores_of_the_same_outputs(lake, contents):
+    with source_of(lake, "whole") as source:
+        (table,) = [each for each in read_people(source).tables if each.caption.startswith("Overall ratings")]
+    # scores 1, 1, 1, 0 twice: 0.75; ratings 1, 1, 0.5, 0 twice: 0.625
+    assert table.rows[0][1:5] == ("8", "0.625", "0.750", "+0.125")
+    assert table.rows[0][6] == "0.870"  # 0.15625 / sqrt(0.171875 * 0.1875)
+    assert not [each for each in contents.tables if each.caption.startswith("Overall ratings")]
 
 
 def test_agreement_among_people_is_compared_with_that_of_the_judge(contents):

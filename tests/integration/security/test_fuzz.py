@@ -1,0 +1,157 @@
+"""Readers of what others write, given mutated and inflated files: a sentence or a value, in bounded time and memory."""
+
+import json
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from gradebook.rubrics.files.load import parse_rubric
+from gradebook.rubrics.model.errors import GradebookError
+from gradebook.rubrics.prompts.reply_parser import read_reply
+from gradebook.tasks.datasets.discovery import read_rows
+from gradebook.tasks.datasets.row_parser import RowFitter
+from gradebook.tasks.judging.replies.completion import read_completion
+from gradebook.tasks.judging.replies.journal import read_journal
+from gradebook.tasks.judging.replies.recorded_judge import read_replies
+from gradebook.tasks.judging.settings.files import read_judge
+from gradebook.tasks.operations.suites import read_suites
+from gradebook.tasks.ratings.evaluation_file import read_ratings
+from gradebook.tasks.ratings.import_sources import read_rating_rows
+from gradebook.tasks.system.bounded_child import call_in_child, limit_memory
+from tests.support.nightly import nightly
+from tests.support.samples import RUBRIC
+
+MOST_CPU_S = 2.0
+MOST_MEMORY = 200_000_000
+LARGE = 1_000_000
+RUBRIC_TEXT = RUBRIC.format(version="1.0.0", weight=1)
+RATED = parse_rubric(RUBRIC_TEXT, "r.yaml")
+ROW = {"case_id": "a", "model": "m", "output": "o", "metadata": {"a": [1, None]}, "context": ["x"], "criteria": []}
+REPLY = {"evidence": ["tea"], "rationale": "why", "level": "B"}
+COMPLETION = {
+    "choices": [{"message": {"content": json.dumps(REPLY)}, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 9, "completion_tokens": 9},
+    "model": "m",
+}
+RECORDED = {"case_id": "a", "model": "m", "criterion_id": "c", "level": "good", "distribution": {"good": 1.0}}
+RATING = {"case_id": "a", "model": "m", "criterion_id": "clarity", "level_id": "clear", "rater": "ann"}
+JOURNAL = {"request_key": "a" * 32, "output_id": "b" * 32, "criterion_id": "c", "judge": "j", "cost_usd": 0.1}
+SUITES = "lake: sqlite:lake/catalog.sqlite\nbudget_usd: 5\nsuites:\n  - {id: a, outputs: 'o/*.jsonl', rubric: r.yaml}\n"
+JUDGE = "model: m\nbase_url: http://localhost/v1\nmax_in_flight: 4\nprices: {input_usd: 1, output_usd: 2}\n"
+WORDS = (
+    *(b"\x00", b"\xff", b"\xed\xa0\x80", b"null", b"1e999", b"-0", b"[", b"{", b'"', b"\\u0000", b"\\ud800", b"\n"),
+    *(b"&a", b"*a", b"<<: ", b"!!python/object", b"---", b"? ", b": ", b",,", b'""', b"9" * 400, b"NaN", b"\r"),
+    b"\xef\xbb\xbf",
+)
+UNITS = (
+    *(b"x", b"[", b"{", b'{"a":', b"[],", b"{},", b"0,", b'"a":1,', b"a\n", b"\n", b",", b'"', b"- a\n", b"- [a]\n"),
+    *(b"- {", b"- - "),
+)
+
+
+def line(value: object) -> bytes:
+    return json.dumps(value).encode() + b"\n"
+
+
+def read_outputs(path: Path) -> None:
+    fitter = RowFitter({})
+    for row in read_rows([path], {}):
+        if isinstance(row.content, dict):
+            fitter.fit(row.content, "csv" if path.suffix == ".csv" else "jsonl")
+
+
+def read_reply_of(path: Path) -> None:
+    read_reply(path.read_bytes().decode("utf-8", "replace"), "stop", None, {"A": "bad", "B": "good"}, "a cup of tea")
+
+
+def read_rating_sheets(path: Path) -> None:
+    _, rows = read_rating_rows(path)
+    for _ in rows:
+        pass
+
+
+def read_journal_of(path: Path) -> None:
+    for _ in read_journal(path, 1000, lambda _broken: None):
+        pass
+
+
+# Reader, name of its file, and a file that it takes.
+READERS: dict[str, tuple[Callable[[Path], object], str, bytes]] = {
+    "outputs": (read_outputs, "o.jsonl", line(ROW) * 3),
+    "outputs csv": (read_outputs, "o.csv", b'case_id,model,output,metadata\na,m,"o ""x""\n y","{""a"": 1}"\n'),
+    "rubric": (lambda path: parse_rubric(path.read_bytes(), "r.yaml"), "r.yaml", RUBRIC_TEXT.encode()),
+    "reply": (read_reply_of, "reply", line(REPLY)),
+    "completion": (lambda path: read_completion(path.read_bytes(), 1.0), "completion", line(COMPLETION)),
+    "recorded": (read_replies, "r.jsonl", line(RECORDED)),
+    "ratings": (lambda path: read_ratings(path, RATED), "r.jsonl", line(RATING)),
+    "rating sheets": (read_rating_sheets, "r.json", line([{"case_id": "a", "annotations": [{"result": [1]}]}])),
+    "journal": (read_journal_of, "j.jsonl", line(JOURNAL) * 2),
+    "suites": (read_suites, "s.yaml", SUITES.encode()),
+    "judge": (lambda path: read_judge(str(path), {}), "j.yaml", JUDGE.encode()),
+}
+
+BOUNDED = ("outputs", "outputs csv", "reply", "completion", "judge")  # readers that are given a megabyte too
+
+
+def mutated(seed: bytes, dice: random.Random) -> bytes:
+    """A file with one to five pieces cut, doubled, swapped or replaced."""
+    content = seed
+    for _ in range(dice.randint(1, 5)):
+        start = dice.randrange(len(content) + 1)
+        end = min(len(content), start + dice.choice((0, 1, 2, 8, 40)))
+        piece = dice.choice((b"", content[start:end] * 2, dice.choice(WORDS), content[start:end][::-1]))
+        content = content[:start] + piece + content[end:]
+    return content
+
+
+def inflated(seed: bytes) -> Iterator[bytes]:
+    """Files of a megabyte: a text, a list, a nest, a line, a key or an alias that repeats."""
+    for unit in UNITS:
+        text = unit * (LARGE // len(unit))
+        yield text
+        yield seed[: len(seed) // 2] + text + seed[len(seed) // 2 :]
+        yield seed + text
+    yield seed * (LARGE // len(seed))
+    yield b"9" * LARGE
+    yield b"a: &a [x]\nb: [" + b"*a," * (LARGE // 3) + b"]\n"
+    yield b"".join(b"k%d: v\n" % number for number in range(LARGE // 12))
+
+
+def offenders(reader: Callable[[Path], object], path: Path, contents: Iterator[bytes]) -> Iterator[str]:
+    """Contents that crash the reader or take too long."""
+    for content in contents:
+        path.write_bytes(content)
+        began = time.process_time()
+        with suppress(GradebookError):
+            try:
+                reader(path)
+            except GradebookError:
+                raise
+            except (Exception, MemoryError) as error:  # noqa: BLE001 - reported
+                yield f"{type(error).__name__} {str(error)[:200]}: {content[:200]!r} of {len(content)} bytes"
+        spent = time.process_time() - began
+        if spent > MOST_CPU_S:
+            yield f"{spent:.1f} s: {content[:200]!r} of {len(content)} bytes"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), nightly([*((name, "mutated") for name in READERS), *((name, "inflated") for name in BOUNDED)])
+)
+def test_no_reader_crashes_or_takes_2_s_of_cpu_or_200_mb(tmp_path, name, kind):
+    reader, file, seed = READERS[name]
+    reader_takes_it = tmp_path / file
+    reader_takes_it.write_bytes(seed)
+    if name != "journal":  # its line lacks columns
+        reader(reader_takes_it)
+    dice = random.Random(f"{name} 27")  # noqa: S311 - the same inputs each night
+    contents = (mutated(seed, dice) for _ in range(400)) if kind == "mutated" else inflated(seed)
+
+    def work() -> None:
+        limit_memory(MOST_MEMORY)
+        assert list(offenders(reader, tmp_path / file, contents)) == []
+
+    call_in_child(work, 300)

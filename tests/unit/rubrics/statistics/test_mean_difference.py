@@ -1,0 +1,97 @@
+"""p and interval of a mean difference: one method, textbook values, and samples that show no losses."""
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gradebook.rubrics.statistics.chance import adjust_families
+from gradebook.rubrics.statistics.clusters import cluster_sums
+from gradebook.rubrics.statistics.intervals import DIFFERENCES, measure_mean
+from gradebook.rubrics.statistics.mean_difference import MeanDifference, count_moved, measure_difference, skewness_of
+
+# Darwin (1876), heights of cross- and self-fertilised maize, eighths of an inch: in Fisher (1935), section 17.
+DARWIN = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48]
+steps = st.lists(st.sampled_from([-1.0, -0.5, -0.1, 0.0, 0.1, 0.5, 1.0]), min_size=2, max_size=40)
+
+
+def difference_of(found, clusters=None, bounds=DIFFERENCES, **more) -> MeanDifference:
+    return measure_difference(
+        measure_mean(found, clusters), count_moved(cluster_sums(found, clusters)[0]), bounds, **more
+    )
+
+
+def test_without_bounds_it_is_the_t_of_the_books():
+    # Fisher: t = 2.148 with 14 degrees of freedom, P = 0.0497; R, data `sleep`: p-value = 0.002833
+    assert difference_of(DARWIN, bounds=None).p == pytest.approx(0.0497, abs=5e-5)
+    gained = [1.2, 2.4, 1.3, 1.3, 0.0, 1.0, 1.8, 0.8, 4.6, 1.4]
+    assert difference_of(gained, bounds=None).p == pytest.approx(0.002833, abs=5e-7)
+
+
+def test_where_cases_moved_both_ways_it_is_scipys_t():
+    found = np.random.default_rng(3).choice([-0.5, 0.0, 0.5], 60)
+    of_scipy = scipy.stats.ttest_1samp(found, 0.0)
+    interval = of_scipy.confidence_interval(0.95)
+    own = difference_of(found)
+    assert (own.p, own.low, own.high) == pytest.approx((of_scipy.pvalue, interval.low, interval.high), abs=1e-9)
+
+
+@given(steps, st.sampled_from([1, 3, 20]))
+def test_p_is_below_alpha_exactly_if_the_interval_leaves_out_zero(found, chosen_from):
+    own = difference_of(np.array(found), chosen_from=chosen_from)
+    if abs(own.p - 0.05) > 1e-9:
+        assert (own.p < 0.05) == (own.low > 0 or own.high < 0)
+
+
+def test_equal_differences_are_no_proof_against_rare_losses():
+    # all 10 rose by 0.25: (1 / 1.25)^10 = 0.107, and 1 - 0.05^(1/10) = 0.2589 of further cases may fall by 1
+    own = difference_of(np.full(10, 0.25))
+    assert (own.p, own.low) == pytest.approx((0.8**10, 0.25 - 0.258866 * 1.25), abs=1e-6)
+
+
+def test_few_losses_widen_the_lower_end_alone():
+    found = np.array([0.1] * 46 + [-0.1] * 4)
+    t = scipy.stats.ttest_1samp(found, 0.0).confidence_interval(0.95)
+    own = difference_of(found)
+    assert own.low == pytest.approx(0.084 - (1 - 0.05 ** (1 / 50)) * 1.084)
+    assert own.low < t.low and own.high == pytest.approx(t.high)
+
+
+def test_cases_count_once_each():
+    cases = np.repeat(np.arange(6), 5)
+    assert difference_of(np.full(30, 0.5), cases).p == pytest.approx(1.5**-6)
+
+
+def test_a_chosen_side_has_its_p_multiplied_and_a_wider_interval():
+    found = np.random.default_rng(3).choice([-0.5, 0.0, 0.5, 0.5], 60)
+    of_scipy = scipy.stats.ttest_1samp(found, 0.0)
+    own, interval = difference_of(found, chosen_from=4), of_scipy.confidence_interval(1 - 0.05 / 4)
+    assert own.p == pytest.approx(4 * of_scipy.pvalue)
+    assert (own.low, own.high) == pytest.approx((interval.low, interval.high))
+
+
+@pytest.mark.parametrize(("found", "p"), [([], None), ([0.0], None), ([0.0, 0.0], 1.0)])
+def test_too_few_values_are_unknown_and_all_ties_speak_for_nothing(found, p):
+    assert difference_of(found).p == pytest.approx(np.nan if p is None else p, nan_ok=True)
+
+
+def test_skewness_is_scipys():
+    found = np.random.default_rng(4).exponential(size=30)
+    assert skewness_of(found) == pytest.approx(scipy.stats.skew(found), abs=1e-12)
+    assert np.isnan(skewness_of(np.full(5, 0.25)))
+
+
+def test_the_families_of_a_comparison_are_worked_out():
+    # overall 0.03 and criteria 0.004, 0.5: the criteria's least is 2 x 0.004 = 0.008, doubled 0.016 by Holm
+    overall, criteria = adjust_families([0.03], [0.004, 0.5])
+    assert (overall.tolist(), criteria.tolist()) == ([0.03], pytest.approx([0.016, 0.5]))
+    # nothing else moved: overall is doubled
+    assert adjust_families([0.03], [0.4, 0.5])[0].tolist() == [0.06]
+    assert adjust_families([0.03], [np.nan])[0].tolist() == [0.03]
+
+
+def test_a_comparison_without_a_difference_is_beyond_chance_in_a_twentieth():
+    draws = np.random.default_rng(5).random((4_000, 12))
+    least = [min(np.concatenate(adjust_families(each[:2], each[2:]))) for each in draws]
+    assert 0.04 < np.mean(np.array(least) <= 0.05) < 0.06
