@@ -66,7 +66,7 @@ def worlds(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, list[dict[str, An
 
 
 @given(world=worlds())
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_every_column_is_the_one_of_sql(build, world):
     values, own, scores = world
     rubric = Rubric.model_validate(values)

@@ -79,4 +79,4 @@ def test_a_text_that_names_no_version_is_refused(gradebook, lake):
 def test_a_version_before_the_tables_is_reported(gradebook, lake):
     finished = gradebook("compare", "a", "b", "--at", "0", lake)
     assert finished.code == 2
-    assert "--at: found version 0, made before the lake had agreement" in finished.err
+    assert "--at: found version 0, made before the lake had adjudications, agreement" in finished.err

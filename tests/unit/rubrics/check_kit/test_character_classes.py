@@ -3,7 +3,7 @@ import unicodedata
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gradebook.rubrics.check_kit.character_classes import WIDE_GAP, gap_class, whitespace_class
@@ -30,7 +30,6 @@ def test_rare_scripts_ask_for_the_full_class(text, is_full):
 
 
 @given(st.text(max_size=20))
-@settings(max_examples=50)
 def test_whitespace_is_what_split_splits_at(text):
     texts = pa.array([text])
     bare = pc.replace_substring_regex(texts, f"[{whitespace_class(texts)}]", "")
@@ -38,7 +37,6 @@ def test_whitespace_is_what_split_splits_at(text):
 
 
 @given(st.lists(st.text("ab_.é中 \t\x0b\x1c\x85\u3000\r\n\x00", max_size=12), min_size=1, max_size=FEW_ROWS))
-@settings(max_examples=50)
 def test_a_few_texts_are_read_as_many_are(texts):
     few, many = pa.array(texts), pa.array([*texts, *[""] * FEW_ROWS])
     assert fold_whitespace(few).to_pylist() == fold_whitespace(many).to_pylist()[: len(texts)]

@@ -15,7 +15,6 @@ from tests.support.rubric_strategies import rubrics
 
 EDITOR = Draft202012Validator(editor_schema())
 any_rubric = settings(
-    max_examples=100,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

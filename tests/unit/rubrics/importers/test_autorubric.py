@@ -199,7 +199,7 @@ def test_a_tree_is_written_flat_with_the_weights_that_it_comes_to():
     assert list(effective_weights(again).values()) == pytest.approx(list(effective_weights(tree).values()))
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(rubrics())
 def test_any_rubric_is_written_as_yaml_with_all_of_its_criteria(rubric: Rubric):
     written = yaml.safe_load(write_autorubric(rubric).text)

@@ -18,7 +18,7 @@ from tests.support.rubric_strategies import SHARES, json_values, mappings, rubri
 EXAMPLE = Path(__file__).parent / "examples" / "dataknobs.json"
 TWO_LEVELS = [{"id": "no", "score": 0}, {"id": "yes", "score": 1}]
 
-thorough = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+thorough = settings(suppress_health_check=[HealthCheck.too_slow])
 
 
 def foreign_rubric(**keys: Any) -> dict[str, Any]:

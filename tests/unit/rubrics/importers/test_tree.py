@@ -216,7 +216,7 @@ def test_a_group_whose_criteria_lie_apart_says_that_their_order_changes():
     assert exported.lost == ("the order of criteria (those of a group stand together)",)
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(rubrics())
 def test_any_rubric_with_a_weight_makes_a_tree_that_can_be_read(rubric: Rubric):
     text = write_tree(rubric).text

@@ -3,7 +3,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -72,7 +72,6 @@ def test_a_comma_may_stand_before_the_decimals(text, values):
 
 
 @given(st.integers(-(10**30), 10**30), st.integers(0, 12))
-@settings(max_examples=150)
 def test_a_number_with_grouped_digits_is_read_back(number, places):
     value = Fraction(number, 10**places)
     whole, decimals = divmod(abs(number), 10**places)

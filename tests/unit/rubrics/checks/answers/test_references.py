@@ -3,7 +3,7 @@ import string
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -144,7 +144,6 @@ def squad_normalised(text: str) -> str:
         max_size=6,
     )
 )
-@settings(max_examples=80)
 def test_exact_match_agrees_with_squads_steps_written_out(texts):
     check = find_check("exact_match")
     others = texts[1:] + texts[:1]
@@ -190,7 +189,6 @@ WORDS = st.text(
 
 
 @given(WORDS, WORDS.filter(str.strip))
-@settings(max_examples=80)
 def test_a_whole_word_is_one_between_edges(output, reference):
     edge = "[^ab_\u00e9\u0301\u4e2d\u0e01]"
     expected = re.search(rf"(?:\A|(?<={edge})){re.escape(reference)}(?={edge}|\Z)", output) is not None

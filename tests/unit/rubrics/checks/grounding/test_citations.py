@@ -1,7 +1,6 @@
 import pyarrow as pa
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -186,7 +185,6 @@ def test_settings_that_cannot_hold_are_refused(name, settings):
 
 
 @given(st.lists(st.text(alphabet="[]1,-a. `\n\x00", max_size=12), max_size=8))
-@hypothesis_settings(max_examples=50)
 def test_rows_together_are_judged_as_alone(outputs):
     check = find_check("citations_in_context")
     read = read_settings(check, {"each": "sentence"})

@@ -1,7 +1,6 @@
 import pyarrow as pa
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -248,7 +247,6 @@ def test_a_number_is_held_however_it_is_written(value):
 
 
 @given(st.lists(st.text(alphabet='abc "', min_size=1, max_size=6), min_size=1), st.integers(0, 3))
-@hypothesis_settings(max_examples=50)
 def test_rows_together_are_judged_as_alone(outputs, index):
     rows = outputs * 5
     columns = {"output": rows, "context": [["a b c"]] * len(rows), "prompt": rows, "reference": rows}

@@ -5,7 +5,6 @@ import warnings
 import pyarrow as pa
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -213,7 +212,6 @@ PIECES = st.sampled_from(["'", '"', "'''", '"""', *"\\#\na1 =()brfé", "or"])
 
 
 @given(st.lists(PIECES, max_size=12).map("".join))
-@hypothesis_settings(max_examples=300)
 def test_python_is_what_the_parser_takes(text):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
