@@ -41,7 +41,8 @@ def add_statements_of_files(
     _add_criteria(connection, "source_criteria", "source_case_criteria")
     if folder.ratings_file.exists():  # includes those of the lake
         connection.execute(
-            f"create or replace temp view agreed_ratings as from read_parquet('{quoted(str(folder.ratings_file))}')"
+            "create or replace temp view agreed_ratings as "
+            f"select *, null::varchar as selection from read_parquet('{quoted(str(folder.ratings_file))}')"
         )
     else:
         connection.register("agreed_ratings", _lake_ratings(connection, lake))
