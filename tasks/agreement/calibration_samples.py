@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from gradebook.rubrics.statistics.calibration import Rated, selection_shift, suspicious_shift
-from gradebook.tasks.agreement.statements import add_ratings_of_run
+from gradebook.tasks.agreement.statements import add_decisions_of_run, add_ratings_of_run
 from gradebook.tasks.lake.rows import make_table
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.ratings.rating_queue import page_source
@@ -80,7 +80,7 @@ def read_judged(connection: duckdb.DuckDBPyConnection, run_id: str, criteria: Se
     check's too; None: the judge's criteria.
     """
     add_ratings_of_run(connection, run_id)
-    make_table(connection, "agreement/latest_decisions", run_id=run_id)
+    add_decisions_of_run(connection, run_id)
     make_table(connection, "agreement/preferred", run_id=run_id)
     connection.execute(f"create or replace temp table scores_elsewhere ({_ELSEWHERE_COLUMNS})")
     if connection.execute("select 1 from preferred limit 1").fetchall():

@@ -4,6 +4,7 @@ with final as (
     select
         decisions.criterion_id,
         decisions.output_id,
+        decisions.adjudicator,
         coalesce(levels.score, decisions.score) as score,
     from adjudications as decisions
     left join agreed_levels as levels

@@ -63,7 +63,9 @@ def test_ratings_are_those_of_that_time(gradebook, lake, at, count):
     assert len(gradebook("ratings", "list", "--at", at, "--json", lake).json["ratings"]) == count
 
 
-@pytest.mark.parametrize("words", [("compare", "a", "c"), ("report", "c"), ("calibrate", "c"), ("agreement", "c")])
+@pytest.mark.parametrize(
+    "words", [("compare", "a", "c"), ("report", "c"), ("calibrate", "c"), ("agreement", "c"), ("raters", "c")]
+)
 def test_a_later_run_is_unknown(gradebook, lake, words):
     finished = gradebook(*words, "--at", "b", lake)
     assert (finished.code, finished.out) == (2, "")
@@ -79,4 +81,4 @@ def test_a_text_that_names_no_version_is_refused(gradebook, lake):
 def test_a_version_before_the_tables_is_reported(gradebook, lake):
     finished = gradebook("compare", "a", "b", "--at", "0", lake)
     assert finished.code == 2
-    assert "--at: found version 0, made before the lake had agreement" in finished.err
+    assert "--at: found version 0, made before the lake had adjudications" in finished.err
