@@ -95,9 +95,11 @@ def _measure(
     if few is not None and name == "alpha_interval":
         return Measure(name, value, None, None, few, n)
     interval, reason = Jackknife(value, parts, without_cases, _SCALES[name]).interval()
-    return Measure(name, value, *((None, None) if reason else (interval.low, interval.high)), reason, n)
+    low, high = (None, None) if reason else (interval.low, interval.high)
+    return Measure(name, value, low, high, reason, n)
 
 
 def _ratio(tops: Floats, bottoms: Floats) -> Floats:
     """Quotients, NaN where the divisor is 0."""
-    return np.divide(tops, bottoms, out=np.full(tops.shape, np.nan), where=bottoms > 0.0)
+    found: Floats = np.divide(tops, bottoms, out=np.full(tops.shape, np.nan), where=bottoms > 0.0)
+    return found
