@@ -60,6 +60,7 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
     ),
     "People": (
         Entry("rate", "rate:rate", "Serve pages on which people rate a run's outputs."),
+        Entry("raters", "agreement:raters", "Compare a run's raters: agreement with the others, and who is stricter."),
         Entry("ratings", "ratings:app", "Import, list and show people's ratings."),
         Entry("agreement", "agreement:agreement", "Show agreement among raters, and between raters and judges."),
         Entry("calibrate", "agreement:calibrate", "Correct the judge's means using people's ratings."),

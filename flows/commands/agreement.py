@@ -1,4 +1,4 @@
-"""The commands `gradebook agreement` and `gradebook calibrate`: agreement of raters and judges, calibrated means."""
+"""The commands `gradebook agreement`, `raters` and `calibrate`: agreement of raters and judges, calibrated means."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -7,10 +7,11 @@ import typer
 
 from gradebook.flows.commands.completion import complete_criterion, complete_run
 from gradebook.flows.commands.options import DEFAULT_LAKE, AtOption, DataOption, JsonOption, LakeOption, print_json
-from gradebook.flows.display.agreement import show_agreement, show_calibration
+from gradebook.flows.display.agreement import show_agreement, show_calibration, show_raters
 from gradebook.flows.display.terminal import people
 from gradebook.tasks.agreement.calibration import calibrate_run
 from gradebook.tasks.agreement.published_run import measure_run
+from gradebook.tasks.agreement.raters import compare_raters
 from gradebook.tasks.lake.versions import find_lake_at
 from gradebook.tasks.published.run_list import latest_run
 
@@ -58,6 +59,35 @@ def agreement(  # noqa: PLR0913 - each is an option
         print_json(found.as_json())
     else:
         show_agreement(found, None if by is None else by.value, is_full=criterion is not None)
+
+
+def raters(
+    run: Annotated[
+        str | None, typer.Argument(help="a run's id; default: the latest published run", autocompletion=complete_run)
+    ] = None,
+    criterion: Annotated[
+        str | None, typer.Option("--criterion", help="only this criterion", autocompletion=complete_criterion)
+    ] = None,
+    pairs: Annotated[bool, typer.Option("--pairs", help="also compare each rater with each other one")] = False,
+    at: AtOption = None,
+    lake: LakeOption = DEFAULT_LAKE,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare a run's raters: agreement with the others, and who is stricter.
+
+    Each figure has a 95% interval over cases, or the reason why there is none.
+
+    \b
+    gradebook raters
+    gradebook raters 20261101-020000-a1b2c3 --pairs
+    gradebook raters --criterion tone --json
+    """
+    found = compare_raters(find_lake_at(lake, data, at), run, criterion_id=criterion, has_pairs=pairs)
+    if as_json:
+        print_json(found.as_json())
+    else:
+        show_raters(found)
 
 
 def calibrate(

@@ -6,9 +6,11 @@ from gradebook.flows.display.terminal import people, plain, say, show_rows
 from gradebook.rubrics.statistics.agreement import Measure
 from gradebook.rubrics.statistics.calibration import Estimate
 from gradebook.rubrics.statistics.judge_beside_people import WITH_GAPS
+from gradebook.rubrics.statistics.rater_comparison import RaterComparison
 from gradebook.tasks.agreement.calibration import Calibration, RunCalibration
 from gradebook.tasks.agreement.mart import JUDGES
 from gradebook.tasks.agreement.published_run import AgreementPart, RunAgreement
+from gradebook.tasks.agreement.raters import RaterRow, RunRaters
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.system.number_format import counted
 
@@ -72,6 +74,40 @@ def show_calibration(found: RunCalibration) -> None:
         say(f"{counted(len(found.next_outputs), 'output')} to rate next, in this order:")
         columns = ("output_id", "case_id", "model", "checkpoint", "sample_index", "score")
         show_rows(columns, ([row[name] for name in columns] for row in found.next_outputs))
+
+
+def show_raters(found: RunRaters) -> None:
+    """Print one row for each rater, and one for each pair of raters if they were compared."""
+    _show_run(found.run)
+    if found.note:
+        say(f"note: {plain(found.note)}")
+    headings = ("pairs", "agreement", "alpha", "mean difference")
+    if found.rows:
+        people.print()
+        say("raters beside all others, with 95% intervals; mean difference below 0: the rater gives lower scores")
+        show_rows(("rater", "ratings", "outputs", *headings, "with decisions"), map(_rater_cells, found.rows))
+        for row in found.rows:
+            for reason in dict.fromkeys(each.reason for each in _figures(row.beside) if each.reason):
+                say(f"note: {plain(row.rater)}: {plain(reason)}")
+    if found.pairs:
+        people.print()
+        say("pairs of raters; mean difference: the first one's score minus the other's")
+        pairs = ((pair.rater, pair.other, *_comparison_cells(pair.beside)) for pair in found.pairs)
+        show_rows(("rater", "other", *headings), pairs)
+
+
+def _rater_cells(row: RaterRow) -> tuple[str, ...]:
+    counts = (f"{row.rating_count:,}", f"{row.output_count:,}")
+    decided = _with_interval(row.decisions) + (f" of {row.decisions.n:,}" if row.decisions.n else "")
+    return (row.rater, *counts, *_comparison_cells(row.beside), decided)
+
+
+def _comparison_cells(found: RaterComparison) -> tuple[str, ...]:
+    return (f"{found.pair_count:,}", *map(_with_interval, _figures(found)))
+
+
+def _figures(found: RaterComparison) -> tuple[Measure, ...]:
+    return (found.agreement, found.alpha, found.difference)
 
 
 def _show_run(run: Row) -> None:

@@ -157,7 +157,8 @@ def _calibrate(sample: Sample) -> Calibration:
         weight=weight,
         more_count=more_count,
         more_reason=more_reason,
-        note="; ".join(filter(None, (_selection_words(sample.selection, corrected), sample.note))) or None,
+        note="; ".join(filter(None, (_selection_words(sample.selection, corrected), sample.left_out, sample.note)))
+        or None,
         is_random=sample.selection is None,
     )
 

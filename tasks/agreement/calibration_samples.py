@@ -7,16 +7,19 @@ from dataclasses import dataclass
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from gradebook.rubrics.statistics.calibration import Rated, selection_shift, suspicious_shift
-from gradebook.tasks.agreement.statements import add_ratings_of_run
+from gradebook.tasks.agreement.statements import add_decisions_of_run, add_ratings_of_run
 from gradebook.tasks.lake.rows import make_table
 from gradebook.tasks.lake.sql import query
+from gradebook.tasks.ratings.rating_queue import page_source
 from gradebook.tasks.system.number_format import counted
 
 _ELSEWHERE_COLUMNS = "criterion_id varchar, output_id varchar, score double"
 _LEVELS = "select score from agreed_levels where criterion_id = ? order by score"
+_CHOSEN = {"uncertain": "uncertain", "disputed": "disputed", "gates": "gate-failing"}  # by selection of the rating page
 
 Group = tuple[str, str, str | None]  # criterion, model, checkpoint
 
@@ -26,12 +29,14 @@ class Judged:
     """Outputs that the judge scored: one row per output and criterion, sorted by criterion, model and checkpoint.
 
     table: criterion_id, model, checkpoint, case_id, shared (cluster or case), sample_index, output_id, score,
-    rating (null if unrated).
-    unjudged: number of outputs without a judge's score because people score them instead, if not 0.
+    rating (null if unrated), is_drawn.
+    unjudged: number of outputs without a judge's score because people score them instead, if not 0. left_out: number of
+    ratings of outputs that a rule chose for rating, by the rule.
     """
 
     table: pa.Table
     unjudged: dict[Group, int]
+    left_out: dict[Group, dict[str, int]]
 
     @property
     def unjudged_words(self) -> str | None:
@@ -46,10 +51,11 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One model and checkpoint on one criterion, with at least one rated output.
+    """One model and checkpoint on one criterion, with at least one rating.
 
     levels: scores of the criterion's levels, ascending. selection: how the judge's scores show that the rated outputs
-    are not a random sample; None if they do not. note: why its estimates may be biased.
+    are not a random sample; None if they do not. left_out: which ratings are not in the sample because a rule chose
+    their outputs; None if there are none. note: why its estimates may be biased.
     """
 
     criterion_id: str
@@ -58,6 +64,7 @@ class Sample:
     rated: Rated
     levels: tuple[float, ...]
     selection: str | None
+    left_out: str | None
     note: str | None
 
     @property
@@ -73,28 +80,41 @@ def read_judged(connection: duckdb.DuckDBPyConnection, run_id: str, criteria: Se
     check's too; None: the judge's criteria.
     """
     add_ratings_of_run(connection, run_id)
+    add_decisions_of_run(connection, run_id)
     make_table(connection, "agreement/preferred", run_id=run_id)
     connection.execute(f"create or replace temp table scores_elsewhere ({_ELSEWHERE_COLUMNS})")
     if connection.execute("select 1 from preferred limit 1").fetchall():
         make_table(connection, "agreement/questions_alike", run_id=run_id)
         connection.execute(f"insert into scores_elsewhere {query('agreement/scores_elsewhere')}")
     chosen = {"run_id": run_id, "criteria": None if criteria is None else list(criteria)}
-    table = connection.execute(query("agreement/calibration_samples"), chosen).to_arrow_table().combine_chunks()
-    counts = connection.execute(query("agreement/unjudged_counts"), chosen).fetchall()
-    return Judged(table, {(criterion, model, checkpoint): count for criterion, model, checkpoint, count in counts})
+    of_page = chosen | {"page_source": page_source(run_id)}
+    table = connection.execute(query("agreement/calibration_samples"), of_page).to_arrow_table().combine_chunks()
+    unjudged = connection.execute(query("agreement/unjudged_counts"), chosen).fetchall()
+    left_out: dict[Group, dict[str, int]] = {}
+    for *group, selection, count in connection.execute(query("agreement/left_out_counts"), chosen).fetchall():
+        criterion, model, checkpoint = group
+        left_out.setdefault((criterion, model, checkpoint), {})[selection] = count
+    return Judged(
+        table, {(criterion, model, checkpoint): count for criterion, model, checkpoint, count in unjudged}, left_out
+    )
 
 
 def samples_of(connection: duckdb.DuckDBPyConnection, judged: Judged) -> Iterator[Sample]:
-    """Samples for each criterion, model and checkpoint with at least one rated output."""
+    """Samples for each criterion, model and checkpoint with at least one rating."""
     for places in _slices(judged.table, ("criterion_id", "model", "checkpoint")):
         part = judged.table.slice(places.start, len(places))
-        if part.column("rating").null_count == part.num_rows:
-            continue
         criterion_id, model, checkpoint = (part.column(name)[0].as_py() for name in part.column_names[:3])
+        left_out = judged.left_out.get((criterion_id, model, checkpoint))
+        if part.column("rating").null_count == part.num_rows and left_out is None:
+            continue
         levels = tuple(row[0] for row in connection.execute(_LEVELS, [criterion_id]).fetchall())
         rated = _rated(part)
         note = _unjudged_note(judged.unjudged.get((criterion_id, model, checkpoint), 0))
-        yield Sample(criterion_id, model, checkpoint, rated, levels, _selection_note(rated), note)
+        is_drawn = pc.all(pc.filter(part.column("is_drawn"), pc.is_valid(part.column("rating")))).as_py()
+        selection = None if is_drawn or not rated.n else _selection_note(rated)
+        yield Sample(
+            criterion_id, model, checkpoint, rated, levels, selection, _left_out_words(left_out, rated.n), note
+        )
 
 
 def _rated(part: pa.Table) -> Rated:
@@ -116,6 +136,14 @@ def _unjudged_note(count: int) -> str | None:
         return None
     whom = f"{counted(count, 'output')} that people score in the judge's place"
     return f"these means are without {whom} (prefer: human), which the judge did not score"
+
+
+def _left_out_words(counts: dict[str, int] | None, n: int) -> str | None:
+    if not counts:
+        return None
+    ratings = counted(sum(counts.values()), "rating")
+    of = " and ".join(_CHOSEN[selection] for selection in counts)
+    return f"left out: {ratings} of {of} outputs, which a rule chose; {counted(n, 'rated output')} of a sample"
 
 
 def _selection_note(rated: Rated) -> str | None:

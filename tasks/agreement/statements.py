@@ -19,7 +19,8 @@ from gradebook.tasks.workspace.folder import RunFolder
 RATER, JUDGE, MEMBER = "rater", "judge", "member"  # the sides of sql/queries/agreement/statements.sql
 
 _RATINGS = "select *, false as is_from_file, rowid as line from ratings"
-_OF_LAKE = f"{_RATINGS} where output_id in (select output_id from run_outputs)"
+_WITH_SELECTION = "union all by name select null::varchar as selection where false"  # older tables lack it
+_OF_LAKE = f"{_RATINGS} where output_id in (select output_id from run_outputs) {_WITH_SELECTION}"
 _OF_RUBRIC = "semi join (from runs {of_run}) as run using (rubric_id, rubric_version)"
 _SHARED = "output_id, coalesce('cluster ' || cluster, 'case ' || case_id) as shared"
 _LEVELS_SCHEMA = pa.schema([LEVELS_SCHEMA.field(name) for name in ("criterion_id", "level_id", "score")])
@@ -41,7 +42,8 @@ def add_statements_of_files(
     _add_criteria(connection, "source_criteria", "source_case_criteria")
     if folder.ratings_file.exists():  # includes those of the lake
         connection.execute(
-            f"create or replace temp view agreed_ratings as from read_parquet('{quoted(str(folder.ratings_file))}')"
+            "create or replace temp view agreed_ratings as "
+            f"from read_parquet('{quoted(str(folder.ratings_file))}') {_WITH_SELECTION}"
         )
     else:
         connection.register("agreed_ratings", _lake_ratings(connection, lake))
@@ -71,6 +73,15 @@ def add_ratings_of_run(connection: duckdb.DuckDBPyConnection, run_id: str) -> No
     connection.execute(f"create or replace temp view agreed_outputs as select {_SHARED} from output_scores {of_run}")
     connection.execute(f"create or replace temp view agreed_ratings as {_OF_LAKE}")
     make_table(connection, "agreement/latest_ratings")
+
+
+def add_decisions_of_run(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
+    """Make latest_decisions, which is empty at a version before there were decisions. Needs `add_ratings_of_run`."""
+    try:
+        make_table(connection, "agreement/latest_decisions", run_id=run_id)
+    except duckdb.CatalogException:
+        columns = "criterion_id varchar, output_id varchar, adjudicator varchar, score double"
+        connection.execute(f"create or replace temp table latest_decisions ({columns})")
 
 
 def add_criteria_of_run(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
@@ -132,7 +143,7 @@ def _lake_ratings(connection: duckdb.DuckDBPyConnection, lake: Lake) -> pa.Table
     """Ratings in the lake of the run's outputs; skips reading the outputs if the lake has no ratings at all."""
     with connect(lake, read_only=True) as reader:
         if not reader.execute("select 1 from ratings limit 1").fetchall():
-            return reader.execute(f"{_RATINGS} limit 0").to_arrow_table()
+            return reader.execute(f"{_RATINGS} where false {_WITH_SELECTION}").to_arrow_table()
         output_ids = connection.execute("select output_id from source_outputs").to_arrow_table()
         reader.register("run_outputs", output_ids)
         return reader.execute(_OF_LAKE).to_arrow_table()

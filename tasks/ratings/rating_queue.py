@@ -35,6 +35,11 @@ class QueuedOutput:
     opinions: Mapping[str, list[Row]] = field(default_factory=dict)
 
 
+def page_source(run_id: str) -> str:
+    """Source of the ratings that people gave on the rating page of a run."""
+    return f"rating page, run {run_id}"
+
+
 def choose_outputs(
     connection: duckdb.DuckDBPyConnection, run_id: str, queue: Queue, count: int
 ) -> tuple[QueuedOutput, ...]:

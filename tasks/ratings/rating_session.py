@@ -17,7 +17,7 @@ from gradebook.tasks.lake.connections import commit, connect, prepare_lake
 from gradebook.tasks.lake.rows import Row, read_published_run, read_rows
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.ratings.evaluation_file import OVERALL, RATING_SCHEMA
-from gradebook.tasks.ratings.rating_queue import Queue, choose_outputs
+from gradebook.tasks.ratings.rating_queue import Queue, choose_outputs, page_source
 from gradebook.tasks.ratings.rating_store import RatingStore, Task
 from gradebook.tasks.ratings.table import insert_ratings
 
@@ -60,7 +60,7 @@ class RatingSession:
         marks = self.store.open_marks()
         if not marks:
             return 0
-        ratings = _ratings_table([each for each in marks if not _is_decision(each)], f"rating page, run {self.run_id}")
+        ratings = _ratings_table([each for each in marks if not _is_decision(each)], page_source(self.run_id))
         decisions = _decisions_table([each for each in marks if _is_decision(each)], self.run_id)
 
         def insert(connection: duckdb.DuckDBPyConnection, _version: int) -> None:

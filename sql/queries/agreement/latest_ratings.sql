@@ -1,17 +1,17 @@
 -- latest_ratings: one row per criterion_id, output_id, rater: the rating that counts in a verdict too (see
--- tasks/ratings/run_ratings.py). score is 0..1: what the criterion gives the level now. Ratings of a criterion that
--- does not apply to the output do not count, nor do ratings that their rater took back, nor
+-- tasks/ratings/run_ratings.py), with its selection. score is 0..1: what the criterion gives the level now.
+-- sample_score: that of the rater's latest rating of an output that no rule chose for rating, null if there is none.
+-- Ratings of a criterion that does not apply to the output do not count, nor do ratings that their rater took back, nor
 -- decisions of an adjudicator.
 with criteria_of_all as (select criterion_id from agreed_criteria where output_id is null),
 
 criteria_of_outputs as (select criterion_id, output_id from agreed_criteria where output_id is not null),
 
-final as (
+valid as (
     select
-        ratings.criterion_id,
-        ratings.output_id,
-        ratings.rater,
+        ratings.* exclude (score),
         coalesce(levels.score, ratings.score) as score,
+        coalesce(ratings.selection not in ('uncertain', 'disputed', 'gates'), true) as is_in_sample,
     from agreed_ratings as ratings
     left join agreed_levels as levels
         on ratings.criterion_id = levels.criterion_id
@@ -28,10 +28,24 @@ final as (
             -- Per-case criteria have no rows among the levels.
             or ratings.criterion_id not in (select criterion_id from agreed_levels)
         )
+),
+
+final as (
+    select
+        criterion_id,
+        output_id,
+        rater,
+        score,
+        selection,
+        first_value(case when is_in_sample then score end) over (
+            partition by output_id, criterion_id, rater
+            order by is_in_sample desc, is_from_file desc, rated_at desc nulls last, line desc
+        ) as sample_score,
+    from valid
     qualify row_number() over (
-        partition by ratings.output_id, ratings.criterion_id, ratings.rater
-        order by ratings.is_from_file desc, ratings.rated_at desc nulls last, ratings.line desc
-    ) = 1 and coalesce(levels.score, ratings.score) is not null
+        partition by output_id, criterion_id, rater
+        order by is_from_file desc, rated_at desc nulls last, line desc
+    ) = 1 and score is not null
 )
 
 select * from final

@@ -91,6 +91,7 @@ SHOWN: dict[tuple[str, ...], tuple[str, ...]] = {  # a command, and what its tab
     ("noise", RUNS[0], "--fail-if", "mean_diff < -0.01 and p < 0.05", "--draws", "20"): CRITERIA,
     ("agreement", RUNS[0]): CRITERIA,
     ("agreement", RUNS[0], "--criterion", CRITERIA[0]): CRITERIA[:1],
+    ("raters", RUNS[0], "--pairs"): (),
     ("calibrate", RUNS[0], "--rate-next", "2"): CRITERIA,
     ("cost",): (),
     ("rebuild", RUNS[0], "--check"): ("run_scores",),

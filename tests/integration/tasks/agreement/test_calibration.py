@@ -12,6 +12,7 @@ from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import commit
 from gradebook.tasks.published.summary import summarise
 from gradebook.tasks.reporting.page import write_report
+from tests.support.rated_lake import JudgedRun, publish_runs
 from tests.support.scored_lake import make_lake, write_scores
 
 TEXT = """
@@ -178,3 +179,66 @@ def test_where_everything_is_rated_no_output_is_suggested(lake):
 
     commit(lake, "rate all", rate_all)
     assert calibrate_run(lake, "plain", next_count=20).next_outputs == ()
+
+
+# -------- how the rated outputs were chosen
+def rated_lake(tmp_path, rows, decisions=()):
+    """The forty outputs as the run `r`, and ratings of them: (place, score, rater, selection)."""
+    found = make_lake(tmp_path)
+    ratings = [
+        {
+            "output_id": f"o{place:02}",
+            "criterion_id": "tone",
+            "rater": rater,
+            "score": score,
+            "selection": selection,
+            "rated_at": f"2026-11-{day:02}",
+            "source": "rating page, run r",
+        }
+        for day, (place, score, rater, selection) in enumerate(rows, 1)
+    ]
+    decided = [{"output_id": f"o{place:02}", "criterion_id": "tone", "score": score} for place, score in decisions]
+    publish_runs(found, {"r": JudgedRun(JUDGED)}, {"ratings": ratings, "adjudications": decided})
+    return found
+
+
+FIRST_EIGHT = [(place, score, "ann", "random") for place, score in enumerate(RATED)]
+
+
+def test_ratings_of_outputs_that_a_rule_chose_are_left_out(tmp_path):
+    chosen = [(20, 0.0, "ann", "disputed"), (21, 0.0, "bob", "disputed"), (1, 0.0, "ann", "gates")]
+    found, plain = (
+        calibration(rated_lake(tmp_path / name, rows), "r")
+        for name, rows in (("chosen", FIRST_EIGHT + chosen), ("plain", FIRST_EIGHT))
+    )
+    assert (found.n, found.unrated_count) == (8, 32)
+    # ann's later rating of o01 would lower the mean: the random sample has her earlier one
+    assert found.corrected == plain.corrected
+    assert (
+        found.note
+        == "left out: 3 ratings of disputed and gate-failing outputs, which a rule chose; 8 rated outputs of a sample"
+    )
+
+
+def test_where_a_rule_chose_every_rated_output_there_is_no_corrected_mean(tmp_path):
+    found = rated_lake(tmp_path, [(place, 0.0, "ann", "uncertain") for place in range(4)])
+    row = calibration(found, "r")
+    assert (row.n, row.unrated_count, row.naive.value) == (0, 40, 0.75)
+    assert (row.corrected.value, row.rated.value, row.rogan_gladen.value) == (None, None, None)
+    assert row.note == "left out: 4 ratings of uncertain outputs, which a rule chose; 0 rated outputs of a sample"
+    assert len(calibrate_run(found, "r", next_count=40).next_outputs) == 40
+    summarise(found, "r").as_json()
+
+
+@pytest.mark.parametrize(("selection", "is_random"), [("random", True), (None, False)])
+def test_a_random_sample_of_the_rating_page_is_one_whatever_the_judge_gave_it(tmp_path, selection, is_random):
+    lowest = [place for place in range(40) if JUDGED[place] == 0.0] + [0]
+    rows = [(place, 0.0, "ann", selection) for place in lowest]
+    assert calibration(rated_lake(tmp_path, rows), "r").is_random is is_random
+
+
+def test_a_decision_counts_instead_of_the_ratings_in_dispute(tmp_path):
+    disputed = [(0, 0.0, "bob", "random"), (4, 0.0, "bob", "random")]
+    found = calibration(rated_lake(tmp_path, FIRST_EIGHT + disputed, decisions=[(0, 1.0), (4, None), (30, 0.0)]), "r")
+    # o04 is decided not to apply, o30 is in no sample: 1, 1, 0, 0 and 1, 0, 0
+    assert (found.n, found.rated.value) == (7, pytest.approx(3 / 7))

@@ -1,0 +1,132 @@
+"""Raters of a published run: how much each rated, how far each agrees with the others, and who is stricter."""
+
+import itertools
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from gradebook.rubrics.model.arrays import Floats
+from gradebook.rubrics.statistics.agreement import Measure
+from gradebook.rubrics.statistics.rater_comparison import RaterComparison, compare_rater
+from gradebook.tasks.agreement.mart import LEAST_OUTPUTS, MOST_ONE_BY_ONE
+from gradebook.tasks.agreement.published_run import find_run, refuse_unknown
+from gradebook.tasks.agreement.statements import add_decisions_of_run, add_ratings_of_run
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import connect_up_to_date
+from gradebook.tasks.lake.rows import Row
+from gradebook.tasks.lake.sql import query
+
+
+@dataclass(frozen=True, slots=True)
+class RaterRow:
+    """One rater. beside: all other raters. decisions: share of decided ratings with the level that was decided."""
+
+    rater: str
+    rating_count: int
+    output_count: int
+    beside: RaterComparison
+    decisions: Measure
+
+
+@dataclass(frozen=True, slots=True)
+class RaterPair:
+    """Two raters who rated two outputs or more in common; the difference is the first one's."""
+
+    rater: str
+    other: str
+    beside: RaterComparison
+
+
+@dataclass(frozen=True, slots=True)
+class RunRaters:
+    """Raters of a run by name, and their pairs if requested. note: why there are none."""
+
+    run: Row
+    rows: tuple[RaterRow, ...]
+    pairs: tuple[RaterPair, ...]
+    note: str | None
+
+    def as_json(self) -> dict[str, Any]:
+        raters = [asdict(row) for row in self.rows]
+        return {"run": self.run, "raters": raters, "pairs": [asdict(pair) for pair in self.pairs], "note": self.note}
+
+
+@dataclass(frozen=True, slots=True)
+class _Sheets:
+    """scores, decided: (rater, unit), NaN where missing. outputs, criteria, cases: (unit,), numbers of each."""
+
+    raters: tuple[str, ...]
+    scores: Floats
+    decided: Floats
+    outputs: NDArray[np.int64]
+    criteria: NDArray[np.int64]
+    cases: NDArray[np.int64]
+
+    def compare(self, rater: int, others: Floats) -> RaterComparison:
+        chosen = ~np.isnan(self.scores[rater])
+        return compare_rater(self.scores[rater, chosen], others[:, chosen], self.criteria[chosen], self.cases[chosen])
+
+
+def compare_raters(
+    lake: Lake, run_id: str | None, *, criterion_id: str | None = None, has_pairs: bool = False
+) -> RunRaters:
+    """Compare the raters of a published run by all current ratings; by default the latest run.
+
+    has_pairs: also compare each rater with each other one. Raises `InputError` for an unknown run or criterion.
+    """
+    with connect_up_to_date(lake) as connection:
+        run = find_run(connection, lake, run_id, None)
+        refuse_unknown(connection, run["run_id"], criterion_id)
+        add_ratings_of_run(connection, run["run_id"])
+        add_decisions_of_run(connection, run["run_id"])
+        rated = connection.execute(query("agreement/rated_units"), {"criterion_id": criterion_id}).to_arrow_table()
+    if not rated.num_rows:
+        return RunRaters(run, (), (), "nobody rated its outputs")
+    sheets = _sheets(rated.combine_chunks())
+    is_crowded = has_pairs and len(sheets.raters) > MOST_ONE_BY_ONE
+    rows = tuple(_row(sheets, place) for place in range(len(sheets.raters)))
+    pairs = _pairs(sheets) if has_pairs and not is_crowded else ()
+    note = f"more than {MOST_ONE_BY_ONE} raters: their pairs are left out" if is_crowded else None
+    return RunRaters(run, rows, pairs, note)
+
+
+def _row(sheets: _Sheets, place: int) -> RaterRow:
+    is_rated = ~np.isnan(sheets.scores[place])
+    others = np.delete(sheets.scores, place, axis=0)
+    decisions = sheets.compare(place, sheets.decided[place : place + 1]).agreement
+    if not decisions.n:
+        decisions = Measure(decisions.statistic, None, None, None, "nobody decided on these ratings", 0)
+    output_count = np.unique(sheets.outputs[is_rated]).size
+    beside = sheets.compare(place, others)
+    return RaterRow(sheets.raters[place], int(is_rated.sum()), output_count, beside, decisions)
+
+
+def _pairs(sheets: _Sheets) -> tuple[RaterPair, ...]:
+    found = []
+    for one, other in itertools.combinations(range(len(sheets.raters)), 2):
+        is_common = ~np.isnan(sheets.scores[one]) & ~np.isnan(sheets.scores[other])
+        if np.unique(sheets.outputs[is_common]).size >= LEAST_OUTPUTS:
+            beside = sheets.compare(one, sheets.scores[other : other + 1])
+            found.append(RaterPair(sheets.raters[one], sheets.raters[other], beside))
+    return tuple(found)
+
+
+def _sheets(rated: pa.Table) -> _Sheets:
+    codes = {
+        name: rated.column(name).combine_chunks().dictionary_encode()
+        for name in ("rater", "output_id", "criterion_id", "shared")
+    }
+    raters, outputs, criteria, cases = (each.indices.to_numpy().astype(np.int64) for each in codes.values())
+    names = codes["rater"].dictionary.to_pylist()
+    order = sorted(range(len(names)), key=names.__getitem__)
+    rows = np.argsort(order)[raters]
+    is_new = np.append(True, (np.diff(outputs) != 0) | (np.diff(criteria) != 0))
+    units = np.cumsum(is_new) - 1
+    scores, decided = (np.full((len(names), int(is_new.sum())), np.nan) for _ in range(2))
+    scores[rows, units] = rated.column("score").to_numpy()
+    decided[rows, units] = rated.column("decided").to_numpy()
+    ordered = tuple(names[place] for place in order)
+    return _Sheets(ordered, scores, decided, outputs[is_new], criteria[is_new], cases[is_new])

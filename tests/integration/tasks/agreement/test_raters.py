@@ -1,0 +1,70 @@
+"""`gradebook raters` on a lake of given ratings and decisions."""
+
+import pytest
+
+from gradebook.tasks.lake.connections import commit
+from tests.support.rated_lake import JUDGED, RATED, JudgedRun, publish_runs, ratings_of
+from tests.support.scored_lake import make_lake
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory):
+    """Outputs o00 to o07 are rated by ann and bob, o00 and o01 by lea too; lea decided on o01, o02 and o03."""
+    found = make_lake(tmp_path_factory.mktemp("raters"))
+    ratings = [
+        *ratings_of(RATED, "ann"),
+        *ratings_of([1.0, 0.0, 0.0, 1.0, 1.0, 1.0, 0.0, 0.0], "bob"),
+        *ratings_of([1.0, 1.0], "lea"),
+    ]
+    decided = [
+        {"output_id": f"o{place:02}", "criterion_id": "tone", "adjudicator": "lea", "score": score}
+        for place, score in ((1, 1.0), (2, 0.0), (3, 1.0))
+    ]
+    publish_runs(found, {"r": JudgedRun(JUDGED)}, {"ratings": ratings, "adjudications": decided})
+    return f"--lake=sqlite:{found.address}"
+
+
+def test_each_rater_has_a_row(gradebook, lake):
+    shown = gradebook("raters", "r", "--pairs", "--json", lake).json
+    ann, bob, lea = shown["raters"]
+    assert [row["rater"] for row in (ann, bob, lea)] == ["ann", "bob", "lea"]
+    assert [row["output_count"] for row in (ann, bob, lea)] == [8, 8, 2]
+    # ann 11001100, bob 10011100, lea 11: ann and bob agree in 6 of 8, ann and lea in 2 of 2, bob and lea in 1 of 2
+    assert [row["beside"]["agreement"]["value"] for row in (ann, bob, lea)] == [8 / 10, 7 / 10, 3 / 4]
+    # o01: ann and lea say 1, bob 0; o03: ann says 0, bob 1
+    assert [row["beside"]["difference"]["value"] for row in (ann, bob, lea)] == [-0.5 / 8, 0.0, 0.5 / 2]
+    # lea's decisions 1, 0, 1 on o01 to o03; her own rating of o01 is not compared with her decision
+    decided = [(row["decisions"]["value"], row["decisions"]["n"]) for row in (ann, bob, lea)]
+    assert decided == [(pytest.approx(2 / 3), 3), (pytest.approx(2 / 3), 3), (None, 0)]
+    pairs = {(pair["rater"], pair["other"]): pair["beside"]["agreement"]["value"] for pair in shown["pairs"]}
+    assert pairs == {("ann", "bob"): 6 / 8, ("ann", "lea"): 1.0, ("bob", "lea"): 1 / 2}
+
+
+def test_the_terminal_shows_raters_pairs_and_why_an_interval_is_missing(gradebook, lake):
+    shown = gradebook("raters", "--criterion", "tone", "--pairs", lake).out
+    assert "raters beside all others" in shown and "pairs of raters" in shown
+    assert "note: lea: found 2 cases, expected 8 or more for an interval" in shown
+    assert "pairs of raters" not in gradebook("raters", "r", lake).out
+
+
+def test_an_unknown_criterion_is_refused_and_nobody_is_no_fault(gradebook, lake, tmp_path):
+    refused = gradebook("raters", "r", "--criterion", "x", lake)
+    assert (refused.code, "--criterion: found 'x', expected one of tone" in refused.err) == (2, True)
+    empty = make_lake(tmp_path)
+    publish_runs(empty, {"r": JudgedRun(JUDGED)}, {})
+    assert "note: nobody rated its outputs" in gradebook("raters", f"--lake=sqlite:{empty.address}").out
+
+
+def test_a_version_before_decisions_and_selections_is_read(gradebook, tmp_path):
+    found = make_lake(tmp_path)
+    publish_runs(found, {"r": JudgedRun(JUDGED)}, {"ratings": ratings_of(RATED, "ann")})
+
+    def age(connection, version):
+        connection.execute("drop table adjudications")
+        connection.execute("alter table ratings drop column selection")
+        (tmp_path / "version").write_text(str(version), encoding="utf-8")
+
+    commit(found, "age", age)
+    at = ("--json", "--at", (tmp_path / "version").read_text(encoding="utf-8"), f"--lake=sqlite:{found.address}")
+    assert gradebook("raters", "r", *at).json["raters"][0]["rating_count"] == 8
+    assert gradebook("calibrate", "r", *at).json["calibration"][0]["n"] == 8
