@@ -4,7 +4,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from gradebook.rubrics.importers.dimensions.methods import DIMENSIONS, GATES, LEVELLED, LEVELS, method_of, question_of
+from gradebook.rubrics.importers.dimensions.methods import (
+    DIMENSIONS,
+    GATES,
+    LEVELLED,
+    LEVELS,
+    method_of,
+    named_check,
+    question_of,
+)
 from gradebook.rubrics.importers.foreign_file import OpenMapping, open_json
 from gradebook.rubrics.importers.ids import DistinctIds, complete_version, identifier
 from gradebook.rubrics.importers.interfaces import Imported
@@ -76,7 +84,8 @@ def _criterion(entry: _Dimension | _Gate, criterion_id: str, kept: Kept) -> Row:
     asked = question_of({"rule": entry.rule, "prompt": entry.prompt}, entry.method, entry.name, entry.id)
     description = entry.description or asked
     left = _left_of(entry, criterion_id, description)
-    kept.note(*(f"{where}.{key}{_remark_on(key, entry.method)}" for key in left))
+    check = named_check(entry.method, entry.id, (entry.rule, entry.prompt))
+    kept.note(*(f"{where}.{key}{_remark_on(key, entry.method, check)}" for key in left))
     return {
         "id": criterion_id,
         **filled({"name": entry.name}),
@@ -84,7 +93,7 @@ def _criterion(entry: _Dimension | _Gate, criterion_id: str, kept: Kept) -> Row:
         **({"gate": True} if isinstance(entry, _Gate) else {"weight": plain_number(entry.weight)}),
         **({} if entry.threshold is None else {"threshold": entry.threshold / 100}),
         **({"levels": [dict(level) for level in LEVELS]} if entry.method in LEVELLED else {}),
-        "method": method_of(entry.method, criterion_id),
+        "method": method_of(entry.method, criterion_id, check),
         **kept_as("dimensions", left),
     }
 
@@ -100,6 +109,8 @@ def _left_of(entry: _Dimension | _Gate, criterion_id: str, description: str) -> 
     return {**({"method": entry.method} if is_stored else {}), **filled({**renamed, **unasked, **entry.left})}
 
 
-def _remark_on(key: str, method: MethodName | None) -> str:
+def _remark_on(key: str, method: MethodName | None, check: str | None) -> str:
     is_undecided = key == "method" and method in UNDECIDED
+    if is_undecided and check is not None:
+        return f" ({method or 'none'}: the check {check})"
     return f" ({method or 'none'}: nothing here decides it)" if is_undecided else ""

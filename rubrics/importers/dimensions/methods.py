@@ -1,6 +1,7 @@
 """Methods and questions of dimensions, in rubrics and back.
 
-A method becomes the closest method of a rubric, and none becomes runnable that was not runnable in the file:
+A method becomes the closest method of a rubric, and no sentence becomes a check:
+- a name in `NAMED_CHECKS`, `deterministic` or without a method, and without a rule: that check;
 - `deterministic`: `function`, with the placeholder name `dimensions:ID`; its `rule` is text that nothing here decides;
 - `semantic_similarity`: `similarity`; `claim_pipeline` and `groundedness`: `claims` against the context;
 - `llm_judge`: `judge`; `human`: `ratings`; both with the levels not_met, partly_met and met, as the file has none;
@@ -11,10 +12,11 @@ replaced by their names, as the judge here sees the output separately.
 """
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from gradebook.rubrics.importers.metadata import Kept
-from gradebook.rubrics.model.methods import ClaimsMethod, FunctionMethod, SimilarityMethod
+from gradebook.rubrics.model.methods import CheckMethod, ClaimsMethod, FunctionMethod, SimilarityMethod
 from gradebook.rubrics.model.rubric import Criterion
 
 LEVELS: tuple[dict[str, Any], ...] = (
@@ -29,14 +31,27 @@ METHODS: dict[str, dict[str, Any]] = {
     "groundedness": {"type": "claims", "against": "context"},
     "human": {"type": "ratings"},
 }
+NAMED_CHECKS = {
+    **dict.fromkeys(("pii", "no_pii", "pii_leak", "pii_leakage", "no_pii_leakage"), "pii"),
+    **dict.fromkeys(("profanity", "no_profanity"), "no_profanity"),
+    **dict.fromkeys(("valid_json", "json_valid"), "json_valid"),
+}  # checks that need no settings, by the names of dimensions and gates
 LEVELLED = ("llm_judge", "human")
 DIMENSIONS, GATES = "dimensions", "safety_gates"
 
 _SLOT = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)[^{}]*\}\}|\$?\{([A-Za-z_][A-Za-z0-9_.]*)\}|\{[%#][^%#]*[%#]\}")
 
 
-def method_of(name: str | None, criterion_id: str) -> dict[str, Any]:
-    """Method of the rubric for a dimension's; for `deterministic` and for none, a placeholder."""
+def named_check(name: str | None, foreign_id: str, sources: Iterable[str | None]) -> str | None:
+    """Check that a dimension or gate is named after; None if a rule, a prompt or a method decides it. name: method."""
+    is_named = name in (None, "deterministic") and not any(sources)
+    return NAMED_CHECKS.get(re.sub(r"[\s-]+", "_", foreign_id.strip().lower())) if is_named else None
+
+
+def method_of(name: str | None, criterion_id: str, check: str | None = None) -> dict[str, Any]:
+    """Method of the rubric for a dimension's; for `deterministic` and for none, its named check or a placeholder."""
+    if check is not None:
+        return {"type": "check", "check": check}
     made = {None: f"{GATES}:{criterion_id}", "deterministic": f"{DIMENSIONS}:{criterion_id}"}
     return {"type": "function", "function": made[name]} if name in made else dict(METHODS[str(name)])
 
@@ -46,6 +61,10 @@ def method_name(criterion: Criterion, kept: dict[str, Any], lost: Kept) -> str |
     match criterion.method:
         case FunctionMethod() as method:
             return _function_name(method, lost, is_gate=criterion.gate)
+        case CheckMethod(check=check, settings=settings, mode="strict") if not settings and "method" in kept:
+            name = kept["method"]
+            if named_check(name, str(kept.get("id", criterion.id)), ()) == check and (name or criterion.gate):
+                return None if name is None else "deterministic"
         case ClaimsMethod(against=against):
             if against != "context":
                 lost.note(f"criteria.method.against {against}")

@@ -1,5 +1,6 @@
 -- example_voices: one row per output_id of $output_ids, criterion_id on which people, or several judges of the run
--- $run_id, have an opinion. voices: texts `who: level`, judges first, then people's latest ratings.
+-- $run_id, have an opinion. voices: texts `who: level`, judges first, then people's latest ratings, with their notes
+-- unless the verdict's rationale has them.
 with judges as (
     select
         output_id,
@@ -12,13 +13,26 @@ with judges as (
 ),
 
 people as (
-    select output_id, criterion_id, 1 as kind, rater as voice, coalesce(level_id, printf('%.2f', score)) as said
+    select
+        ratings.output_id,
+        ratings.criterion_id,
+        1 as kind,
+        ratings.rater as voice,
+        concat(
+            coalesce(ratings.level_id, printf('%.2f', ratings.score)),
+            if(contains(verdicts.rationale, ratings.notes), null, ' (' || nullif(ratings.notes, '') || ')')
+        ) as said,
     from ratings
-    where list_contains($output_ids, output_id)
+    left join verdicts
+        on verdicts.run_id = $run_id
+        and ratings.output_id = verdicts.output_id
+        and ratings.criterion_id = verdicts.criterion_id
+    where list_contains($output_ids, ratings.output_id)
     qualify
-        score is not null
+        ratings.score is not null
         and row_number() over (
-            partition by output_id, criterion_id, rater order by rated_at desc nulls last, ratings.rowid desc
+            partition by ratings.output_id, ratings.criterion_id, ratings.rater
+            order by ratings.rated_at desc nulls last, ratings.rowid desc
         ) = 1
 ),
 

@@ -6,6 +6,7 @@ from functools import partial
 
 from markupsafe import escape
 
+from gradebook.rubrics.importers.ratings.shapes import OVERALL
 from gradebook.tasks.datasets.media import MediaFiles
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.lake.schema import narrowed_to_outputs
@@ -15,6 +16,7 @@ from gradebook.tasks.reporting.drawing.figures import anchor_of
 from gradebook.tasks.reporting.drawing.marking import Segment, segments_of
 from gradebook.tasks.reporting.sections.examples.answers import (
     JUDGED_BYTES,
+    MOST_VOICES,
     Answer,
     Judged,
     ReadOutput,
@@ -81,7 +83,7 @@ class Example:
         pieces = [*self.reference, *self.answer.segments, *(() if self.paired is None else self.paired.segments)]
         pieces += [piece for turn in self.turns for piece in turn.segments]
         pieces += [piece for context in self.contexts for piece in context]
-        texts = [*(piece.text for piece in pieces), self.row["feedback"] or ""]
+        texts = [*(piece.text for piece in pieces), self.row["feedback"] or "", *self.row["overall"]]
         texts += [text for verdict in self.verdicts for text in verdict.texts]
         size = sum(len(escape(text).encode()) for text in texts)
         return size + 3_000 + JUDGED_BYTES * len(self.verdicts) + 100 * len(pieces)
@@ -149,20 +151,21 @@ def _read_outputs(source: ReportSource, picks: Sequence[Pick]) -> Mapping[tuple[
 
 
 def _read_run_outputs(source: ReportSource, run_id: str, output_ids: list[str]) -> Iterator[ReadOutput]:
-    voices = {
-        (row["output_id"], row["criterion_id"]): tuple(row["voices"])
-        for row in source.rows(query("reporting/example_voices"), run_id=run_id, output_ids=output_ids)
-    }
     media = MediaFiles(folders_of(source.summary.run["dataset"]))
     with narrowed_to_outputs(source.connection, run_id, output_ids):
         rows = source.rows(query("reporting/example_outputs"), run_id=run_id, most_characters=MOST_READ)
         verdicts = source.rows(query("reporting/example_verdicts"), run_id=run_id)
+        spoken = source.rows(query("reporting/example_voices"), run_id=run_id, output_ids=output_ids)
+    voices = {(row["output_id"], row["criterion_id"]): tuple(row["voices"]) for row in spoken}
     by_output: dict[str, list[Row]] = {}
     for row in verdicts:
-        spoken = {"voices": voices.get((row["output_id"], row["criterion_id"]), ())}
-        by_output.setdefault(row["output_id"], []).append(row | spoken)
+        said = {"voices": voices.get((row["output_id"], row["criterion_id"]), ())}
+        by_output.setdefault(row["output_id"], []).append(row | said)
     for row in rows:
-        yield ReadOutput.of(row, tuple(by_output.get(row["output_id"], ())), media)
+        judged = by_output.get(row["output_id"], [])
+        is_criterion = any(each["criterion_id"] == OVERALL for each in judged)
+        overall = () if is_criterion else voices.get((row["output_id"], OVERALL), ())
+        yield ReadOutput.of(row | {"overall": tuple(map(cut, overall[:MOST_VOICES]))}, tuple(judged), media)
 
 
 def _example(

@@ -97,6 +97,23 @@ def test_a_gate_that_is_only_named_is_kept_as_one_without_a_method():
     assert rubric_of(imported).criteria[1].metadata == {"dimensions": {"method": None}}
 
 
+@pytest.mark.parametrize("gate", ["pii_leakage", "PII-leakage", {"id": "no_pii", "method": "deterministic"}])
+def test_a_gate_named_after_a_shipped_check_is_decided_by_it(gate: Any):
+    imported = read_small(gates=[gate])
+    rubric = rubric_of(imported)
+    assert (rubric.criteria[1].method.model_dump(exclude_defaults=True), rubric.criteria[1].gate) == (
+        {"type": "check", "check": "pii"},
+        True,
+    )
+    assert any(words.endswith(": the check pii)") for words in imported.kept)
+    assert json.loads(write_dimensions(rubric).text)["safety_gates"] == [gate]
+
+
+def test_a_named_check_with_a_rule_of_its_own_stays_a_placeholder():
+    gates = [{"id": "pii_leakage", "rule": "No names of staff."}]
+    assert rubric_of(read_small(gates=gates)).criteria[1].method.type == "function"
+
+
 def test_safety_gates_are_gates_without_a_weight():
     gates = [criterion for criterion in rubric_of(read_dimensions(EXAMPLE, "recipes.json")).criteria if criterion.gate]
     assert [(gate.id, gate.weight, gate.method.type) for gate in gates] == [

@@ -66,8 +66,12 @@ select 'two' as run_id, 'two/m/b/0' as output_id, 'tone' as criterion_id, 'j' as
 from (values (0), (1)) as opinions (replicate)
 """
 RATINGS = """
-insert into ratings (output_id, criterion_id, rater, level_id, score, rated_at) values
-    ('two/m/c/0', 'tone', 'ann', 'good', 1, '2026-11-01'), ('two/m/c/0', 'tone', 'ann', 'bad', 0, '2026-11-02')
+insert into ratings (output_id, criterion_id, rater, level_id, score, notes, rated_at) values
+    ('two/m/c/0', 'tone', 'ann', 'good', 1, 'Early.', '2026-11-01'),
+    ('two/m/c/0', 'tone', 'ann', 'bad', 0, 'Too <b>curt</b>.', '2026-11-02'),
+    ('two/m/c/0', 'overall', 'ann', null, 0.25, 'Read it & sighed.', '2026-11-02'),
+    ('two/m/a/0', 'tone', 'ann', 'fair', 0.5, '', '2026-11-02'),
+    ('two/m/a/0', 'tone', 'ben', 'fair', 0.5, 'Cold.', '2026-11-02')
 """
 
 
@@ -248,7 +252,14 @@ def test_the_same_output_in_both_runs_is_shown_once(read):
 def test_a_verdict_shows_the_opinions_of_judges_and_people(read):
     examples = named(read("two", "one"))
     assert examples["m/b/0"].verdicts[0].voices == ("j: fair", "j: good")
-    assert examples["m/c/0"].verdicts[0].voices == ("ann: bad",)  # her latest rating
+    assert examples["m/c/0"].verdicts[0].voices == ("ann: bad (Too <b>curt</b>.)",)  # her latest rating
+
+
+def test_notes_of_raters_stand_beside_their_level_once(read):
+    contents = read("two", "one")
+    assert "ann: bad (Too &lt;b&gt;curt&lt;/b&gt;.)" in page_of(contents)
+    assert page_of(contents).count("Overall ratings: ann: 0.25 (Read it &amp; sighed.)") == 1
+    assert named(contents)["m/a/0"].verdicts[0].voices == ("ann: fair", "ben: fair")  # the rationale has the note
 
 
 def test_two_models_of_one_run_are_paired(read):
