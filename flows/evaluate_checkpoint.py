@@ -143,7 +143,7 @@ async def _decide(
     refuse_changed_rubric(lake, rubric)
     name = name_checkpoint(files, request.column_map, checkpoint, step)
     key = CheckpointKey(model, name, rubric.id, rubric.version, digest_files(files))
-    decider = Decider(lake, key, step, request.fail_if)
+    decider = Decider(lake, key, step, request.fail_if, request.across_judges)
     if row := find_decided(lake, key):
         return decider.read(row, str(RunFolder.below(lake.root, row["run_id"]).report_file))
     run_id = deployed_run_id(f"{model}-{name}")

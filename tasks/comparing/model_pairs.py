@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import duckdb
@@ -11,6 +12,7 @@ from gradebook.rubrics.model.errors import InputError, RubricError
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.tasks.comparing.judges import AskedJudge, describe_judges, is_judged, judges_banner, read_asked_judge
 from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, model_name, read_published_run, read_rows
 from gradebook.tasks.lake.sql import query
 
@@ -182,6 +184,18 @@ def judges_apart(a: Side, b: Side) -> str | None:
     """How the judges of two runs differ, in words; None if they do not, or if no judge scored a criterion of both."""
     is_by_judge = all(is_judged(side.rubric, side.own_methods) for side in (a, b))
     return describe_judges(a.judge, b.judge) if is_by_judge and a.run["run_id"] != b.run["run_id"] else None
+
+
+def runs_of_other_judges(lake: Lake, run_id: str, others: Sequence[str]) -> frozenset[str]:
+    """Ids of the other runs whose judge differs from the run's; a run that can't be read is not among them."""
+    found = set()
+    with connect_up_to_date(lake) as connection:
+        own = read_side(connection, lake, run_id)
+        for other in others:
+            with suppress(InputError):
+                if judges_apart(read_side(connection, lake, other), own) is not None:
+                    found.add(other)
+    return frozenset(found)
 
 
 def describe_difference(a: Side, b: Side, compared_count: int) -> str | None:

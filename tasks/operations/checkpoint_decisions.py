@@ -67,15 +67,15 @@ def find_decided(lake: Lake, key: CheckpointKey) -> Row | None:
     return _first(lake, _DECIDED, *key.values)
 
 
-def best_checkpoint(lake: Lake, key: CheckpointKey, before: datetime | None = None) -> Row | None:
-    """Approved checkpoint of the model, except this one, with the highest mean under the same rubric version.
+def approved_checkpoints(lake: Lake, key: CheckpointKey, before: datetime | None = None) -> tuple[Row, ...]:
+    """Approved checkpoints of the model, except this one, under the same rubric version, highest mean first.
 
-    before: only of those decided before this time. `candidate_count`: number of checkpoints that it was chosen from.
+    before: only those decided before this time.
     """
-    names = ("model", "checkpoint", "rubric_id", "rubric_version")
-    return _first(
-        lake, query("operations/best_checkpoint"), before=before, **{name: getattr(key, name) for name in names}
-    )
+    named = {name: getattr(key, name) for name in ("model", "checkpoint", "rubric_id", "rubric_version")}
+    with suppress(NoLakeThere), connect_up_to_date(lake) as connection:
+        return read_rows(connection, query("operations/approved_checkpoints"), before=before, **named)
+    return ()
 
 
 def list_checkpoints(lake: Lake, model: str | None = None) -> tuple[Row, ...]:
@@ -113,8 +113,8 @@ def name_checkpoint(
     raise OutputsError((Fault(name, None, message),))
 
 
-def _first(lake: Lake, select: str, *parameters: object, **named: object) -> Row | None:
+def _first(lake: Lake, select: str, *parameters: object) -> Row | None:
     rows: Iterable[Row] = ()
     with suppress(NoLakeThere), connect_up_to_date(lake) as connection:
-        rows = read_rows(connection, select, *parameters, **named)
+        rows = read_rows(connection, select, *parameters)
     return next(iter(rows), None)

@@ -8,6 +8,7 @@ from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.statistics.rules import OVERALL
 from gradebook.tasks.comparing.compare import Asked, compare_runs
 from gradebook.tasks.comparing.figures import ComparedRow
+from gradebook.tasks.comparing.model_pairs import runs_of_other_judges
 from gradebook.tasks.comparing.run_comparison import RunComparison, comparison_of
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.rows import Row
@@ -15,7 +16,7 @@ from gradebook.tasks.operations.checkpoint_decisions import (
     APPROVED,
     NEEDS_REVISION,
     CheckpointKey,
-    best_checkpoint,
+    approved_checkpoints,
     decide,
 )
 from gradebook.tasks.published.summary import RunSummary, summarise
@@ -27,7 +28,7 @@ _FIGURES = ("n", "mean_a", "mean_b", "mean_diff", "diff_low", "diff_high", "p", 
 class CheckpointDecision:
     """Decision about a checkpoint. row: of `checkpoints`; latest, best: comparisons with the last run and the best one.
 
-    is_new: whether it was made now. report: path of the run's page.
+    is_new: whether it was made now. report: path of the run's page. note: why approved checkpoints were not compared.
     """
 
     row: Row
@@ -35,6 +36,7 @@ class CheckpointDecision:
     best: RunComparison | None
     report: str
     is_new: bool
+    note: str | None = None
 
     @property
     def is_approved(self) -> bool:
@@ -48,6 +50,7 @@ class CheckpointDecision:
             **{name: self.row[name] for name in names},
             "decided_at": self.row["decided_at"].isoformat(),
             "differences": {"latest": _differences(self.latest), "best": _differences(self.best)},
+            "note": self.note,
             "dataset": self.row["dataset"],
             "dataset_digest": self.row["dataset_digest"],
             "report": self.report,
@@ -56,18 +59,24 @@ class CheckpointDecision:
 
 @dataclass(frozen=True, slots=True)
 class Decider:
-    """Gate for one checkpoint of a lake. step: as requested; fail_if: rule of the comparisons."""
+    """Gate for one checkpoint of a lake. step: as requested; fail_if: rule of the comparisons.
+
+    across_judges: compare with checkpoints that another judge scored, too.
+    """
 
     lake: Lake
     key: CheckpointKey
     step: int | None
     fail_if: str | None
+    across_judges: bool = False
 
     def decide(self, summary: RunSummary, report: str) -> CheckpointDecision:
         """Decide on the basis of a published run and store the decision; an earlier decision for the key wins."""
         latest = summary.comparison
-        found = best_checkpoint(self.lake, self.key)
-        best, fault = self._compare_with_best(latest, found, summary.run_id)
+        candidates = approved_checkpoints(self.lake, self.key)
+        comparable = self._comparable(candidates, summary.run_id)
+        found = comparable[0] if comparable else None
+        best, fault = self._compare_with_best(latest, comparable, summary.run_id)
         reasons = [*map(str, summary.unmet), *(self._best_reasons(latest, best, fault, found) if found else ())]
         overall = _overall(best)
         row: Row = {
@@ -91,29 +100,41 @@ class Decider:
             "decided_at": datetime.now(UTC),
         }
         stored = decide(self.lake, row)
-        return CheckpointDecision(stored, latest, best, report, is_new=stored is row)
+        note = _note(len(candidates) - len(comparable), len(candidates))
+        return CheckpointDecision(stored, latest, best, report, is_new=stored is row, note=note)
 
     def read(self, row: Row, report: str) -> CheckpointDecision:
         """Rebuild an earlier decision with its comparisons. row: of `checkpoints`."""
         latest = summarise(self.lake, row["run_id"]).comparison
-        found = best_checkpoint(self.lake, self.key, row["decided_at"]) if row["best_run_id"] else None
-        best, _ = self._compare_with_best(latest, found, row["run_id"])
-        return CheckpointDecision(row, latest, best, report, is_new=False)
+        candidates = approved_checkpoints(self.lake, self.key, row["decided_at"])
+        chosen = self._comparable(candidates, row["run_id"])
+        if row["best_run_id"] != (chosen[0]["run_id"] if chosen else None):  # decided before judges were told apart
+            chosen = candidates if row["best_run_id"] else ()
+        best, _ = self._compare_with_best(latest, chosen, row["run_id"])
+        note = _note(len(candidates) - len(chosen), len(candidates))
+        return CheckpointDecision(row, latest, best, report, is_new=False, note=note)
+
+    def _comparable(self, candidates: tuple[Row, ...], run_id: str) -> tuple[Row, ...]:
+        """Candidates that the run's own judge scored; all of them across judges."""
+        if self.across_judges or not candidates:
+            return candidates
+        apart = runs_of_other_judges(self.lake, run_id, [row["run_id"] for row in candidates])
+        return tuple(row for row in candidates if row["run_id"] not in apart)
 
     def _compare_with_best(
-        self, latest: RunComparison | None, found: Row | None, run_id: str
+        self, latest: RunComparison | None, candidates: tuple[Row, ...], run_id: str
     ) -> tuple[RunComparison | None, str | None]:
         """Compare the run with the best checkpoint's; returns the comparison, or why it is impossible.
 
         The best is partly so by chance: p and intervals allow for the number it was chosen from (Bonferroni).
         """
-        if found is None:
+        if not candidates:
             return None, None
-        best_run_id = found["run_id"]
+        best_run_id = candidates[0]["run_id"]
         if latest is not None and latest.baseline_run_id == best_run_id:
             return latest, None
         try:
-            asked = Asked(rule=self.fail_if, chosen_from=found["candidate_count"])
+            asked = Asked(rule=self.fail_if, across_judges=self.across_judges, chosen_from=len(candidates))
             compared = compare_runs(self.lake, best_run_id, run_id, asked)
         except InputError as error:  # the run is already published, so the decision records the fault
             return None, str(error)
@@ -127,6 +148,13 @@ class Decider:
         if self.fail_if is not None and fault is not None:
             return [f"{name}: --fail-if {self.fail_if!r} can't be evaluated: {fault}"]
         return [] if best is None or best is latest else [f"{name}: {reason}" for reason in best.unmet]
+
+
+def _note(left_out_count: int, count: int) -> str | None:
+    if not left_out_count:
+        return None
+    words = f"{left_out_count} of {count} approved checkpoints were scored by another judge and are not compared"
+    return f"{words}; so there is no best checkpoint." if left_out_count == count else f"{words}."
 
 
 def _overall(comparison: RunComparison | None) -> ComparedRow | None:

@@ -17,6 +17,7 @@ def checkpoint_text(decision: CheckpointDecision) -> str:
     again = "" if decision.is_new else "This is an earlier decision; nothing was evaluated again.\n\n"
     reasons = "".join(f"- {escaped(reason)}\n" for reason in row["reasons"])
     parts = [f"#### {escaped(title)}\n\n{escaped(words)}\n\n{again}{reasons}"]
+    parts += [f"{escaped(decision.note)}\n"] if decision.note else []
     parts += _comparison_part("Compared with the last run", decision.latest)
     if decision.best is not decision.latest:
         parts += _comparison_part("Compared with the best approved checkpoint", decision.best)

@@ -10,12 +10,14 @@ from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.comparing.compare import Asked, compare_runs
 from gradebook.tasks.comparing.verdict import comparison_verdict
 from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.operations.checkpoint_decisions import APPROVED, CheckpointKey, decide, find_decided
+from gradebook.tasks.operations.checkpoint_gate import CheckpointDecision, Decider
 from gradebook.tasks.published.summary import summarise
 from gradebook.tasks.reporting.export.comment import run_comment
 from gradebook.tasks.reporting.page import run_page
 from gradebook.tasks.reporting.source.report_source import opened_source
 from tests.support.loopback_judge import LoopbackJudge
-from tests.support.published_runs import publish
+from tests.support.published_runs import NOW, publish
 from tests.support.samples import write_outputs, write_rubric
 
 RULE = "mean_diff < -2"
@@ -84,3 +86,37 @@ def test_every_surface_names_the_judges(folder, capsys):
 def test_one_judge_has_no_banner(folder):
     found = compare_runs(lake_in(folder), "b", "c", Asked(rule=RULE))
     assert (found.banner, found.judges) == (None, None)
+
+
+def decided(folder: Path, model: str, approved: dict[str, float], *, across_judges: bool = False) -> CheckpointDecision:
+    """Decide on the run c after approved checkpoints of a model. approved: mean of each run."""
+    lake, key = lake_in(folder), CheckpointKey(model, "c", "r", "1.0.0", "0")
+    for run_id, mean in approved.items():
+        row = {"model": model, "checkpoint": run_id, "rubric_id": "r", "rubric_version": "1.0.0", "reasons": []}
+        row |= {"status": APPROVED, "mean": mean, "run_id": run_id, "dataset_digest": "0", "decided_at": NOW}
+        decide(lake, row)
+    decider = Decider(lake, key, None, RULE, across_judges)
+    made = decider.decide(summarise(lake, "c"), "report.html")
+    stored = find_decided(lake, key)
+    assert stored is not None
+    assert decider.read(stored, "report.html").as_json() == made.as_json()
+    return made
+
+
+def test_the_best_checkpoint_is_one_of_the_same_judge(folder):
+    found = decided(folder, "two", {"a": 0.9, "b": 0.5})
+    assert (found.row["best_run_id"], found.row["best_diff"]) == ("b", 0.0)
+    assert found.note == "1 of 2 approved checkpoints were scored by another judge and are not compared."
+    assert not [reason for reason in found.row["reasons"] if reason.startswith("against the best")]
+
+
+def test_without_a_checkpoint_of_the_same_judge_there_is_no_best_one(folder):
+    found = decided(folder, "one", {"a": 0.9})
+    assert (found.row["best_run_id"], found.best) == (None, None)
+    assert found.note is not None and found.note.endswith("so there is no best checkpoint.")
+
+
+def test_the_best_checkpoint_may_be_another_judge_s_if_asked(folder):
+    found = decided(folder, "across", {"a": 0.9, "b": 0.5}, across_judges=True)
+    assert (found.row["best_run_id"], found.note) == ("a", None)
+    assert not [reason for reason in found.row["reasons"] if "can't be evaluated" in reason]
