@@ -118,7 +118,7 @@ def test_the_wheel_has_each_file_of_the_rooms(wheel):
     rooms = [path for path in package.iterdir() if path.is_dir() and path.name != "__pycache__"]
     paths = [path for room in rooms for path in room.resolve().rglob("*") if path.is_file()]
     expected = {"gradebook/" + path.relative_to(ROOT).as_posix() for path in paths if "__pycache__" not in path.parts}
-    expected |= {f"gradebook/{name}" for name in ("__init__.py", "__main__.py", "py.typed")}
+    expected |= {f"gradebook/{name}" for name in ("__init__.py", "__main__.py", "py.typed", "rewards.py")}
     found = {name for name in names_in(wheel) if name.startswith("gradebook/")}
     assert found == expected
 

@@ -29,7 +29,7 @@ MARTS = [
 WRITTEN = [
     *("runs", "outputs", "rubrics", "criteria", "judgments", "verdicts", "opinions"),
     *("ratings", "quality_results", "quarantine", "levels", "rubric_pointers", "case_criteria", "written_feedback"),
-    *("checkpoints", "rubric_states", "artifacts"),
+    *("checkpoints", "rubric_states", "artifacts", "adjudications"),
 ]
 TABLES = [*WRITTEN, *MARTS, *VIEWS]
 PARQUET = {
@@ -38,7 +38,7 @@ PARQUET = {
     "judgments": JUDGMENT_SCHEMA,
     "opinions": OPINION_SCHEMA,
     "quarantine": QUARANTINE_SCHEMA,
-    "ratings": RATING_SCHEMA,
+    "ratings": pa.schema([*RATING_SCHEMA, ("selection", pa.string()), ("inclusion_rate", pa.float64())]),
     "quality_results": QUALITY_SCHEMA,
     "written_feedback": FEEDBACK_SCHEMA,
     "levels": LEVELS_SCHEMA,

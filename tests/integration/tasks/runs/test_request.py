@@ -103,6 +103,7 @@ WANTED = EvaluationRequest(
     record="replies.jsonl",
     baseline="latest",
     fail_if="mean_diff < 0",
+    across_judges=True,
     gate="baseline",
     runner="processes",
     sample=3,

@@ -48,9 +48,8 @@ def shard(tmp_path_factory: pytest.TempPathFactory) -> str:
     texts = [TEXTS[place % len(TEXTS)] for place in range(COUNT)]
     references = pa.array([None if place % 4 else text for place, text in enumerate(texts)], pa.string())
     path = tmp_path_factory.mktemp("shards") / "shard.parquet"
-    pq.write_table(
-        pa.table({"output_id": [f"o{place}" for place in range(COUNT)], "output": texts, "reference": references}), path
-    )
+    columns = {"output": texts, "reference": references, "metadata": pa.nulls(COUNT, pa.string())}
+    pq.write_table(pa.table({"output_id": [f"o{place}" for place in range(COUNT)], **columns}), path)
     return str(path)
 
 

@@ -381,7 +381,7 @@ def test_a_schema_file_becomes_part_of_the_rubric(tmp_path: Path, name: str, tex
         ("link.json", "found 'link.json', which leads out of the rubric's folder, expected a file below it"),
         ("none.json", "found no file 'none.json' beside the rubric, expected one"),
         ("fifo.json", "found no file 'fifo.json' beside the rubric, expected one"),
-        ("in.json", "found no file 'in.json' beside the rubric, expected one"),
+        ("in.json", "found 'in.json', which can't be read (Is a directory), expected a file"),
         ("town.txt", "found 'town.txt', expected a JSON Schema, or a file that ends in .json, .yaml, .yml"),
         ("bad.json", "found text that is not JSON (line 2 column 1: Expecting"),
         ("list.json", "found a list in list.json, expected a JSON Schema"),
