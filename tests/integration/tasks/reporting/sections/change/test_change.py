@@ -164,7 +164,7 @@ def test_the_table_has_regressions_first_and_equals_a_hand_calculation(source):
     assert [row[:5] for row in pair.table.rows] == [
         ("overall", "worse (rough)", "0.875", "0.656", "-0.219"),
         ("tone", "worse (rough)", "1.000", "0.625", "-0.375"),
-        ("brief", "better", "0.500", "0.750", "+0.250"),
+        ("brief", "better (rough)", "0.500", "0.750", "+0.250"),
     ]
     assert pair.table.flagged == {0, 1}
 
