@@ -317,6 +317,8 @@ create table if not exists run_scores (
     pass_low double,
     pass_high double,
     gate_failure_rate double,
+    gate_failure_low double,
+    gate_failure_high double,
     coverage_rate double,
     cost_usd double
 );

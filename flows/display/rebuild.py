@@ -25,7 +25,10 @@ def show_rebuilt(rebuilt: Rebuilt) -> None:
         for difference in check.differences:
             people.print(f"[red]{check.mart}[/] {escape(_sentence(difference))}")
     if rebuilt.made_by != rebuilt.code_version and not rebuilt.is_equal:
-        people.print(f"gradebook {rebuilt.made_by} published the run, this is {rebuilt.code_version}")
+        people.print(
+            f"gradebook {rebuilt.made_by} published the run, this is {rebuilt.code_version}: figures differ where a "
+            f"formula has changed since. To check the data, rebuild with gradebook {rebuilt.made_by}."
+        )
     for file in rebuilt.files:
         people.print(f"wrote {escape(plain(file))}", soft_wrap=True)
 

@@ -12,7 +12,15 @@ from gradebook.tasks.lake.rows import model_name
 from gradebook.tasks.planning.plan import RunPlan
 from gradebook.tasks.published.summary import RunSummary, cost_words
 from gradebook.tasks.published.verdict import question_words
-from gradebook.tasks.system.number_format import rate_words, score_words, short_interval_words, sqrt_words, usd_words
+from gradebook.tasks.system.number_format import (
+    bounded_rate_words,
+    no_interval_words,
+    rate_words,
+    score_words,
+    short_interval_words,
+    sqrt_words,
+    usd_words,
+)
 
 MOST_STAGES = 4
 
@@ -90,9 +98,11 @@ def _score_table(summary: RunSummary) -> Table:
         table.add_row(
             escape(_model(row)),
             score_words(row["mean"]),
-            short_interval_words(row["ci_low"], row["ci_high"]),
+            no_interval_words(row["cluster_count"])
+            if row["ci_low"] is None
+            else short_interval_words(row["ci_low"], row["ci_high"]),
             rate_words(row["pass_rate"]),
-            rate_words(row["gate_failure_rate"]),
+            bounded_rate_words(row["gate_failure_rate"], row["gate_failure_high"]),
             rate_words(row["coverage_rate"]),
             f"{row['output_count']:,}",
             usd_words(row["cost_usd"]),

@@ -16,6 +16,8 @@ final as (
         uniform_mean,
         pass_rate,
         gate_failure_rate,
+        gate_failure_low,
+        gate_failure_high,
         coverage_rate,
     from mart
     where not (
@@ -28,6 +30,8 @@ final as (
         and coalesce(uniform_mean, 0.0) between 0 and 1
         and coalesce(pass_rate, 0.0) between 0 and 1
         and coalesce(gate_failure_rate, 0.0) between 0 and 1
+        and coalesce(gate_failure_low, 0.0) between 0 and coalesce(gate_failure_high, 1.0)
+        and coalesce(gate_failure_high, 0.0) between 0 and 1
         and coalesce(coverage_rate, 0.0) between 0 and 1
     )
 )

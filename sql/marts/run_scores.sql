@@ -1,6 +1,7 @@
 -- run_scores: one row per run_id, model, checkpoint. Means and rates are in 0..1 over the n scored outputs of
 -- cluster_count clusters; intervals are those of int_means_estimated; pass_rate is over outputs with a known is_passed,
--- gate_failure_rate over outputs with known gates. cost_usd is the amount that this run paid.
+-- gate_failure_rate over outputs with known gates, its interval null without a gate. cost_usd is the amount that this
+-- run paid.
 with means as (select * from int_means_estimated where scope = 'run'),
 
 others as (
@@ -36,8 +37,8 @@ final as (
         means.cluster_count,
         clip(means.mean) as mean,
         means.sd,
-        means.ci_low,
-        means.ci_high,
+        clip(means.ci_low) as ci_low,
+        clip(means.ci_high) as ci_high,
         means.p05,
         means.p25,
         means.p50,
@@ -48,6 +49,8 @@ final as (
         means.pass_low,
         means.pass_high,
         others.gate_failure_rate,
+        means.gate_failure_low,
+        means.gate_failure_high,
         means.n / means.output_count as coverage_rate,
         case when costs.model is null then 0.0 else costs.cost_usd end as cost_usd,
     from means

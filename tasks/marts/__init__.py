@@ -2,5 +2,5 @@
 
 models            build_marts, run_sql_checks, model_order: the models in dependency order
 sources           relations that the staging models read
-points_intervals  add_points_intervals: bootstrap intervals of points rubrics
+functions         add_functions: Python functions that the models call
 """

@@ -5,7 +5,7 @@ relation, and its SQL the relations that it reads.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from graphlib import TopologicalSorter
@@ -17,7 +17,7 @@ import duckdb
 
 from gradebook.rubrics.model.errors import GradebookError
 from gradebook.tasks.lake.sql import NO_PROGRESS_BAR, open_database
-from gradebook.tasks.marts.points_intervals import add_points_intervals
+from gradebook.tasks.marts.functions import add_functions
 
 INTERMEDIATE = ("intermediate/scores", "intermediate/intervals", "intermediate/opinions", "intermediate/slices")
 LAYERS = ("staging", *INTERMEDIATE, "marts")
@@ -25,23 +25,11 @@ SOURCES = frozenset(
     {
         *("source_outputs", "source_verdicts", "source_judgments", "source_run", "source_timings"),
         *("source_criteria", "source_category_weights", "source_categories", "source_steps", "source_case_criteria"),
-        *("source_opinions", "source_agreement", "source_points_intervals", "source_run_comparisons"),
+        *("source_opinions", "source_agreement", "source_run_comparisons"),
     }
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """Source of a staging model that is computed in Python from other models, because SQL alone can't."""
-
-    models: tuple[str, ...]
-    add: Callable[[duckdb.DuckDBPyConnection], None]
-
-
-# By the staging model that reads the source.
-MEASURED: Mapping[str, Measured] = MappingProxyType(
-    {"stg_points_intervals": Measured(("int_scores_unioned",), add_points_intervals)}
-)
 # Relation by its kind in a header, `-- materialized: table`. A table bounds the memory of one statement, and DuckDB
 # takes longer to plan views of views than to write a few rows. A temporary table is neither compressed nor written
 # to the file; compression takes longer, but in the file ten million rows need a third of the space.
@@ -110,12 +98,11 @@ def build_marts(connection: duckdb.DuckDBPyConnection, only: str | None = None) 
     Marts become tables, other models views unless their header names another kind; an earlier build is replaced. They
     last as long as the connection. only: build this mart and its dependencies.
     """
+    add_functions(connection)
     for macro in _read_layer("macros"):
         connection.execute(macro.sql)
     models = _ordered_models() if only is None else _models_behind(only)
     for model in models:
-        if model.name in MEASURED:
-            MEASURED[model.name].add(connection)
         connection.execute(f"create or replace {_relation(model)} {model.name} as {model.sql}")
     return tuple(model.name for model in models if model.layer == "marts")
 
@@ -132,7 +119,7 @@ def _models_behind(name: str) -> tuple[Model, ...]:
     known = SOURCES.union(model.name for model in models)
     for model in reversed(models):
         if model.name in wanted:
-            wanted.update(_needs(model, known))
+            wanted.update(relations_read(model, known))
     return tuple(model for model in models if model.name in wanted)
 
 
@@ -169,14 +156,8 @@ def order_models(models: tuple[Model, ...]) -> tuple[Model, ...]:
     """Sort models so that each comes after its dependencies. Raises `UnknownRelation`, `graphlib.CycleError`."""
     by_name = {model.name: model for model in models}
     known = SOURCES.union(by_name)
-    graph = {model.name: _needs(model, known) for model in models}
+    graph = {model.name: relations_read(model, known) for model in models}
     return tuple(by_name[name] for name in TopologicalSorter(graph).static_order() if name in by_name)
-
-
-def _needs(model: Model, known: frozenset[str]) -> tuple[str, ...]:
-    """Direct dependencies of a model. Raises `UnknownRelation`."""
-    measured = MEASURED[model.name].models if model.name in MEASURED else ()
-    return (*relations_read(model, known), *measured)
 
 
 def relations_read(model: Model, known: frozenset[str]) -> tuple[str, ...]:

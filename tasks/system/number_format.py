@@ -35,6 +35,11 @@ def short_interval_words(
     return "–" if low is None else f"{words(low)}..{words(high)}"
 
 
+def no_interval_words(unit_count: int | None) -> str:
+    """Reason for a mean without an interval, in a cell: one case says nothing about others."""
+    return "none: 1 case" if unit_count == 1 else "–"
+
+
 def interval_words(low: float | None, high: float | None) -> str:
     """Interval of a score: `0.710 to 0.750`."""
     return "–" if low is None else f"{score_words(low)} to {score_words(high)}"
@@ -55,6 +60,11 @@ def rate_words(value: float | None) -> str:
     if words == "0.0%" and value > 0:
         return "<0.1%"
     return ">99.9%" if words == "100.0%" and value < 1 else words
+
+
+def bounded_rate_words(value: float | None, high: float | None) -> str:
+    """Share and the upper end of its 95% interval: 0.0% (≤16.8%)."""
+    return rate_words(value) if high is None else f"{rate_words(value)} (≤{rate_words(high)})"
 
 
 def usd_words(value: float | None) -> str:

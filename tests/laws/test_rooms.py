@@ -33,8 +33,6 @@ FLOORS = [f"{room}/{package}" for room in ROOMS for package in PACKAGES[room]]
 # for a library that takes long to import and is needed by few who import the module.
 IMPORTED_LATE = {
     ("tasks/lake/schema.py", "gradebook.rubrics.files.tables"): "pyarrow; for old lakes alone",
-    ("tasks/marts/points_intervals.py", "gradebook.rubrics.statistics.bootstrap"): "numpy",
-    ("tasks/marts/points_intervals.py", "gradebook.rubrics.statistics.intervals"): "numpy",
     ("rubrics/checks/structured/json_objects.py", "gradebook.rubrics.schemas.validating"): "jsonschema; for two checks",
     ("rubrics/files/editor_schema.py", "gradebook.rubrics.checks.registry"): "pyarrow, by the checks",
     ("rubrics/files/validate.py", "gradebook.rubrics.check_kit.check"): "pyarrow; for rubrics with checks",

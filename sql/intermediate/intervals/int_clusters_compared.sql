@@ -1,61 +1,47 @@
 -- int_clusters_compared: one row per scope, scope_id, model, checkpoint of int_values_clustered, with {unit_count,
--- standard_error, df} of the scores and of the passes. CR2 standard error over clusters: a residual sum over 1 minus
--- the cluster's share; degrees of freedom of Bell and McCaffrey (2002). Equal to Student's for clusters of one value
--- each, null below two clusters.
+-- standard_error, df} of the scores, of the passes and of the failed gates, as measure_scores of
+-- rubrics/statistics/score_intervals.py: the larger of the CR2 standard error (a residual sum over 1 minus the
+-- cluster's share) and that of equally correlated values in each cluster; degrees of freedom of Bell and McCaffrey
+-- (2002).
 -- materialized: table
-with found as (select * from int_values_clustered),
+with weighed as (select * from int_clusters_summed),
 
-clusters as (
-    select
-        measure, scope, scope_id, model, checkpoint, cluster_number,
-        count(*) as n,
-        exact_sum(value) as total,
-    from found
-    group by measure, scope, scope_id, model, checkpoint, cluster_number
-),
-
-totals as (
+-- between, within: mean squares; usual_size, spread_size: cluster sizes, weighted by outputs and of the analysis of
+-- variance.
+varied as (
     select
         measure, scope, scope_id, model, checkpoint,
-        sum(n)::bigint as all_n,
-        exact_sum(total) / sum(n) as mean,
-    from clusters
+        any_value(all_n) as all_n,
+        any_value(squares) as squares,
+        count(*) as unit_count,
+        exact_sum(square / n) / nullif(unit_count - 1, 0) as between,
+        greatest(any_value(squares) - exact_sum(square / n), 0.0) / nullif(any_value(all_n) - unit_count, 0) as within,
+        exact_sum(share ** 2) * any_value(all_n) as usual_size,
+        (any_value(all_n) - usual_size) / nullif(unit_count - 1, 0) as spread_size,
+        exact_sum(square / slack / all_n) / any_value(all_n) as robust_variance,
+        case
+            when min(n) = max(n) then count(*) - 1.0
+            else least(count(*) - 1.0, greatest(1.0, 1.0 / (
+                exact_sum(share ** 2)
+                + exact_sum(share ** 2 / slack) ** 2 - exact_sum((share ** 2 / slack) ** 2)
+            )))
+        end as df,
+    from weighed
     group by measure, scope, scope_id, model, checkpoint
-),
-
--- slack: 1 minus the cluster's share, null for a single cluster.
-weighed as (
-    select
-        clusters.*,
-        totals.all_n,
-        (clusters.total - clusters.n * totals.mean) ** 2 as square,
-        clusters.n / totals.all_n as share,
-        nullif(1.0 - share, 0.0) as slack,
-    from clusters
-    inner join totals
-        on clusters.measure = totals.measure
-        and clusters.scope = totals.scope
-        and clusters.scope_id = totals.scope_id
-        and clusters.model = totals.model
-        and clusters.checkpoint is not distinct from totals.checkpoint
 ),
 
 spreads as (
     select
         measure, scope, scope_id, model, checkpoint,
+        coalesce(clip((between - within) / nullif(between + (spread_size - 1) * within, 0.0)), 0.0) as correlation,
         struct_pack(
-            unit_count := count(*),
-            standard_error := sqrt(exact_sum(square / slack / all_n) / any_value(all_n)),
-            df := case
-                when min(n) = max(n) then count(*) - 1.0
-                else least(count(*) - 1.0, greatest(1.0, 1.0 / (
-                    exact_sum(share ** 2)
-                    + exact_sum(share ** 2 / slack) ** 2 - exact_sum((share ** 2 / slack) ** 2)
-                )))
-            end
+            unit_count := unit_count,
+            standard_error := sqrt(greatest(
+                robust_variance, squares / (all_n - 1) * (1 + (usual_size - 1) * correlation) / all_n
+            )),
+            df := df
         ) as spread,
-    from weighed
-    group by measure, scope, scope_id, model, checkpoint
+    from varied
 ),
 
 final as (
@@ -63,6 +49,7 @@ final as (
         scope, scope_id, model, checkpoint,
         any_value(spread) filter (measure = 'score') as score_spread,
         any_value(spread) filter (measure = 'pass') as pass_spread,
+        any_value(spread) filter (measure = 'gate') as gate_spread,
     from spreads
     group by scope, scope_id, model, checkpoint
 )

@@ -1,5 +1,6 @@
 -- int_scores_averaged: one row per scope (criterion, category, run or slice), scope_id, model, checkpoint. Means and
--- rates are over the n scored outputs, and over the pass_count outputs with a known pass or fail.
+-- rates are over the n scored outputs, over the pass_count outputs with a known pass or fail, and over the gate_count
+-- outputs with known gates. least_score is the lowest score that any of the outputs could have.
 -- materialized: table
 with slices as (select * from int_slices_ranked),
 
@@ -12,15 +13,18 @@ averaged as (
         count(score) as n,
         exact_mean(score) as mean,
         exact_sd(score) as sd,
-        is_rate(score) as is_rate,
+        coalesce(min(least_score) filter (score is not null), 0.0) as least_score,
         count(is_passed) as pass_count,
         avg(is_passed::integer) as pass_rate,
+        count(is_gate_failed) as gate_count,
+        avg(is_gate_failed::integer) as gate_failure_rate,
     from int_scores_unioned
     group by scope, scope_id, group_number
     union all by name
     select
         'criterion' as scope, criterion_id as scope_id, group_number,
-        output_count, n, mean, sd, is_rate, pass_count, pass_rate,
+        output_count, n, mean, sd, 0.0 as least_score, pass_count, pass_rate,
+        0 as gate_count, null as gate_failure_rate,
     from int_criteria_averaged
 ),
 
@@ -29,7 +33,9 @@ final as (
     from averaged
     inner join int_groups_counted as groups on averaged.group_number = groups.group_number
     union all by name
-    select 'slice' as scope, scope_id, model, checkpoint, output_count, n, mean, sd, is_rate, pass_count, pass_rate,
+    select
+        'slice' as scope, scope_id, model, checkpoint, output_count, n, mean, sd, 0.0 as least_score,
+        pass_count, pass_rate, 0 as gate_count, null as gate_failure_rate,
     from slices
 )
 

@@ -1,5 +1,6 @@
--- int_values_clustered: one row per measure (score or pass), scope (criterion, category, run or slice), scope_id,
--- output_number of int_outputs_clustered with a value: a score, or 1 for a pass and 0 for a fail.
+-- int_values_clustered: one row per measure (score, pass or gate), scope (criterion, category, run or slice), scope_id,
+-- output_number of int_outputs_clustered with a value: a score, 1 for a pass and 0 for a fail, or 1 for a failed gate
+-- and 0 for none.
 with outputs as (select * from int_outputs_clustered),
 
 -- Restricted to these outputs first, so that a run without clusters reads nothing.
@@ -23,19 +24,19 @@ scores as (
 
 measured as (
     select output_number, 'criterion' as scope, criterion_id as scope_id, score,
-        1.0 - is_below(score, pass_mark)::integer as pass,
+        1.0 - is_below(score, pass_mark)::integer as pass, null as gate,
     from verdicts
     union all
     select
         slices.output_number, 'slice' as scope, slices.scope_id,
-        verdicts.score, 1.0 - is_below(verdicts.score, verdicts.pass_mark)::integer as pass,
+        verdicts.score, 1.0 - is_below(verdicts.score, verdicts.pass_mark)::integer as pass, null as gate,
     from slices
     inner join verdicts
         on slices.output_number = verdicts.output_number
         and slices.criterion_id = verdicts.criterion_id
     where not verdicts.is_per_case
     union all
-    select output_number, scope, scope_id, score, is_passed::integer as pass,
+    select output_number, scope, scope_id, score, is_passed::integer as pass, is_gate_failed::integer as gate,
     from scores
 ),
 
@@ -47,10 +48,11 @@ final as (
         outputs.model,
         outputs.checkpoint,
         outputs.cluster_number,
-        if(measures.measure = 'score', measured.score, measured.pass) as value,
+        case measures.measure when 'score' then measured.score when 'pass' then measured.pass else measured.gate end
+            as value,
     from measured
     inner join outputs on measured.output_number = outputs.output_number
-    cross join (values ('score'), ('pass')) as measures (measure)
+    cross join (values ('score'), ('pass'), ('gate')) as measures (measure)
     where value is not null
 )
 

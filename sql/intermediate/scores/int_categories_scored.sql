@@ -1,6 +1,7 @@
 -- int_categories_scored: one row per output_number, category of a criterion that applies to the output. score is the
 -- weighted mean of the category's criteria, of the rubric and per-case; if one kind has only gates there,
--- only the other kind's weights count. is_met: all gates and thresholds of the category are met, null where unknown.
+-- only the other kind's weights count. least_score is the lowest possible score. is_met: all gates and thresholds of
+-- the category are met, null where unknown.
 -- materialized: table
 with categories as (select * from int_categories_summed),
 
@@ -43,6 +44,7 @@ merged as (
             as rubric_base,
         if(case_rank = rank, if(rubric.missing = 'skip', cases.scored_base_weight, cases.base_weight), 0.0)
             as case_base,
+        coalesce(categories.penalty_weight, 0.0) + coalesce(cases.penalty_weight, 0.0) as penalty_weight,
         if(rubric_rank > 0 or rank = 0, categories.weighted_count - coalesce(parts.weighted_count, 0), 0)
             as rubric_missing_count,
         if(case_rank > 0 or rank = 0, cases.weighted_count - coalesce(cases.scored_weighted_count, 0), 0)
@@ -53,9 +55,7 @@ merged as (
         rubric.missing = 'null' and coalesce(rubric_missing_count, 0) + coalesce(case_missing_count, 0) > 0 as is_open,
     from rubric_parts as parts
     inner join categories on parts.category_number = categories.category_number
-    full join case_parts as cases
-        on parts.output_number = cases.output_number
-        and categories.category = cases.category
+    full join case_parts as cases on parts.output_number = cases.output_number and categories.category = cases.category
     cross join int_rubric_summed as rubric
 ),
 
@@ -64,8 +64,9 @@ final as (
         outputs.output_number,
         outputs.group_number,
         merged.category,
-        if(is_open, null, coalesce(rubric_points, 0.0) + coalesce(case_points, 0.0))
-            / nullif(coalesce(rubric_base, 0.0) + coalesce(case_base, 0.0), 0.0) as score,
+        nullif(coalesce(rubric_base, 0.0) + coalesce(case_base, 0.0), 0.0) as base_weight,
+        if(is_open, null, coalesce(rubric_points, 0.0) + coalesce(case_points, 0.0)) / base_weight as score,
+        coalesce(least(penalty_weight / base_weight, 0.0), 0.0) as least_score,
         case
             when below_mark_count > 0 then false
             when mark_count > 0 and scored_mark_count = mark_count then true

@@ -14,6 +14,7 @@ totals as (
         group_number,
         weight_rank,
         exact_sum(category_base) as base_weight,
+        exact_sum(if(weight_rank = 2, least(category_weight, 0.0), 0.0)) as penalty_weight,
         count(*) filter (category_weight <> 0) as weighted_count,
         count(pass_mark) as mark_count,
         exact_sum(if(category_base <> 0, weight_share, null)) as weight,

@@ -24,7 +24,6 @@ measured as (
         sum(counted.n)::bigint as n,
         mean_of_counted(counted.score, counted.n) as mean,
         sd_of_counted(counted.score, counted.n) as sd,
-        is_rate(counted.score) as is_rate,
         coalesce(sum(counted.n) filter (criteria.pass_mark is not null), 0)::bigint as pass_count,
         coalesce(sum(counted.n) filter (is_below(counted.score, criteria.pass_mark)), 0)::bigint as below_mark_count,
     from counted
@@ -55,7 +54,6 @@ final as (
         coalesce(measured.n, 0) as n,
         measured.mean,
         measured.sd,
-        measured.is_rate,
         coalesce(measured.pass_count, 0) as pass_count,
         (measured.pass_count - measured.below_mark_count) / nullif(measured.pass_count, 0) as pass_rate,
     from applied

@@ -1,6 +1,6 @@
 -- int_outputs_scored: one row per output_number. Scores are points met over positive points (0..1 where no weight is
 -- negative), rounded to 12 digits: equal verdicts give equal scores in any order of summation. is_passed is null where
--- missing scores leave it open, or the rubric requires nothing.
+-- missing scores leave it open, or the rubric requires nothing. least_score is the lowest possible score.
 -- materialized: table
 with rubric as (select * from int_rubric_summed),
 
@@ -43,6 +43,7 @@ scored as (
         if(is_open, null, round(points / base_weight, 12)) as score,
         round((points + open_penalty) / base_weight, 12) as score_low,
         round((points + open_weight) / base_weight, 12) as score_high,
+        least(base.negative_weight / base_weight, 0.0) as least_score,
         if(is_open, null, round(uniform_points / nullif(base.positive_count, 0), 12)) as uniform_score,
     from joined
 ),
@@ -58,12 +59,12 @@ final as (
         scored.missing_weighted_count + scored.missing_gate_count as unscored_count,
         scored.missing_gate_count as unscored_gate_count,
         failures.failed_gates,
+        scored.least_score,
+        scored.applied.gate_count,
         case
-            when failures.output_number is not null then false
-            when is_below(scored.score_high, rubric.pass_threshold) then false
+            when failures.output_number is not null or is_below(scored.score_high, rubric.pass_threshold) then false
             when rubric.require_thresholds and scored.below_threshold_count > 0 then false
-            when (rubric.pass_threshold is not null
-                    or scored.applied.gate_count > 0
+            when (rubric.pass_threshold is not null or scored.applied.gate_count > 0
                     or (rubric.require_thresholds and scored.applied.weighted_count > 0))
                 and scored.missing_gate_count = 0
                 and (rubric.pass_threshold is null or not is_below(scored.score_low, rubric.pass_threshold))

@@ -30,7 +30,6 @@ measured as (
         sum(counted.n)::bigint as n,
         mean_of_counted(counted.score, counted.n) as mean,
         sd_of_counted(counted.score, counted.n) as sd,
-        is_rate(counted.score) as is_rate,
         coalesce(sum(counted.n) filter (is_below(counted.score, criteria.pass_mark)), 0)::bigint as below_mark_count,
     from counted
     inner join criteria on counted.criterion_number = criteria.criterion_number
@@ -47,7 +46,6 @@ final as (
         measured.n,
         measured.mean,
         measured.sd,
-        measured.is_rate,
         case when criteria.pass_mark is null then 0 else measured.n end as pass_count,
         case when criteria.pass_mark is not null then (measured.n - measured.below_mark_count) / measured.n end
             as pass_rate,

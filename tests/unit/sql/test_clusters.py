@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from gradebook.rubrics.statistics.bootstrap import bootstrap_means, percentile_interval
-from gradebook.rubrics.statistics.intervals import SCORES, rate_interval, student_t
+from gradebook.rubrics.statistics.intervals import Interval
+from gradebook.rubrics.statistics.score_intervals import score_interval
 
 TONE = {"tone": {"threshold": 0.5}}
 PENALTY = {"met": {"weight": 1.0}, "rude": {"weight": -1.0}}
@@ -33,34 +33,34 @@ def ends(connection, table, names="ci_low, ci_high"):
 
 @pytest.mark.parametrize("table", ["run_scores", "criterion_scores", "category_scores"])
 def test_the_interval_on_a_mean_is_cluster_robust(build, scores, table):
-    expected = student_t(scores, clusters=CASES, bounds=SCORES)
+    expected = score_interval(scores, CASES)
     assert ends(built(build, scores), table) == pytest.approx((expected.low, expected.high), abs=1e-8)
 
 
 @pytest.mark.parametrize("table", ["criterion_scores", "category_scores"])
 def test_the_interval_on_a_pass_rate_uses_the_effective_sample_size(build, scores, table):
-    expected = rate_interval(scores >= 0.5, clusters=CASES)
+    expected = score_interval(scores >= 0.5, CASES)
     assert ends(built(build, scores), table, "pass_low, pass_high") == pytest.approx(
         (expected.low, expected.high), abs=1e-8
     )
 
 
 def test_the_interval_on_a_runs_pass_rate_uses_the_effective_sample_size(build, scores):
-    expected = rate_interval(scores >= 0.75, clusters=CASES)
+    expected = score_interval(scores >= 0.75, CASES)
     found = ends(built(build, scores, pass_threshold=0.75), "run_scores", "pass_low, pass_high")
     assert found == pytest.approx((expected.low, expected.high), abs=1e-8)
 
 
-def test_scores_of_0_and_1_have_wilson_s_interval_over_cases(build, scores):
+def test_scores_of_0_and_1_have_the_interval_of_a_rate_over_cases(build, scores):
     met = (scores >= 0.5).astype(float)
-    expected = rate_interval(met, clusters=CASES)
+    expected = score_interval(met, CASES)
     assert ends(built(build, met), "run_scores") == pytest.approx((expected.low, expected.high), abs=1e-8)
 
 
 def test_a_named_cluster_takes_precedence_over_the_case(build, scores):
     connection = built(build, scores, "cluster")
     assert ends(connection, "run_scores", "ci_low, cluster_count") == pytest.approx(
-        (student_t(scores, clusters=CASES, bounds=SCORES).low, 12), abs=1e-8
+        (score_interval(scores, CASES).low, 12), abs=1e-8
     )
 
 
@@ -70,9 +70,9 @@ def test_a_case_and_a_cluster_of_the_same_name_are_different(build):
     assert ends(connection, "run_scores", "cluster_count") == (2,)
 
 
-def test_equal_clusters_have_the_rule_of_three_over_clusters(build):
-    # 12 cases: 0.5 x 0.05 ** (1 / 12) = 0.3895
-    assert ends(built(build, np.full(CASES.size, 0.5)), "run_scores")[0] == pytest.approx(0.3895, abs=1e-4)
+def test_equal_clusters_count_as_one_value_each(build):
+    # 12 cases: 0.5 x 0.025 ** (1 / 12) = 0.3677
+    assert ends(built(build, np.full(CASES.size, 0.5)), "run_scores")[0] == pytest.approx(0.3677, abs=1e-4)
 
 
 def test_a_single_case_has_no_interval(build):
@@ -81,20 +81,19 @@ def test_a_single_case_has_no_interval(build):
     assert ends(connection, "run_scores", "n, ci_low, ci_high, pass_low") == (2, None, None, None)
 
 
-def test_groups_without_repeats_have_students_interval(build):
+def test_groups_without_repeats_count_outputs(build):
     outputs = {"a": {"case_id": "x"}, "b": {"case_id": "x"}, "c": {"model": "k"}, "d": {"model": "k"}}
     scores = {"a": 0.2, "b": 0.4, "c": 0.25, "d": 0.35}
     connection = build(TONE, {name: {"tone": score} for name, score in scores.items()}, outputs=outputs)
-    expected = student_t([0.25, 0.35], bounds=SCORES)
+    expected = score_interval([0.25, 0.35])
     found = connection.execute("select ci_low, ci_high from run_scores where model = 'k'").fetchone()
     assert found == pytest.approx((expected.low, expected.high), abs=1e-8)
 
 
-def test_the_bootstrap_of_a_points_rubric_resamples_cases(build, scores):
+def test_the_scores_of_a_points_rubric_reach_from_the_penalties_to_one(build, scores):
     outputs = {f"o{index}": {"case_id": f"c{case:02}"} for index, case in enumerate(CASES)}
     rows = {f"o{index}": {"met": score, "rude": float(index % 3 == 0)} for index, score in enumerate(scores)}
     points = np.array([row["met"] - row["rude"] for row in rows.values()])
-    order = np.lexsort((points, CASES))
-    expected = percentile_interval(bootstrap_means(points[order], clusters=CASES[order])).clipped(SCORES)
-    found = ends(build(PENALTY, rows, outputs=outputs), "run_scores")
-    assert found == pytest.approx((expected.low, expected.high), abs=1e-12)
+    expected = score_interval(points, CASES, bounds=Interval(-1.0, 1.0))
+    found = ends(build(PENALTY, rows, outputs=outputs), "category_scores")
+    assert found == pytest.approx((expected.low, expected.high), abs=1e-8)

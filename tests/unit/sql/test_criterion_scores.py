@@ -2,6 +2,8 @@
 
 import pytest
 
+from gradebook.rubrics.statistics.score_intervals import score_interval
+
 TONE = {"tone": {"threshold": 0.5}}
 
 
@@ -17,15 +19,11 @@ def of_tone(*scores):
     return {f"o{index}": {"tone": score} for index, score in enumerate(scores)}
 
 
-def test_the_interval_is_student_s_t_on_the_mean(build):
-    # mean 2.0 / 5 = 0.4; sd sqrt((0.04 + 0.04) / 4) = 0.1414214; 2.7764451 x 0.1414214 / sqrt(5) = 0.1755978
+def test_the_interval_equals_that_of_the_library(build):
+    # mean 2.0 / 5 = 0.4; sd sqrt((0.04 + 0.04) / 4) = 0.1414214
+    expected = score_interval([0.2, 0.4, 0.6, 0.4, 0.4])
     found = row(build(TONE, of_tone(0.2, 0.4, 0.6, 0.4, 0.4)), "mean, sd, ci_low, ci_high")
-    assert found == pytest.approx((0.4, 0.1414214, 0.2244022, 0.5755978), abs=1e-7)
-
-
-def test_the_ends_of_the_interval_are_clipped_to_the_scale(build):
-    # 0.1 and 0.9: mean 0.5, sd 0.5657; 12.706 x 0.5657 / sqrt(2) = 5.1 on either side
-    assert row(build(TONE, of_tone(0.1, 0.9)), "ci_low, ci_high") == (0.0, 1.0)
+    assert found == pytest.approx((0.4, 0.1414214, expected.low, expected.high), abs=1e-7)
 
 
 def test_one_score_has_a_mean_and_no_spread(build):
@@ -39,15 +37,15 @@ def test_no_score_has_no_mean(build):
     assert found == (0, 2, None, None, None, None, 0.0, None)
 
 
-def test_equal_scores_have_the_interval_of_the_rule_of_three(build):
-    # 0.05 ** (1 / 3) = 0.3684031: 0.7 x 0.3684031 = 0.2578822; 1 - 0.3 x 0.3684031 = 0.8894791
+def test_equal_scores_may_hide_as_many_others_as_an_exact_interval_allows(build):
+    # 0.025 ** (1 / 3) = 0.2924018: 0.7 x 0.2924018 = 0.2046812; 1 - 0.3 x 0.2924018 = 0.9122795
     found = row(build(TONE, of_tone(0.7, 0.7, 0.7)), "sd, ci_low, ci_high")
-    assert found == pytest.approx((0.0, 0.2578822, 0.8894791), abs=1e-7)
+    assert found == pytest.approx((0.0, 0.2046812, 0.9122795), abs=1e-7)
 
 
-def test_scores_of_only_0_and_1_have_wilsons_interval(build):
-    # Newcombe 1998, table I: 15 of 148 would be 0.0624..0.1605; here 1 of 4 by the same formula: 0.0456..0.6994
-    assert row(build(TONE, of_tone(1.0, 0.0, 0.0, 0.0)), "ci_low, ci_high") == pytest.approx((0.0456, 0.6994), abs=1e-4)
+def test_scores_of_only_0_and_1_have_the_exact_interval_of_a_rate(build):
+    # Clopper and Pearson, 1 of 4: 1 - 0.975 ** (1 / 4) = 0.0063; 0.8059
+    assert row(build(TONE, of_tone(1.0, 0.0, 0.0, 0.0)), "ci_low, ci_high") == pytest.approx((0.0063, 0.8059), abs=1e-4)
 
 
 def test_a_run_without_outputs_has_no_rows(build):
@@ -65,10 +63,10 @@ def test_the_pass_rate_counts_scores_at_the_threshold(build):
     assert row(build(TONE, of_tone(0.4, 0.5, 1.0, None)), "pass_rate") == (pytest.approx(2 / 3),)
 
 
-def test_the_pass_rate_has_wilson_s_interval(build):
-    # 2 of 3: 0.2077..0.9385
+def test_the_pass_rate_has_the_exact_interval(build):
+    # 2 of 3: 0.0943..0.9916, which is 0.975 ** (1 / 3)
     found = row(build(TONE, of_tone(0.4, 0.5, 1.0, None)), "pass_low, pass_high")
-    assert found == pytest.approx((0.2077, 0.9385), abs=1e-4)
+    assert found == pytest.approx((0.0943, 0.9916), abs=1e-4)
 
 
 def test_a_gate_passes_at_its_own_mark(build):

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from gradebook.rubrics.statistics.score_intervals import score_interval
+
 TONE = {"tone": {}}
 PENALTY = {"met": {"weight": 1.0}, "rude": {"weight": -1.0}}
 
@@ -20,9 +22,10 @@ def cost_of(connection):
 
 
 def test_the_mean_and_its_interval(build):
-    # 0.2, 0.4, 0.4, 0.4, 0.6: sd sqrt(0.08 / 4) = 0.1414214; 2.7764451 x 0.1414214 / sqrt(5) = 0.1755978
+    # 0.2, 0.4, 0.4, 0.4, 0.6: sd sqrt(0.08 / 4) = 0.1414214
+    expected = score_interval([0.2, 0.4, 0.4, 0.4, 0.6])
     found = row(build(TONE, of_tone(0.2, 0.4, 0.4, 0.4, 0.6)), "mean, sd, ci_low, ci_high")
-    assert found == pytest.approx((0.4, 0.1414214, 0.2244022, 0.5755978), abs=1e-7)
+    assert found == pytest.approx((0.4, 0.1414214, expected.low, expected.high), abs=1e-7)
 
 
 def test_an_undetermined_score_is_not_in_the_mean_and_lowers_the_coverage(build):
@@ -40,16 +43,16 @@ def test_one_score_has_no_spread(build):
 
 
 def test_equal_scores_have_no_spread_but_an_interval(build):
-    # 0.05 ** (1 / 3) = 0.3684031: 0.3 x 0.3684031 = 0.1105209; 1 - 0.7 x 0.3684031 = 0.7421178
+    # 0.025 ** (1 / 3) = 0.2924018: 0.3 x 0.2924018 = 0.0877205; 1 - 0.7 x 0.2924018 = 0.7953188
     found = row(build(TONE, of_tone(0.3, 0.3, 0.3)), "mean, sd, ci_low, ci_high")
-    assert found == pytest.approx((0.3, 0.0, 0.1105209, 0.7421178), abs=1e-7)
+    assert found == pytest.approx((0.3, 0.0, 0.0877205, 0.7953188), abs=1e-7)
 
 
 def test_a_mean_below_zero_is_clipped_to_zero(build):
     # (0 - 1) / 1 = -1 each
     connection = build(PENALTY, {"o": {"met": 0.0, "rude": 1.0}, "p": {"met": 0.0, "rude": 1.0}})
-    # Two equal outputs: the upper end is 1 - 0.05 ** (1 / 2) = 0.7763932
-    assert row(connection, "mean, ci_low, ci_high, uniform_mean") == pytest.approx((0.0, 0.0, 0.7763932, 0.0))
+    # Two equal outputs at the lowest score, -1: the upper end is -1 + 2 x (1 - 0.025 ** (1 / 2)) = 0.6837722
+    assert row(connection, "mean, ci_low, ci_high, uniform_mean") == pytest.approx((0.0, 0.0, 0.6837722, 0.0))
 
 
 def test_the_mean_is_clipped_and_not_each_score(build):
@@ -72,6 +75,25 @@ def test_the_gate_failure_rate_is_over_outputs_with_known_gates(build):
     criteria = {"safe": {"weight": 0.0, "is_gate": True}}
     scores = {f"o{index}": {"safe": score} for index, score in enumerate([0.0, 1.0, 1.0, None])}
     assert row(build(criteria, scores), "gate_failure_rate, mean, n") == (pytest.approx(1 / 3), None, 0)
+
+
+def test_no_failed_gate_has_an_exact_upper_bound(build):
+    # 0 of 20: 1 - 0.025 ** (1 / 20) = 0.1684335
+    criteria = {"safe": {"weight": 0.0, "is_gate": True}}
+    connection = build(criteria, {f"o{index}": {"safe": 1.0} for index in range(20)})
+    found = row(connection, "gate_failure_rate, gate_failure_low, gate_failure_high")
+    assert found == pytest.approx((0.0, 0.0, 0.1684335), abs=1e-7)
+
+
+def test_failed_gates_of_one_case_count_as_one(build):
+    criteria = {"safe": {"weight": 0.0, "is_gate": True}}
+    outputs = {f"o{index}": {"case_id": f"c{index // 2}"} for index in range(40)}
+    connection = build(criteria, {f"o{index}": {"safe": 1.0} for index in range(40)}, outputs=outputs)
+    assert row(connection, "gate_failure_high") == (pytest.approx(0.1684335, abs=1e-7),)
+
+
+def test_without_a_gate_its_failures_have_no_bound(build):
+    assert row(build(TONE, of_tone(0.1, 0.3)), "gate_failure_low, gate_failure_high") == (None, None)
 
 
 def test_no_checkpoint_is_a_group_of_its_own(build):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gradebook.rubrics.statistics.intervals import SCORES, student_t
+from gradebook.rubrics.statistics.score_intervals import score_interval
 
 TONE = {"tone": {"weight": 3.0}, "form": {"weight": 1.0}}
 POOR = (0.1, 0.2, 0.3, 0.4, 0.5)
@@ -41,7 +41,7 @@ def test_the_gain_is_the_possible_rise_of_the_overall_mean(build):
 
 
 def test_the_interval_is_that_of_the_slice(build):
-    expected = student_t(POOR, bounds=SCORES)
+    expected = score_interval(POOR)
     assert spots(built(build), "ci_low, ci_high") == [pytest.approx((expected.low, expected.high), abs=1e-8)]
 
 
@@ -85,7 +85,7 @@ def test_outputs_of_one_case_count_as_one_cluster(build):
         for name in scores
     }
     connection = build({"tone": {}}, scores, outputs=outputs)
-    expected = student_t([0.0, 0.1, 0.2, 0.3, 0.4, 0.5], clusters=[0, 0, 1, 1, 2, 2], bounds=SCORES)
+    expected = score_interval([0.0, 0.1, 0.2, 0.3, 0.4, 0.5], [0, 0, 1, 1, 2, 2])
     assert spots(connection, "cluster_count, ci_low, ci_high") == [
         pytest.approx((3, expected.low, expected.high), abs=1e-8)
     ]

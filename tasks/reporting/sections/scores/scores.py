@@ -7,7 +7,14 @@ from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.reporting.drawing.charts import draw
 from gradebook.tasks.reporting.drawing.figures import Figure, Table, table_of
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource
-from gradebook.tasks.system.number_format import counted, price_words, rate_words, score_words
+from gradebook.tasks.system.number_format import (
+    bounded_rate_words,
+    counted,
+    no_interval_words,
+    price_words,
+    rate_words,
+    score_words,
+)
 
 NUMBERS = (
     *("Mean", "95% interval", "SD", "Uniform weights", "Pass rate", "Gate failures", "Coverage", "Scored", "Outputs"),
@@ -43,8 +50,8 @@ def _cells(row: Row) -> tuple[str, ...]:
         interval_words(row),
         score_words(row["sd"]),
         score_words(row["uniform_mean"]),
-        rate_words(row["pass_rate"]),
-        rate_words(row["gate_failure_rate"]),
+        _pass_words(row),
+        bounded_rate_words(row["gate_failure_rate"], row["gate_failure_high"]),
         rate_words(row["coverage_rate"]),
         f"{row['n']:,}",
         f"{row['output_count']:,}",
@@ -54,7 +61,17 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 def interval_words(row: Row) -> str:
     """95% interval of a row of a mart, as text."""
-    return "–" if row["ci_low"] is None else f"{score_words(row['ci_low'])} to {score_words(row['ci_high'])}"
+    if row["ci_low"] is None:
+        return no_interval_words(row["cluster_count"])
+    return f"{score_words(row['ci_low'])} to {score_words(row['ci_high'])}"
+
+
+def _pass_words(row: Row) -> str:
+    """Pass rate with its 95% interval."""
+    rate = rate_words(row["pass_rate"])
+    return (
+        rate if row["pass_low"] is None else f"{rate} ({rate_words(row['pass_low'])} to {rate_words(row['pass_high'])})"
+    )
 
 
 def _means(source: ReportSource, table: Table) -> Figure | None:

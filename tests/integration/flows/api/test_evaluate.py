@@ -163,6 +163,7 @@ def test_an_interrupt_stops_it_and_loses_no_judgment(tmp_path, lake):
         }
         code = f"""
         import gradebook, os, signal, threading, time
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
         def stop():
             while not any(open(each).read().count("\\n") >= 3 for each in journals()):
                 time.sleep(0.05)

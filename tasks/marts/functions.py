@@ -1,0 +1,32 @@
+"""Functions of `rubrics.statistics` that the models of `sql` call, because their quantiles are not in SQL."""
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+from duckdb.func import ARROW, SPECIAL
+
+from gradebook.rubrics.model.arrays import Floats
+from gradebook.rubrics.statistics.score_intervals import score_ends
+
+
+def add_functions(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make the functions; those of an earlier build on this connection stay."""
+    known = connection.execute("select count(*) from duckdb_functions() where function_name = 'score_ends'").fetchone()
+    if known and not known[0]:
+        double = duckdb.sqltype("double")
+        ends = duckdb.struct_type({"low": double, "high": double})
+        connection.create_function("score_ends", _score_ends, [double] * 7, ends, type=ARROW, null_handling=SPECIAL)
+
+
+def _score_ends(
+    n: pa.Array, unit_count: pa.Array, mean: pa.Array, sd: pa.Array, error: pa.Array, df: pa.Array, level: pa.Array
+) -> pa.Array:
+    """{low, high} of `score_ends`, null where it is NaN."""
+    *measures, levels = (_floats(column) for column in (n, unit_count, mean, sd, error, df, level))
+    ends = score_ends(*measures, level=levels)
+    return pa.StructArray.from_arrays([pa.array(end, from_pandas=True) for end in ends], ["low", "high"])
+
+
+def _floats(column: pa.Array) -> Floats:
+    """Column as an array, NaN for null."""
+    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
