@@ -98,11 +98,11 @@ def _score_table(summary: RunSummary) -> Table:
         table.add_row(
             escape(_model(row)),
             score_words(row["mean"]),
-            no_interval_words(row["cluster_count"])
+            no_interval_words(row.get("cluster_count"))
             if row["ci_low"] is None
             else short_interval_words(row["ci_low"], row["ci_high"]),
             rate_words(row["pass_rate"]),
-            bounded_rate_words(row["gate_failure_rate"], row["gate_failure_high"]),
+            bounded_rate_words(row["gate_failure_rate"], row.get("gate_failure_high")),
             rate_words(row["coverage_rate"]),
             f"{row['output_count']:,}",
             usd_words(row["cost_usd"]),

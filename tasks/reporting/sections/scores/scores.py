@@ -51,7 +51,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         score_words(row["sd"]),
         score_words(row["uniform_mean"]),
         _pass_words(row),
-        bounded_rate_words(row["gate_failure_rate"], row["gate_failure_high"]),
+        bounded_rate_words(row["gate_failure_rate"], row.get("gate_failure_high")),
         rate_words(row["coverage_rate"]),
         f"{row['n']:,}",
         f"{row['output_count']:,}",
@@ -62,7 +62,7 @@ def _cells(row: Row) -> tuple[str, ...]:
 def interval_words(row: Row) -> str:
     """95% interval of a row of a mart, as text."""
     if row["ci_low"] is None:
-        return no_interval_words(row["cluster_count"])
+        return no_interval_words(row.get("cluster_count"))
     return f"{score_words(row['ci_low'])} to {score_words(row['ci_high'])}"
 
 
@@ -70,7 +70,9 @@ def _pass_words(row: Row) -> str:
     """Pass rate with its 95% interval."""
     rate = rate_words(row["pass_rate"])
     return (
-        rate if row["pass_low"] is None else f"{rate} ({rate_words(row['pass_low'])} to {rate_words(row['pass_high'])})"
+        rate
+        if row.get("pass_low") is None
+        else f"{rate} ({rate_words(row['pass_low'])} to {rate_words(row['pass_high'])})"
     )
 
 
