@@ -288,6 +288,9 @@ def export_rubric(
     ],
     form: FormatOption,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="file to write; default: stdout")] = None,
+    run: Annotated[
+        str | None, typer.Option("--run", help="with --format scale: a run whose ratings and verdicts are written too")
+    ] = None,
     is_forced: ForceOption = False,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
@@ -300,7 +303,7 @@ def export_rubric(
     gradebook rubric export support_reply --format dataknobs -o support_reply.json
     gradebook rubric export outputs.jsonl --format healthbench
     """
-    exported = export_source(form.value, source, find_lake(lake, data))
+    exported = export_source(form.value, source, find_lake(lake, data), run)
     if out is None:
         typer.echo(exported.text, nl=False)
     else:

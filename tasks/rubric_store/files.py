@@ -12,6 +12,8 @@ from gradebook.rubrics.importers.interfaces import Exported, Imported
 from gradebook.rubrics.importers.join_answers import join_answers
 from gradebook.rubrics.importers.json_lines import json_lines, read_json_lines
 from gradebook.rubrics.importers.registry import find_format
+from gradebook.rubrics.importers.scale.exporting import write_scale
+from gradebook.rubrics.importers.scale.marking import OutputKey, annotate, output_key
 from gradebook.rubrics.lint.findings import LintFinding
 from gradebook.rubrics.lint.linting import lint_text
 from gradebook.rubrics.model.errors import Fault, InputError, RubricError
@@ -19,6 +21,9 @@ from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.text.named_files import is_path
 from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import connect_up_to_date
+from gradebook.tasks.lake.rows import read_published_run, read_rows
+from gradebook.tasks.lake.sql import query
 from gradebook.tasks.rubric_store.versions import find_rubric, version_before
 from gradebook.tasks.system.files import write_text
 
@@ -159,9 +164,14 @@ def _lint_import(texts: dict[Path, str]) -> tuple[LintFinding, ...]:
     return tuple(findings)
 
 
-def export_source(format_name: str, source: str, lake: Lake) -> Exported:
-    """Export a rubric, or a file of rows with per-case criteria, to a foreign format. Raises `RubricError`."""
+def export_source(format_name: str, source: str, lake: Lake, run_id: str | None = None) -> Exported:
+    """Export a rubric, or a file of rows with per-case criteria, to a foreign format. Raises `RubricError`.
+
+    run_id: run whose ratings and verdicts become annotations (Scale tasks only).
+    """
     form = find_format(format_name)
+    if run_id is not None and form.name != "scale":
+        raise InputError("--run", f"the format {form.name}", "--format scale")
     if form.source == "rubric":
         rubric = find_rubric(source, lake)
         if not rubric.criteria:
@@ -172,7 +182,37 @@ def export_source(format_name: str, source: str, lake: Lake) -> Exported:
     if bare:
         message = "found a row without criteria of its own, expected some"
         raise RubricError(tuple(Fault(source, number, message) for number in bare))
-    return form.write(cast("Any", [row for _, row in rows]))
+    values = [row for _, row in rows]
+    if run_id is None:
+        return form.write(cast("Any", values))
+    write_scale(values)  # raises if the rows are not those of an import
+    marks, texts = _marks_of_run(lake, run_id)
+    found = {
+        output_key(row)
+        for row in values
+        if "output" in row and output_key(row) in marks and texts[output_key(row)] in (None, row["output"])
+    }
+    if not found:
+        raise InputError("--run", f"no output of {source} in the run {run_id}", "the run that evaluated this file")
+    annotated, lost = annotate(values, {key: marks[key] for key in found})
+    exported = write_scale(annotated)
+    return Exported(exported.text, (*exported.lost, *lost.words()))
+
+
+def _marks_of_run(
+    lake: Lake, run_id: str
+) -> tuple[dict[OutputKey, dict[tuple[str, str], str | None]], dict[OutputKey, str | None]]:
+    """Marks of each output of a run, and the outputs' texts."""
+    marks: dict[OutputKey, dict[tuple[str, str], str | None]] = {}
+    texts: dict[OutputKey, str | None] = {}
+    with connect_up_to_date(lake) as connection:
+        run = read_published_run(connection, lake, run_id, option="--run")
+        for row in read_rows(connection, query("rubric_store/run_marks"), run_id=run["run_id"]):
+            texts[output_key(row)] = row["output"]
+            own = marks.setdefault(output_key(row), {})
+            if row["criterion_id"] is not None:
+                own[row["criterion_id"], row["rater"]] = row["level_id"]
+    return marks, texts
 
 
 def write_new(path: Path, text: str, *, is_forced: bool = False) -> None:

@@ -16,6 +16,11 @@ def write_scale(rows: Sequence[Row]) -> Exported:
     return export_cases(rows, lambda cases: indented_json(_tasks(cases)), read_scale)
 
 
+def criterion_key(criterion_id: str, number: int) -> str:
+    """Key of a criterion's annotation: its id, if that has the form of a key. number: its place in the case, from 0."""
+    return criterion_id if CRITERION_KEY.fullmatch(criterion_id) else f"rubric_0_criteria_{number}"
+
+
 def _tasks(cases: Iterable[Case]) -> list[Row]:
     tasks: list[Row] = []
     slots: dict[tuple[str, ...], list[Row]] = {}
@@ -42,7 +47,7 @@ def _turn(case: Case, kept: Row) -> Row:
     """The turn without its responses, as it was read, with the current criteria."""
     annotations = []
     for number, each in enumerate(case.criteria):
-        key = each.id if CRITERION_KEY.fullmatch(each.id) else f"rubric_0_criteria_{number}"
+        key = criterion_key(each.id, number)
         kind = {"value": each.category} if each.category in KINDS else {}
         annotations.append({**kept_of(each.metadata, "scale"), "key": key, "title": each.description, **kind})
     others = kept["annotations"] if isinstance(kept.get("annotations"), list) else []

@@ -35,6 +35,11 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
+def marks_of(ratings: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    columns = ("case_id", "model", "criterion_id", "rater", "level_id")
+    return sorted(tuple(row[column] for column in columns) for row in ratings)
+
+
 def import_answered(gradebook, form: str, example: str, folder: Path) -> Path:
     """Import a file of cases; cases without answers get short ones."""
     first = folder / "first"
@@ -88,6 +93,22 @@ def test_the_ratings_of_a_scale_task_are_the_scores(gradebook, evaluate, tmp_pat
     values = {"no_issues": 1, "minor_issues": 0.5, "major_issues": 0}
     given = [values[row["level_id"]] for row in rows_of(folder / "ratings.jsonl")]
     assert scores == pytest.approx(sum(given) / len(given))
+
+
+def test_a_scale_task_comes_back_with_the_ratings_of_a_run(gradebook, evaluate, tmp_path):
+    folder = import_answered(gradebook, "scale", "scale.json", tmp_path)
+    first, second, *others = rows_of(folder / "ratings.jsonl")
+    given = [first | {"level_id": "major_issues"}, second, second | {"rater": "ben"}, *others]
+    new = tmp_path / "new.jsonl"
+    new.write_text("".join(json.dumps(row) + "\n" for row in given), encoding="utf-8")
+    evaluate(folder / "outputs.jsonl", "--rubric", "none", "--ratings", new)
+    run_id = gradebook("sql", "select run_id from runs", "--format", "json").json[0]["run_id"]
+    back, again = tmp_path / "back.json", tmp_path / "again"
+    words = ("rubric", "export", folder / "outputs.jsonl", "--format", "scale", "-o", back)
+    assert gradebook(*words, "--run", run_id).code == 0
+    assert gradebook("rubric", "import", back, "--format", "scale", "-o", again).code == 0
+    assert marks_of(rows_of(again / "ratings.jsonl")) == marks_of(given) != marks_of([first, second, *others])
+    assert "expected one of those" in gradebook(*words, "--force", "--run", "none-there").err
 
 
 def test_a_file_is_not_overwritten_without_force(gradebook, tmp_path):

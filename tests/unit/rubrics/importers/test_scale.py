@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gradebook.rubrics.importers.scale import read_scale, write_scale
+from gradebook.rubrics.importers.scale.marking import annotate
 from gradebook.rubrics.model.errors import RubricError
 
 EXAMPLE = Path(__file__).parent / "examples" / "scale.json"
@@ -44,6 +45,17 @@ def fault_of(*tasks: Any) -> str:
     with pytest.raises(RubricError) as caught:
         read(*tasks)
     return str(caught.value)
+
+
+def test_marks_of_a_run_replace_a_raters_own_and_what_has_no_place_is_named():
+    rows = read(task(turn(user(), response("An oak.", "m", rating(), {"id": "aside"}), response("An elm.", "n")))).cases
+    key = "rubric_0_criteria_0"
+    marks = {(key, "scale"): None, (key, "run-1"): "minor_issues", (key, "ann"): "fair", ("other", "ann"): "no_issues"}
+    annotated, lost = annotate(rows, {("t", "m", 0): marks})
+    again = read_scale(write_scale(annotated).text, "again.json")
+    assert [(row["rater"], row["level_id"]) for row in again.ratings] == [("run-1", "minor_issues")]
+    assert lost.words()[0].endswith("no_issues (2)")
+    assert rows[0]["metadata"]["scale"]["message"]["annotations"][0]["value"] == "no_issues"
 
 
 def selected(model: str) -> dict[str, Any]:
