@@ -212,8 +212,8 @@ def _next_steps(found: Grounds) -> Iterator[NextStep]:
         words = f"see where the judge and people differ on {_listed(doubtful)}, and reword its levels"
         yield NextStep(words, ("gradebook", "agreement", run_id, "--criterion", doubtful[0]))
     elif found.run.get("judge") is not None:
-        words = "rate these outputs next" if found.standings else "let people rate some outputs: these tell most"
-        yield NextStep(words, ("gradebook", "calibrate", run_id, "--rate-next", "20"))
+        words = f"let people rate {'more' if found.standings else 'some'} outputs in the browser, a random sample"
+        yield NextStep(words, ("gradebook", "rate", run_id, "--n", "50"))
 
 
 def _to_read(found: Grounds, run_id: str) -> Iterator[NextStep]:

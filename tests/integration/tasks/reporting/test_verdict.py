@@ -163,4 +163,4 @@ def test_what_to_do_next_names_the_cases_the_criterion_and_a_command(lakes):
     assert first.command().startswith('gradebook sql "select case_id, model, score')
     assert second.sentence.startswith("work on kind, which costs most score (mean 0.750): Says yes")
     (*_, rate) = summarise(lakes["unrated"], "unrated").verdict.next_steps
-    assert rate.command() == "gradebook calibrate unrated --rate-next 20"
+    assert rate.command() == "gradebook rate unrated --n 50"
