@@ -16,9 +16,9 @@ RUN := $(VENV)/bin/python -m
 PIP := $(RUN) pip
 TEST := $(RUN) pytest -n auto
 # Seconds of CPU of all processes; a tier that takes more fails, and names its dearest tests.
-TEST_BUDGET := 2400
+TEST_BUDGET := 2100
 QUICK_BUDGET := 1200
-NIGHTLY_BUDGET := 6000
+NIGHTLY_BUDGET := 1200
 # The tests start hundreds of processes: without stored bytecode, each would compile all modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
