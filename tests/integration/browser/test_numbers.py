@@ -36,13 +36,14 @@ def test_the_scores_on_the_page_equal_sql(visit: Visiting, reported: Reported):
 
 def score_cells(row: Row) -> dict[str, str]:
     """Row of run_scores as shown on the page; the demo costs nothing."""
+    passing = f"{rate_words(row['pass_low'])} to {rate_words(row['pass_high'])}"
     return {
         "Model": model_name(row),
         "Mean": score_words(row["mean"]),
         "95% interval": f"{score_words(row['ci_low'])} to {score_words(row['ci_high'])}",
         "SD": score_words(row["sd"]),
         "Uniform weights": score_words(row["uniform_mean"]),
-        "Pass rate": f"{rate_words(row['pass_rate'])} ({rate_words(row['pass_low'])} to {rate_words(row['pass_high'])})",
+        "Pass rate": f"{rate_words(row['pass_rate'])} ({passing})",
         "Gate failures": f"{rate_words(row['gate_failure_rate'])} (≤{rate_words(row['gate_failure_high'])})",
         "Coverage": rate_words(row["coverage_rate"]),
         "Scored": str(row["n"]),
