@@ -1,6 +1,10 @@
--- latest_run_scores: one row per rubric_id, model, checkpoint of the last published run of the rubric.
+-- latest_run_scores: one row per rubric_id, model, checkpoint of the last published run of the rubric. A review counts
+-- only where the rubric has no other run.
 with latest as (
-    select rubric_id, max_by(run_id, version) as run_id from runs where status = 'published' group by rubric_id
+    select rubric_id, max_by(run_id, (trigger is distinct from 'review', version)) as run_id
+    from runs
+    where status = 'published'
+    group by rubric_id
 ),
 
 final as (

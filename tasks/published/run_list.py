@@ -7,9 +7,13 @@ from gradebook.tasks.lake.rows import Row, read_rows
 
 
 def latest_run(lake: Lake) -> str:
-    """Id of the latest published run. Raises `InputError` if there is none."""
+    """Id of the latest published run, of an evaluation if there is one. Raises `InputError` if there is none."""
     with connect(lake, read_only=True) as connection:
-        rows = read_rows(connection, "select run_id from runs where status = 'published' order by version desc limit 1")
+        select = (
+            "select run_id from runs where status = 'published' "
+            "order by trigger is not distinct from 'review', version desc limit 1"
+        )
+        rows = read_rows(connection, select)
     if not rows:
         raise InputError("run", f"no published run in {lake.name}", "one", "`gradebook evaluate` makes it")
     return str(rows[0]["run_id"])

@@ -179,7 +179,9 @@ class RatingApp:
             raise HTTPException(429, "Too many wrong tokens. Try again in a minute.", {"Retry-After": "60"})
         found = self._tokens.name_of(token)
         if found is None:
-            raise HTTPException(403, "This link is wrong or has ended: open the one that `gradebook rate` printed for you.")
+            raise HTTPException(
+                403, "This link is wrong or has ended: open the one that `gradebook rate` printed for you."
+            )
         return found
 
     def _given(self, position: int, rater: str) -> Sheet:

@@ -158,6 +158,15 @@ def test_an_earlier_run_is_not_among_the_latest(insert, ask):
     assert [tuple(row.values()) for row in rows] == [("r2", 2, None, None, None)]
 
 
+@pytest.mark.parametrize(
+    ("triggers", "found"), [(["manual", "review"], "r1"), (["review", "review"], "r2"), (["manual", "schedule"], "r2")]
+)
+def test_a_review_takes_no_evaluation_s_place_among_the_latest_scores(insert, ask, triggers, found):
+    insert("runs", *(run(version, trigger=trigger) for version, trigger in enumerate(triggers, 1)))
+    insert("run_scores", mean(1, 0.1), mean(2, 0.2))
+    assert [row["run_id"] for row in ask("select run_id from latest_run_scores")] == [found]
+
+
 def test_costs_of_a_run_are_summed_over_its_stages(insert, ask):
     insert("runs", run(1), run(2, status="failed"))
     stage = {"run_id": "r1", "stage": "score", "request_count": 3, "replayed_count": 4, "saved_usd": 0.5}
