@@ -154,6 +154,7 @@ def _shown(progress: bool | None) -> Iterator[None]:
     """Show progress on stderr while the block runs, if it is wanted."""
     is_wanted = (sys.stderr.isatty() or "ipykernel" in sys.modules) if progress is None else progress
     if not is_wanted:
+        watched.silence()  # a command of this process may have left its own
         yield
         return
     from gradebook.flows.display.progress_bars import shown_progress
