@@ -69,7 +69,7 @@ class Run:
 
     @cached_property
     def summary(self) -> RunSummary:
-        """What `gradebook evaluate --json` prints: verdict, scores, criteria, requirements, costs."""
+        """Summary as `gradebook evaluate --json` prints it: verdict, scores, criteria, requirements, costs."""
         return summarise(self._lake, self.run_id)
 
     @property

@@ -91,7 +91,7 @@ def outcome_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
 
 
 def spread_sentence(spread: SpreadFigures, case_count: int) -> str:
-    """Which side is steadier beyond chance, by the standard deviations of the overall scores."""
+    """Sentence on the side that is steadier beyond chance, by the standard deviations of the overall scores."""
     words = {Chance.ABOVE: "A is steadier", Chance.BELOW: "B is steadier"}.get(spread.outcome)
     return (
         f"{words or 'Neither is steadier beyond chance'}: SD {spread.sd_a:.3f} in A, {spread.sd_b:.3f} in B; ratio "

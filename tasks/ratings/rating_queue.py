@@ -13,7 +13,7 @@ from gradebook.tasks.lake.sql import query
 
 
 class Queue(StrEnum):
-    """What is worth rating. Only `random` supports an estimate of means; the others find problems."""
+    """Choice of outputs to rate. Only `random` supports an estimate of means; the others find problems."""
 
     random = "random"
     uncertain = "uncertain"

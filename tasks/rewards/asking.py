@@ -119,7 +119,7 @@ class _Opened:
 
 @dataclass(slots=True)
 class _State:
-    """What is open; apart from `Asking`, so that it can be closed when that is gone."""
+    """Open sessions, apart from `Asking`: they can be closed when it is gone."""
 
     lake: Lake | None
     folder: Path  # of the journals

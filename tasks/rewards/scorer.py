@@ -128,7 +128,7 @@ class RubricScorer:
         return self._finish(read, batch, code)
 
     def feedback(self, output: Given) -> Feedback:
-        """What the output has to mend; its text is for the model that answers again."""
+        """Faults that the output has to mend, as a text for the model that answers again."""
         (read,) = self._reader.read([output])
         return feedback_on(self._score([read])[0], self.rubric, read.own)
 
