@@ -27,6 +27,7 @@ from gradebook.rubrics.model.collecting import refuse_incomplete
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.collecting.collect import CollectRequest
 from gradebook.tasks.comparing.baseline import LATEST
+from gradebook.tasks.comparing.gate import gate_rule
 from gradebook.tasks.datasets.discovery import dataset_files, digest_files
 from gradebook.tasks.datasets.one_checkpoint import OneCheckpoint
 from gradebook.tasks.judging.settings.files import is_settings_file, read_endpoint
@@ -143,7 +144,7 @@ async def _decide(
     refuse_changed_rubric(lake, rubric)
     name = name_checkpoint(files, request.column_map, checkpoint, step)
     key = CheckpointKey(model, name, rubric.id, rubric.version, digest_files(files))
-    decider = Decider(lake, key, step, request.fail_if, request.across_judges)
+    decider = Decider(lake, key, step, gate_rule(request.fail_if, request.require), request.across_judges)
     if row := find_decided(lake, key):
         return decider.read(row, str(RunFolder.below(lake.root, row["run_id"]).report_file))
     run_id = deployed_run_id(f"{model}-{name}")

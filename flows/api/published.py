@@ -12,6 +12,7 @@ import pyarrow as pa
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.comparing.compare import Asked, compare_runs
 from gradebook.tasks.comparing.compare import Comparison as ComparedRuns
+from gradebook.tasks.comparing.gate import gate_rule
 from gradebook.tasks.comparing.verdict import RunVerdict, comparison_verdict
 from gradebook.tasks.lake import address
 from gradebook.tasks.lake.rows import Row
@@ -44,7 +45,7 @@ class Difference:
 
     @property
     def is_failed(self) -> bool:
-        """Whether the rule of `fail_if` holds or can't be decided; False without one."""
+        """Whether the gate of `require` and `fail_if` failed, or can't be decided; False without one."""
         return self.found.gate is not None and self.found.gate.is_failed
 
     def as_dict(self) -> dict[str, Any]:
@@ -107,12 +108,12 @@ class Run:
         """Rows of one reading statement over all runs of the lake, as `gradebook sql`. Raises `QueryError`."""
         return run_query(self._lake, statement)
 
-    def compare(self, other: "Run | str", fail_if: str | None = None) -> Difference:
+    def compare(self, other: "Run | str", fail_if: str | None = None, *, require: str | None = None) -> Difference:
         """Compare this run with an earlier one, its baseline: a run or its id. Raises `InputError`."""
         if isinstance(other, Run) and other._lake != self._lake:
             raise InputError("other", f"a run of {other._lake.name}", f"one of {self._lake.name}")
         name = other.run_id if isinstance(other, Run) else other
-        return Difference(compare_runs(self._lake, name, self.run_id, Asked(rule=fail_if)))
+        return Difference(compare_runs(self._lake, name, self.run_id, Asked(gate=gate_rule(fail_if, require))))
 
     def report(self, path: str | Path, against: str | None = None) -> Path:
         """Write the report: .html a page, .md Markdown, .png a picture. against: run to compare with."""
@@ -169,9 +170,9 @@ class Lake:
         """Rows of one reading statement, as `gradebook sql`. Raises `QueryError`."""
         return run_query(self._lake, statement)
 
-    def compare(self, run_a: str, run_b: str, fail_if: str | None = None) -> Difference:
+    def compare(self, run_a: str, run_b: str, fail_if: str | None = None, *, require: str | None = None) -> Difference:
         """Compare two runs, B - A, as `gradebook compare`. Raises `InputError`."""
-        return Difference(compare_runs(self._lake, run_a, run_b, Asked(rule=fail_if)))
+        return Difference(compare_runs(self._lake, run_a, run_b, Asked(gate=gate_rule(fail_if, require))))
 
     def __repr__(self) -> str:
         return f"<Lake {self._lake.name}>"

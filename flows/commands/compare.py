@@ -14,12 +14,14 @@ from gradebook.flows.commands.options import (
     FailIfOption,
     JsonOption,
     LakeOption,
+    RequireOption,
     lake_words,
     print_json,
 )
 from gradebook.flows.display.comparison import show_comparison
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.comparing.compare import Asked, compare_runs
+from gradebook.tasks.comparing.gate import gate_rule
 from gradebook.tasks.comparing.verdict import comparison_verdict
 from gradebook.tasks.lake.versions import find_lake_at
 
@@ -36,6 +38,7 @@ def compare(  # noqa: PLR0913 - each is an option
         str | None, typer.Option("--model-a", help="model of the baseline, named as in `gradebook report`")
     ] = None,
     model_b: Annotated[str | None, typer.Option("--model-b", help="model to compare with it")] = None,
+    require: RequireOption = None,
     fail_if: FailIfOption = None,
     share_at: Annotated[
         list[float] | None,
@@ -45,7 +48,8 @@ def compare(  # noqa: PLR0913 - each is an option
         int, typer.Option("--resamples", help="bootstrap resamples for the intervals; 0: no intervals")
     ] = 10_000,
     across_judges: Annotated[
-        bool, typer.Option("--across-judges", help="apply --fail-if even if the runs had different judges")
+        bool,
+        typer.Option("--across-judges", help="apply the gate even if the runs had different judges"),
     ] = False,
     at: AtOption = None,
     lake: LakeOption = DEFAULT_LAKE,
@@ -55,23 +59,24 @@ def compare(  # noqa: PLR0913 - each is an option
     """Compare two runs, or two models of one run, case by case.
 
     Differences are B - A. Runs on different rubric versions are compared on the criteria with the same text, under a
-    banner. A --fail-if rule uses the names of --json: mean_diff, p, worse_rate, criterion.ID.p_adjusted,
+    banner. Rules of a gate use the names of --json: mean_diff, p, worse_rate, criterion.ID.p_adjusted,
     any criterion (mean_diff < 0 and p_adjusted < 0.05). Combine conditions with and, or, not and parentheses.
 
     \b
     gradebook compare 20261101-020000-a1b2c3 20261102-020000-d4e5f6
+    gradebook compare nightly-1 nightly-2 --require "not_worse_by(0.02)"
     gradebook compare nightly-1 nightly-2 \\
         --fail-if "mean_diff < -0.01 and p < 0.05"
     gradebook compare nightly-1 --model-a small --model-b large --json
 
-    Exit: 0 done, 1 the rule holds or is undecidable, 2 bad input.
+    Exit: 0 done, 1 the gate failed or is undecidable, 2 bad input.
     """
     if not 0 <= resamples <= MOST_RESAMPLES:
         raise InputError("--resamples", f"{resamples:,}", f"0 to {MOST_RESAMPLES:,}")
     for score in share_at or ():
         if not isfinite(score):
             raise InputError("--share-at", f"{score:g}", "a finite number")
-    asked = Asked((model_a, model_b), fail_if, resamples, tuple(share_at or ()), across_judges)
+    asked = Asked((model_a, model_b), gate_rule(fail_if, require), resamples, tuple(share_at or ()), across_judges)
     found = compare_runs(find_lake_at(lake, data, at), run_a, run_b, asked)
     if as_json:
         print_json({"verdict": comparison_verdict(found).as_json()} | found.as_json())

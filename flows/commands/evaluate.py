@@ -35,9 +35,9 @@ def evaluate(
     gradebook evaluate outputs.csv --rubric json_record \\
         --map output=response --json
     gradebook evaluate outputs.jsonl --rubric rubric.yaml --baseline latest \\
-        --fail-if "mean_diff < 0 and p < 0.05"
+        --require "not_worse_by(0.02)"
 
-    Exit: 0 done, 1 a gate or threshold is not met or --fail-if holds, 2 bad input, 3 not finished.
+    Exit: 0 done, 1 a gate or threshold is not met, 2 bad input, 3 not finished.
     """
     request = read_request(options, datetime.now(UTC))
     if dry_run:

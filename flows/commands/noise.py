@@ -9,19 +9,23 @@ from gradebook.flows.commands.options import DEFAULT_LAKE, DataOption, JsonOptio
 from gradebook.flows.display.noise import show_noise
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.comparing.aa_test import measure_noise
+from gradebook.tasks.comparing.gate import GateRule
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.published.run_list import latest_run
 
 MOST_DRAWS = 100_000
 
 
-def noise(
+def noise(  # noqa: PLR0913 - each is an option
     run: Annotated[
         str | None,
         typer.Argument(
             help="id of a run with a judge of `replicates: 2` or more; default: the latest published run",
             autocompletion=complete_run,
         ),
+    ] = None,
+    require: Annotated[
+        list[str] | None, typer.Option("--require", help="a `gradebook compare` rule to test; may be repeated")
     ] = None,
     fail_if: Annotated[
         list[str] | None, typer.Option("--fail-if", help="a `gradebook compare` rule to test; may be repeated")
@@ -35,23 +39,25 @@ def noise(
     """Measure judge noise, and how often it alone would fire a gate.
 
     This is an A/A test: for each output one reply goes to A and another to B, at random, so A and B differ by noise
-    alone. The share of draws in which a rule holds is its false-alarm rate.
+    alone. The share of draws in which a gate fails is its false-alarm rate.
 
     \b
     gradebook noise
     gradebook noise 20261101-020000-a1b2c3
+    gradebook noise nightly-1 --require "not_worse_by(0.02)"
     gradebook noise nightly-1 --fail-if "mean_diff < -0.01 and p < 0.05"
     gradebook noise nightly-1 \\
         --fail-if "any criterion (mean_diff < 0 and p < 0.05)" --draws 5000 --json
 
-    Exit: 0 done, even if a rule fired, 2 bad input.
+    Exit: 0 done, even if a gate failed, 2 bad input.
     """
     if not 1 <= draws <= MOST_DRAWS:
         raise InputError("--draws", f"{draws:,}", f"1 to {MOST_DRAWS:,}")
     if seed < 0:
         raise InputError("--seed", str(seed), "0 or more")
     found_lake = find_lake(lake, data)
-    found = measure_noise(found_lake, run or latest_run(found_lake), fail_if or (), draw_count=draws, seed=seed)
+    gates = [GateRule(rule) for rule in fail_if or ()] + [GateRule(require=rule) for rule in require or ()]
+    found = measure_noise(found_lake, run or latest_run(found_lake), gates, draw_count=draws, seed=seed)
     if as_json:
         print_json(found.as_json())
     else:

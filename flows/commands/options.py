@@ -99,9 +99,8 @@ LakeOption = Annotated[str, option_of("lake")]
 DataOption = Annotated[str | None, option_of("data")]
 AllowFunctionsOption = Annotated[list[str] | None, option_of("allow_functions")]
 MapOption = Annotated[list[str] | None, option_of("column_map")]
-FailIfOption = Annotated[
-    str | None, typer.Option("--fail-if", help="exit with 1 if this holds: 'mean_diff < -0.01 and p < 0.05'")
-]
+RequireOption = Annotated[str | None, option_of("require")]
+FailIfOption = Annotated[str | None, option_of("fail_if")]
 AtOption = Annotated[
     str | None,
     typer.Option("--at", help="read the lake as of a version, a published run's id, a time (UTC) or the end of a day"),

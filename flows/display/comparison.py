@@ -166,10 +166,8 @@ def _lost_table(cases: Iterable[LostCase]) -> Table:
 
 
 def _show_gate(gate: GateFinding) -> None:
-    colour, words = ("red", "fails") if gate.is_failed else ("green", "does not hold")
-    people.print(f"[{colour}]--fail-if {words}:[/] {escape(plain(gate.rule))}")
-    for reason in gate.reasons:
-        people.print(f"  {escape(plain(reason))}")
+    colour = "red" if gate.is_failed else "green"
+    people.print(f"[{colour}]{escape(plain(gate.sentence))}[/]")
 
 
 def _name(row: ComparedRow) -> str:

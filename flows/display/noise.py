@@ -78,14 +78,17 @@ def _twice_table(model: JudgedTwice) -> Table:
 
 def _rule_table(found: JudgeNoise) -> Table:
     draw_count = found.rules[0].gate.draw_count
-    table = table_titled(f"false alarms of a gate: {counted(draw_count, 'draw')}", "--fail-if")
+    table = table_titled(f"false alarms of a gate: {counted(draw_count, 'draw')}", "required")
     for heading in ("model", "fired", "of all", "95% interval", "nominal"):
         table.add_column(heading, justify="right", no_wrap=True)
     for rule in found.rules:
         of_models = rule.models if len(rule.models) > 1 else ()
         name = "any model" if of_models else rule.models[0][0]
         table.add_row(
-            escape(plain(rule.rule)), escape(plain(name)), *_fire_words(rule.gate), _nominal_words(rule.nominal)
+            escape(plain(rule.rule.required)),
+            escape(plain(name)),
+            *_fire_words(rule.gate),
+            _nominal_words(rule.nominal),
         )
         for model, fires in of_models:
             table.add_row("", escape(plain(model)), *_fire_words(fires), "")
@@ -118,4 +121,4 @@ def _notes(found: JudgeNoise) -> Iterator[str]:
 
 def _unknown_words(rule: RuleNoise) -> str:
     draws = counted(rule.gate.unknown_count, "draw")
-    return f"{rule.rule}: in {draws} the rule could not be evaluated; a gate fails then."
+    return f"{rule.rule.required}: in {draws} the rule could not be evaluated; a gate fails then."

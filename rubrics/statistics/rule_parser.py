@@ -56,15 +56,18 @@ class Token:
     position: int
 
 
-def parse_rule(text: str, figures: Mapping[str, Collection[str]], source: str = "--fail-if") -> Rule:
+def parse_rule(
+    text: str, figures: Mapping[str, Collection[str]], source: str = "--fail-if", *, is_required: bool = False
+) -> Rule:
     """Parse a rule.
 
-    figures: names allowed in each scope, `overall`, `criterion` and `category`. Raises `RuleError` with the place and
-    the expected token.
+    figures: names allowed in each scope, `overall`, `criterion` and `category`. is_required: the rule says what has to
+    hold; otherwise `not_worse_by` is true where that is not shown, as the rule fails the gate. Raises `RuleError` with
+    the place and the expected token.
     """
     if len(text) > MOST_LETTERS:
         raise _rule_error(source, MOST_LETTERS, f"{len(text):,} characters", f"at most {MOST_LETTERS:,}")
-    parser = _Parser(_tokens(text, source), figures, source)
+    parser = _Parser(_tokens(text, source), figures, source, is_required=is_required)
     rule = parser.disjunction(None, 0)
     parser.expect_end()
     return rule
@@ -96,8 +99,11 @@ def _tokens(text: str, source: str) -> list[Token]:
 class _Parser:
     """Recursive-descent parser: one method per line of the grammar."""
 
-    def __init__(self, tokens: list[Token], figures: Mapping[str, Collection[str]], source: str) -> None:
+    def __init__(
+        self, tokens: list[Token], figures: Mapping[str, Collection[str]], source: str, *, is_required: bool
+    ) -> None:
         self._tokens, self._figures, self._source = tokens, figures, source
+        self._is_required = is_required
         self._place = 0
 
     def disjunction(self, scope: str | None, depth: int) -> Rule:
@@ -122,11 +128,14 @@ class _Parser:
         if depth > MOST_DEPTH:
             self._refuse(f"at most {MOST_DEPTH} brackets and `not` within each other")
         if self._take_word("not"):
-            if self._token.text == NOT_WORSE:
+            if self._token.text == NOT_WORSE and not self._is_required:
                 self._refuse("no `not` before it: the gate fails unless it is shown")
             return Negation(self._primary(scope, depth + 1))
         if self._take_word("any"):
-            return self._any(depth)
+            return self._any("any", depth)
+        if self._take_word("every"):
+            scope_rule = self._any("every", depth)
+            return Negation(AnyOf(scope_rule.scope, Negation(scope_rule.rule)))
         if self._token.text == "(":
             return self._bracketed(scope, depth)
         if self._token.text == NOT_WORSE:
@@ -134,7 +143,7 @@ class _Parser:
         return self._comparison(scope)
 
     def _not_worse(self, scope: str | None) -> Rule:
-        """Parse `not_worse_by(MARGIN)`: holds, and so fails the gate, unless diff_low is above -MARGIN."""
+        """Parse `not_worse_by(MARGIN)`: diff_low is above -MARGIN; negated in a rule that fails the gate."""
         name = Name(scope or OVERALL, None if scope else "", "diff_low", self._token.position)
         self._place += 1
         if self._token.text != "(":
@@ -146,12 +155,13 @@ class _Parser:
         if self._token.text != ")":
             self._refuse("`)`")
         self._place += 1
-        return Negation(Comparison(name, ">", -margin))
+        is_shown = Comparison(name, ">", -margin)
+        return is_shown if self._is_required else Negation(is_shown)
 
-    def _any(self, depth: int) -> Rule:
+    def _any(self, word: str, depth: int) -> AnyOf:
         inner = self._token.text
         if inner not in SCOPES:
-            self._refuse("`criterion (...)` or `category (...)` after `any`")
+            self._refuse(f"`criterion (...)` or `category (...)` after `{word}`")
         self._place += 1
         return AnyOf(inner, self._bracketed(inner, depth))
 
@@ -205,6 +215,8 @@ class _Parser:
             name = Name(scope or OVERALL, None if scope else "", token.text, token.position)
         known = self._figures[name.scope]
         if name.figure not in known:
+            if get_close_matches(token.text, [NOT_WORSE], cutoff=0.7):
+                self._refuse_token(token, f"`{NOT_WORSE}(0.02)` or a figure")
             self._refuse_token(token, _near(name.figure, known))
         return name
 

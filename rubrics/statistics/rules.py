@@ -1,12 +1,13 @@
 """Rules over the figures of a comparison, such as `mean_diff < -0.01 and p < 0.05`: parsed, never run as code.
 
   rule        comparison | not rule | rule and rule | rule or rule | (rule) | any criterion (rule)
+              | every criterion (rule)
   comparison  name < number, number >= name, ...        < <= > >= = == !=
-  margin      not_worse_by(NUMBER), short for not diff_low > -NUMBER
+  margin      not_worse_by(NUMBER): diff_low > -NUMBER in a required rule, its negation in one that fails a gate
   name        FIGURE | criterion.ID.FIGURE | category.ID.FIGURE
 
-`not` binds tighter than `and`, `and` tighter than `or`. Within `any criterion (...)` and `any category (...)`, a bare
-FIGURE refers to each criterion or category in turn. An ID with blanks or signs is put in double quotes.
+`not` binds tighter than `and`, `and` tighter than `or`. Within `any criterion (...)`, `every category (...)` and
+so on, a bare FIGURE refers to each criterion or category in turn. An ID with blanks or signs is put in double quotes.
 
 An unknown figure makes its comparison unknown, and so does an `any` over nothing: three-valued logic (Kleene 1952).
 """

@@ -7,7 +7,7 @@ model_pairs     pair_groups: which model of one run is compared with which of th
 case_pairs      pair_sides: outputs of the same case
 figures         ComparedRow: differences, intervals, tests
 attribution     explain: a difference split into criteria; the cases that lost most
-gate            evaluate_rule: a --fail-if rule applied to figures
+gate            evaluate_gate: the rules of --require and --fail-if applied to figures
 aa_test         measure_noise: the same outputs judged twice (A/A test)
 replicates      split_replicates: replies of one judge as runs of their own
 mart_rows       comparison_table: rows of the mart

@@ -13,12 +13,11 @@ from gradebook.rubrics.model.rubric import Rubric, category_weights
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval, wilson
 from gradebook.rubrics.statistics.noise import UNDRAWN_FIGURES, DrawnOutputs, HeldDraws, ReplicateScores, hold_in_draws
 from gradebook.rubrics.statistics.rule_false_alarms import Nominal, nominal_rate
-from gradebook.rubrics.statistics.rule_parser import parse_rule, refuse_unknown_ids
 from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL, Rule, names_in
 from gradebook.tasks.comparing.attribution import weigh_pairs
 from gradebook.tasks.comparing.case_pairs import ScorePairs, pair_sides
 from gradebook.tasks.comparing.figures import ComparedRow, RowMaker, adjust_for_comparison, pair_categories
-from gradebook.tasks.comparing.gate import FIGURES
+from gradebook.tasks.comparing.gate import GateRule
 from gradebook.tasks.comparing.model_pairs import Wanted, read_side
 from gradebook.tasks.comparing.replicates import Replicates, name_replicate, split_replicates
 from gradebook.tasks.lake.address import Lake
@@ -61,7 +60,7 @@ class Fires:
 class RuleNoise:
     """False alarms of one rule, with nothing changed. gate: firing for any model; models: for each, by name."""
 
-    rule: str
+    rule: GateRule
     nominal: Nominal | None
     gate: Fires
     models: tuple[tuple[str, Fires], ...]
@@ -70,7 +69,7 @@ class RuleNoise:
         """JSON object; nominal_rate is null unless the rule has exactly one p."""
         rate, each = (None, None) if self.nominal is None else (self.nominal.rate, self.nominal.each)
         of_models = [{"model": name} | fires.as_json() for name, fires in self.models]
-        head = {"rule": self.rule, "nominal_rate": rate, "nominal_of_each": each}
+        head = self.rule.as_json() | {"nominal_rate": rate, "nominal_of_each": each}
         return head | self.gate.as_json() | {"models": of_models}
 
 
@@ -110,24 +109,24 @@ class JudgeNoise:
 
 
 def measure_noise(
-    lake: Lake, run_id: str, rules: Sequence[str] = (), *, draw_count: int = 1_000, seed: int = 0
+    lake: Lake, run_id: str, gates: Sequence[GateRule] = (), *, draw_count: int = 1_000, seed: int = 0
 ) -> JudgeNoise:
-    """Evaluate rules, by default `DEFAULT_RULES`, on draws of a published run's own replicates.
+    """Evaluate gates, by default `DEFAULT_RULES`, on draws of a published run's own replicates.
 
     Raises `InputError` for an unknown run, a judge that did not reply twice, or an invalid rule.
     """
-    texts = tuple(rules) or DEFAULT_RULES
-    parsed = [parse_rule(text, FIGURES) for text in texts]
-    for rule in parsed:
-        _refuse_undrawn(rule)
+    gates = tuple(gates) or tuple(GateRule(rule) for rule in DEFAULT_RULES)
+    parsed = [gate.parse() for gate in gates]
+    for gate, rule in zip(gates, parsed, strict=True):
+        _refuse_undrawn(gate.option, rule)
     with connect_up_to_date(lake) as connection, open_database() as memory:
         side = read_side(connection, lake, run_id)
         noise = read_rows(connection, _NOISE, run_id)
         replicates = split_replicates(connection, memory, side)
         found = [_ModelReplicates(memory, side.rubric, group, replicates) for group in read_rows(memory, _GROUPS)]
-    for rule in parsed:
+    for gate in gates:
         ids = {line.scope_id: None for model in found for line in model.lines if line.scope == CRITERION}
-        refuse_unknown_ids(rule, {CRITERION: [*ids], CATEGORY: [*category_weights(side.rubric)]})
+        gate.refuse_unknown_ids({CRITERION: [*ids], CATEGORY: [*category_weights(side.rubric)]})
     rngs = np.random.default_rng(seed).spawn(len(found))
     held = [hold_in_draws(parsed, model.drawn_outputs, draw_count, rng) for model, rng in zip(found, rngs, strict=True)]
     names = [model.name for model in found]
@@ -141,7 +140,7 @@ def measure_noise(
         ),
         seed,
         tuple(
-            _count(text, rule, index, names, held) for index, (text, rule) in enumerate(zip(texts, parsed, strict=True))
+            _count(gate, rule, index, names, held) for index, (gate, rule) in enumerate(zip(gates, parsed, strict=True))
         ),
     )
 
@@ -199,13 +198,13 @@ class _ModelReplicates:
         return ReplicateScores(scope, scope_id, scores, outputs, first.cases, bounds, is_own)
 
 
-def _refuse_undrawn(rule: Rule) -> None:
+def _refuse_undrawn(option: str, rule: Rule) -> None:
     for name in names_in(rule):
         if name.figure in UNDRAWN_FIGURES:
             expected = f"{name.figure.replace('boot', 'diff')}, which needs no resampling of each draw"
             if name.figure == "p_family":
                 expected = "p or p_adjusted, which do not depend on other models"
-            raise InputError(f"--fail-if: at character {name.position}", name.figure, expected)
+            raise InputError(f"{option}: at character {name.position}", name.figure, expected)
 
 
 def _usual_diff(draws: HeldDraws) -> float | None:
@@ -214,13 +213,13 @@ def _usual_diff(draws: HeldDraws) -> float | None:
     return float(np.quantile(known, USUAL_SHARE)) if known.size else None
 
 
-def _count(text: str, rule: Rule, index: int, names: Sequence[str], held: Sequence[HeldDraws]) -> RuleNoise:
-    """Count the firings of one rule. held: draws of each model."""
+def _count(asked: GateRule, rule: Rule, index: int, names: Sequence[str], held: Sequence[HeldDraws]) -> RuleNoise:
+    """Count the failures of one gate. held: draws of each model."""
     fired = [draws.is_fired[index] for draws in held]
     unknown = [np.isnan(draws.held[index]) for draws in held]
     models = zip(names, map(_fires, fired, unknown), strict=True)
     gate = _fires(np.any(fired, axis=0), np.any(unknown, axis=0))
-    return RuleNoise(text, nominal_rate(rule), gate, tuple(models))
+    return RuleNoise(asked, nominal_rate(rule), gate, tuple(models))
 
 
 def _fires(is_fired: NDArray[np.bool_], is_unknown: NDArray[np.bool_]) -> Fires:

@@ -8,9 +8,8 @@ import duckdb
 
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.rubric import Rubric, category_weights
-from gradebook.rubrics.statistics.rule_parser import parse_rule, refuse_unknown_ids
 from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, Rule, names_in
-from gradebook.tasks.comparing.gate import FIGURES
+from gradebook.tasks.comparing.gate import GateRule, gate_rule
 from gradebook.tasks.comparing.judges import asked_judge, describe_judges, is_judged, refuse_judges
 from gradebook.tasks.comparing.model_pairs import Wanted, pair_groups, read_side
 from gradebook.tasks.judging.settings.panels import Judge
@@ -57,11 +56,11 @@ class Baseline:
 
 def refuse_baseline(lake: Lake, rubric: Rubric, judge: Judge | None, request: EvaluationRequest) -> None:
     """Raise `InputError` if the requested baseline or rule can't be used for a run."""
-    run_id, baseline, fail_if = request.run_id, request.baseline, request.fail_if
-    rule = None if fail_if is None else parse_rule(fail_if, FIGURES)
+    run_id, baseline, gate = request.run_id, request.baseline, gate_rule(request.fail_if, request.require)
+    rule = None if gate is None else gate.parse()
     if baseline is None:
-        if rule is not None:
-            raise InputError("--fail-if", "no --baseline", "a run to check the rule against, or latest")
+        if gate is not None:
+            raise InputError(gate.option, "no --baseline", "a run to check the rule against, or latest")
         return
     if baseline == run_id:
         raise InputError("--baseline", f"{baseline}, which --run-id names too", "another run")
@@ -70,10 +69,10 @@ def refuse_baseline(lake: Lake, rubric: Rubric, judge: Judge | None, request: Ev
             if baseline != LATEST:
                 side = read_side(connection, lake, baseline, "--baseline")
                 is_by_judge = is_judged(rubric) and is_judged(side.rubric, side.own_methods)
-                if rule is not None and is_by_judge and not request.across_judges:
+                if gate is not None and is_by_judge and not request.across_judges:
                     refuse_judges(describe_judges(side.judge, asked_judge(judge)), "--baseline")
-            if rule is not None:
-                _refuse_unknown_ids(connection, rule, rubric, baseline)
+            if gate is not None and rule is not None:
+                _refuse_unknown_ids(connection, gate, rule, rubric, baseline)
     except NoLakeThere:
         if baseline != LATEST:
             raise
@@ -129,15 +128,15 @@ def stored_baseline(folder: RunFolder) -> Baseline:
     return Baseline(stored["run_id"], tuple(stored["not_compared"]), stored.get("fault"))
 
 
-def baseline_notes(rubric_id: str, folder: RunFolder, asked: str | None, fail_if: str | None) -> list[str]:
-    """Notes to the user about a comparison, one sentence each. asked, fail_if: of the request."""
+def baseline_notes(rubric_id: str, folder: RunFolder, asked: str | None, gate: GateRule | None) -> list[str]:
+    """Notes to the user about a comparison, one sentence each. asked, gate: of the request."""
     if asked is None:
         return []
     stored = stored_baseline(folder)
     if stored.fault is not None:
         return [f"not compared with a baseline: {stored.fault}"]
     if stored.run_id is None:
-        unchecked = "" if fail_if is None else ", and --fail-if is not checked"
+        unchecked = "" if gate is None else f", and {gate.option} is not checked"
         return [f"no earlier run of {rubric_id} has a model in common: no comparison{unchecked}"]
     if not stored.not_compared:
         return []
@@ -146,8 +145,10 @@ def baseline_notes(rubric_id: str, folder: RunFolder, asked: str | None, fail_if
     return [f"not compared with {stored.run_id}: {'; '.join(named)}{rest}"]
 
 
-def _refuse_unknown_ids(connection: duckdb.DuckDBPyConnection, rule: Rule, rubric: Rubric, baseline: str) -> None:
-    """Check a rule's ids against those of the rubric and the baseline's per-case criteria.
+def _refuse_unknown_ids(
+    connection: duckdb.DuckDBPyConnection, gate: GateRule, rule: Rule, rubric: Rubric, baseline: str
+) -> None:
+    """Check a gate's ids against those of the rubric and the baseline's per-case criteria.
 
     If there is no earlier run, per-case criteria are unknown, so their ids are accepted.
     """
@@ -166,4 +167,4 @@ def _refuse_unknown_ids(connection: duckdb.DuckDBPyConnection, rule: Rule, rubri
         own = [each for (each,) in connection.execute(own_ids, {"runs": runs}).fetchall()]
         asked += own if runs else sorted(named)
     ids: dict[str, Collection[str]] = {CRITERION: asked, CATEGORY: [*category_weights(rubric)]}
-    refuse_unknown_ids(rule, ids)
+    gate.refuse_unknown_ids(ids)

@@ -1,18 +1,17 @@
 """Comparison of two runs, or of two models of one run, by case, on criteria with the same text in both."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import duckdb
 
 from gradebook.rubrics.model.rubric import Rubric, category_weights
-from gradebook.rubrics.statistics.rule_parser import parse_rule, refuse_unknown_ids
-from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL, Rule
+from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
 from gradebook.tasks.comparing.attribution import Explanation, explain, weigh_pairs
 from gradebook.tasks.comparing.case_pairs import PairedSides, pair_sides
 from gradebook.tasks.comparing.figures import ComparedRow, RowMaker, adjust_for_comparison
-from gradebook.tasks.comparing.gate import FIGURES, GateFinding, evaluate_rule
+from gradebook.tasks.comparing.gate import GateFinding, GateRule, evaluate_gate
 from gradebook.tasks.comparing.judges import refuse_judges
 from gradebook.tasks.comparing.model_pairs import (
     Groups,
@@ -36,14 +35,14 @@ RESAMPLE_COUNT = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Options of a comparison. models: of A and B, None to find them. rule: of `--fail-if`.
+    """Options of a comparison. models: of A and B, None to find them. gate: of `--require` and `--fail-if`.
 
-    shares_at: scores t to report P(score <= t) for. across_judges: apply the rule even if the judges differ.
+    shares_at: scores t to report P(score <= t) for. across_judges: apply the gate even if the judges differ.
     chosen_from: number of runs among which run A was chosen for its scores.
     """
 
     models: tuple[str | None, str | None] = (None, None)
-    rule: str | None = None
+    gate: GateRule | None = None
     resample_count: int = RESAMPLE_COUNT
     shares_at: tuple[float, ...] = ()
     across_judges: bool = False
@@ -112,7 +111,7 @@ class Comparison:
             "distributions": [_named(pair) | found.distribution_as_json() for pair, found in explained],
             "lost_most": [_named(pair) | case for pair, found in explained for case in found.lost_as_json()],
             "not_compared": list(self.not_compared),
-            "gate": None if self.gate is None else asdict(self.gate),
+            "gate": None if self.gate is None else self.gate.as_json(),
         }
 
 
@@ -122,23 +121,22 @@ def compare_runs(lake: Lake, run_a: str, run_b: str | None = None, asked: Asked 
     Raises `InputError` for an unknown run or model, nothing to pair, an invalid rule, or a rule across judges.
     """
     asked = asked or Asked()
-    rule = None if asked.rule is None else parse_rule(asked.rule, FIGURES)
+    if asked.gate is not None:
+        asked.gate.parse()  # an invalid rule is found before any computation
     with connect_up_to_date(lake, is_pinned=True) as connection:
         a = read_side(connection, lake, run_a)
         b = a if run_b is None else read_side(connection, lake, run_b)
-        if rule is not None and not asked.across_judges:
-            refuse_judges(judges_apart(a, b))
+        if asked.gate is not None and not asked.across_judges:
+            refuse_judges(judges_apart(a, b), asked.gate.option)
         wanted = find_wanted(connection, run_a, run_b, asked.models)
-        return compare_sides(connection, wanted, a, b, asked, rule)
+        return compare_sides(connection, wanted, a, b, asked)
 
 
-def compare_sides(
-    connection: duckdb.DuckDBPyConnection, wanted: Wanted, a: Side, b: Side, asked: Asked, rule: Rule | None = None
-) -> Comparison:
-    """Compare two sides over the tables of a connection. rule: parsed from `asked`. Raises as `compare_runs`."""
+def compare_sides(connection: duckdb.DuckDBPyConnection, wanted: Wanted, a: Side, b: Side, asked: Asked) -> Comparison:
+    """Compare two sides over the tables of a connection. Raises as `compare_runs`."""
     comparer = _Comparer(connection, wanted, a, b, asked)
-    if rule is not None:
-        comparer.refuse_unknown_ids(rule)
+    if asked.gate is not None:
+        comparer.refuse_unknown_ids(asked.gate)
     groups, alone = pair_groups(connection, wanted)
     models = _adjusted([comparer.compare(pair) for pair in groups])
     left_out = tuple(comparer.left_out)
@@ -152,7 +150,7 @@ def compare_sides(
         banner=describe_difference(a, b, len(compared_ids)),
         models=models,
         not_compared=(*comparer.other_criteria, *alone, *left_out),
-        gate=None if rule is None else evaluate_rule(asked.rule or "", rule, named, alone),
+        gate=None if asked.gate is None else evaluate_gate(asked.gate, named, alone),
         judges=judges_apart(a, b),
     )
 
@@ -178,10 +176,10 @@ class _Comparer:
         self._own_ids = self._read_own_ids()
         self.left_out: list[str] = []
 
-    def refuse_unknown_ids(self, rule: Rule) -> None:
+    def refuse_unknown_ids(self, gate: GateRule) -> None:
         """Raise `InputError` if a rule names criteria or categories that can't be compared."""
         categories = [*category_weights(self._new)]
-        refuse_unknown_ids(rule, {CRITERION: [*self.same_ids, *self._own_ids], CATEGORY: categories})
+        gate.refuse_unknown_ids({CRITERION: [*self.same_ids, *self._own_ids], CATEGORY: categories})
 
     def compare(self, groups: Groups) -> ModelComparison:
         sides = pair_sides(self._connection, self._wanted, groups)

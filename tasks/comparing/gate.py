@@ -1,13 +1,18 @@
-"""Gates: a --fail-if rule evaluated on a comparison, with the figures behind the outcome."""
+"""Gates: the rules of --require and --fail-if evaluated on a comparison, with the figures behind the outcome."""
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 from gradebook.rubrics.statistics.comparison import PASS_FIGURES, ROW_FIGURES
+from gradebook.rubrics.statistics.rule_parser import NOT_WORSE, parse_rule, refuse_unknown_ids
 from gradebook.rubrics.statistics.rules import (
     CATEGORY,
     CRITERION,
     OVERALL,
+    Junction,
+    Negation,
     Rule,
     describe_figures,
     holds,
@@ -17,6 +22,8 @@ from gradebook.tasks.comparing.case_pairs import PairCounts
 from gradebook.tasks.comparing.figures import ComparedRow
 
 MOST_FIGURES_NAMED = 12
+MOST_REASONS_NAMED = 3
+_MARGIN = re.compile(rf"{NOT_WORSE}\s*\([^()]*\)")
 COUNTS = tuple(field.name for field in fields(PairCounts))
 # The overall score is a single test, so its p needs no adjustment.
 FIGURES: dict[str, Collection[str]] = {
@@ -27,15 +34,77 @@ FIGURES: dict[str, Collection[str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class GateFinding:
-    """Outcome of a rule. is_failed: the rule holds, or can't be evaluated.
+class GateRule:
+    """Rules of a gate, as given. fail_if: fails the gate if it holds; require: has to hold."""
 
-    reasons: one sentence for each pair of models, or model without a partner, that makes it fail.
+    fail_if: str | None = None
+    require: str | None = None
+
+    @property
+    def option(self) -> str:
+        """Option that names the gate in messages."""
+        return "--fail-if" if self.require is None else "--require"
+
+    @property
+    def required(self) -> str:
+        """What has to hold for the gate to pass, in the language of `--require`."""
+        if self.fail_if is None:
+            return _on_a_line(self.require or "")
+        text = _on_a_line(self.fail_if)
+        # There, the margin itself says what has to be shown.
+        words = text if _MARGIN.fullmatch(text) else f"not ({_MARGIN.sub(lambda found: f'not {found[0]}', text)})"
+        return words if self.require is None else f"{words} and ({_on_a_line(self.require)})"
+
+    def parse(self) -> Rule:
+        """Rule under which the gate fails. Raises `RuleError`."""
+        parts = [rule for _, rule in self._parts()]
+        return parts[0] if len(parts) == 1 else Junction(tuple(parts), is_all=False)
+
+    def refuse_unknown_ids(self, ids: dict[str, Collection[str]]) -> None:
+        """Check that the ids in the rules are compared. Raises `RuleError` for the first that is not."""
+        for option, rule in self._parts():
+            refuse_unknown_ids(rule, ids, option)
+
+    def as_json(self) -> dict[str, Any]:
+        text = self.require if self.fail_if is None else self.fail_if
+        return {"rule": text} | asdict(self) | {"required": self.required}
+
+    def _parts(self) -> list[tuple[str, Rule]]:
+        parts = [] if self.fail_if is None else [("--fail-if", parse_rule(self.fail_if, FIGURES))]
+        if self.require is not None:
+            required = parse_rule(self.require, FIGURES, "--require", is_required=True)
+            parts.append(("--require", Negation(required)))
+        return parts
+
+
+def gate_rule(fail_if: str | None, require: str | None) -> GateRule | None:
+    """Rules of a gate; None without any."""
+    return None if fail_if is None and require is None else GateRule(fail_if, require)
+
+
+@dataclass(frozen=True, slots=True)
+class GateFinding:
+    """Outcome of a gate. is_failed: what is required does not hold, or can't be evaluated.
+
+    reasons: what was found instead, for each pair of models, or model without a partner, that makes it fail.
+    figures: of each pair whose outcome is known, those that decided it.
     """
 
-    rule: str
+    rule: GateRule
     is_failed: bool
     reasons: tuple[str, ...]
+    figures: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """Outcome in one sentence, with the first reasons."""
+        outcome = "failed" if self.is_failed else "passed"
+        found = _few(self.reasons if self.is_failed else self.figures)
+        return f"gate {outcome}: required {self.rule.required}, found {found}"
+
+    def as_json(self) -> dict[str, Any]:
+        found = {"is_failed": self.is_failed, "reasons": list(self.reasons), "figures": list(self.figures)}
+        return self.rule.as_json() | found
 
 
 class RowFigures:
@@ -58,23 +127,35 @@ class RowFigures:
         return value
 
 
-def evaluate_rule(
-    text: str, rule: Rule, models: Sequence[tuple[str, Sequence[ComparedRow]]], alone: Sequence[str] = ()
+def evaluate_gate(
+    gate: GateRule, models: Sequence[tuple[str, Sequence[ComparedRow]]], alone: Sequence[str] = ()
 ) -> GateFinding:
-    """Evaluate a rule on every pair of models. models: name and rows of each pair.
+    """Evaluate a gate on every pair of models. models: name and rows of each pair.
 
-    alone: descriptions of models without a partner. The gate fails if the rule holds for a pair, if an unknown figure
-    decides it, or if a model has no partner: an unknown outcome passes no gate.
+    alone: descriptions of models without a partner. The gate fails if what is required does not hold for a pair, if an
+    unknown figure decides it, or if a model has no partner: an unknown outcome passes no gate.
     """
+    rule = gate.parse()
     reasons = [f"{words}: nothing to check the rule against" for words in alone]
+    found = []
     for name, rows in models:
         figures = RowFigures(rows)
         match holds(rule, figures):
-            case True:
-                reasons.append(f"{name}: the rule holds: {_listed(describe_figures(rule, figures))}")
             case None:
-                reasons.append(f"{name}: the rule can't be evaluated without {_listed(unknown_names(rule, figures))}")
-    return GateFinding(text, bool(reasons), tuple(reasons))
+                reasons.append(f"{name}: no value of {_listed(unknown_names(rule, figures))}")
+            case is_failed:
+                found.append(f"{name}: {_listed(describe_figures(rule, figures))}")
+                reasons += found[-1:] if is_failed else []
+    return GateFinding(gate, bool(reasons), tuple(reasons), tuple(found))
+
+
+def _on_a_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _few(words: Sequence[str]) -> str:
+    more = len(words) - MOST_REASONS_NAMED
+    return "; ".join(words[:MOST_REASONS_NAMED]) + (f"; and {more:,} more" if more > 0 else "")
 
 
 def _listed(words: Sequence[str]) -> str:

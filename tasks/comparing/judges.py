@@ -82,7 +82,7 @@ def judges_banner(difference: str | None) -> str | None:
     return f"{difference}. A judge may be stricter than another, so scores may differ though the outputs do not."
 
 
-def refuse_judges(difference: str | None, option: str = "--fail-if") -> None:
+def refuse_judges(difference: str | None, option: str) -> None:
     """Raise `InputError` if a rule would be checked across different judges."""
     if difference is not None:
         raise InputError(option, difference, "one judge for both runs", f"{ACROSS_JUDGES} compares them all the same")

@@ -1,7 +1,7 @@
 """Comparison of a run with its baseline: before publication, again later, or read back from the lake."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,11 @@ import pyarrow as pa
 from gradebook.rubrics.files.digest import canonical_body, rubric_from_body
 from gradebook.rubrics.model.errors import GradebookError
 from gradebook.rubrics.model.rubric import Rubric, category_weights
-from gradebook.rubrics.statistics.rule_parser import parse_rule
 from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
 from gradebook.tasks.comparing.baseline import Baseline, BaselineSearch, find_baseline, has_earlier_runs, store_baseline
 from gradebook.tasks.comparing.compare import Asked, Comparison, compare_sides
 from gradebook.tasks.comparing.figures import ComparedRow
-from gradebook.tasks.comparing.gate import FIGURES, GateFinding, evaluate_rule
+from gradebook.tasks.comparing.gate import GateFinding, GateRule, evaluate_gate
 from gradebook.tasks.comparing.judges import ACROSS_JUDGES, asked_judge
 from gradebook.tasks.comparing.mart_rows import RUN_COMPARISON_SCHEMA, compared_row, comparison_table
 from gradebook.tasks.comparing.model_pairs import (
@@ -95,10 +94,10 @@ class RunComparison:
 
     @property
     def unmet(self) -> tuple[str, ...]:
-        """Reasons why the rule fails, one sentence each."""
+        """Why the gate failed, in one sentence; nothing if it passed."""
         if self.gate is None or not self.gate.is_failed:
             return ()
-        return tuple(f"--fail-if {self.gate.rule!r}: {reason}" for reason in self.gate.reasons)
+        return (self.gate.sentence,)
 
     def as_json(self) -> dict[str, Any]:
         regressions = [row for pair in self.models for row in pair.rows if row.is_regression]
@@ -111,7 +110,7 @@ class RunComparison:
                 for row in regressions
             ],
             "rows": list(self.figures),
-            "gate": None if self.gate is None else asdict(self.gate),
+            "gate": None if self.gate is None else self.gate.as_json(),
         }
 
 
@@ -168,11 +167,11 @@ def read_run_comparison(
     lake: Lake,
     run_id: str,
     baseline_run_id: str,
-    fail_if: str | None,
+    rule: GateRule | None,
     *,
     across_judges: bool = False,
 ) -> RunComparison:
-    """Read a published run's comparison and evaluate its rule. fail_if: the rule that it was published with.
+    """Read a published run's comparison and evaluate its gate. rule: of the gate that it was published with.
 
     across_judges: evaluate it even if the judges differ; otherwise the gate fails then, as its outcome is unknown.
     """
@@ -188,14 +187,13 @@ def read_run_comparison(
     models = tuple(
         ComparedModels(pair_name(*pair), tuple(row for row, _ in rows)) for pair, rows in zip(names, found, strict=True)
     )
-    rule = None if fail_if is None else parse_rule(fail_if, FIGURES)
     judges = judges_apart(a, b)
     if rule is None:
         gate = None
     elif judges is not None and not across_judges:
-        gate = GateFinding(fail_if or "", is_failed=True, reasons=(f"not evaluated: {judges}; see {ACROSS_JUDGES}",))
+        gate = GateFinding(rule, is_failed=True, reasons=(f"{judges}; see {ACROSS_JUDGES}",))
     else:
-        gate = evaluate_rule(fail_if or "", rule, [(pair.name, pair.rows) for pair in models], alone)
+        gate = evaluate_gate(rule, [(pair.name, pair.rows) for pair in models], alone)
     return RunComparison(
         run_id,
         baseline_run_id,

@@ -56,7 +56,7 @@ class RunVerdict:
 
 
 def comparison_verdict(found: Comparison) -> RunVerdict:
-    """Verdict on B against A, with `--fail-if` if there is a rule."""
+    """Verdict on B against A, with the outcome of the gate if there is one."""
     run_a, run_b = (str(run["run_id"]) for run in (found.run_a, found.run_b))
     pairs = [(pair.name, pair.model_a, pair.model_b, pair.rows) for pair in found.models]
     facts = []
@@ -67,7 +67,7 @@ def comparison_verdict(found: Comparison) -> RunVerdict:
     words += "; ".join(fact.sentence.rstrip(".") for fact in facts[:MOST_PAIRS]) or "No pair of models is compared"
     words += f"; {len(facts) - MOST_PAIRS:,} more pairs below" if len(facts) > MOST_PAIRS else ""
     if found.gate is not None:
-        words += f"; the rule of --fail-if {'fails B' if found.gate.is_failed else 'does not hold'}"
+        words += f"; {found.gate.sentence}"
     outcomes = {_outcome(rows) for *_, rows in pairs}
     is_good = False if Chance.BELOW in outcomes else True if Chance.ABOVE in outcomes else None
     if found.judges is not None:

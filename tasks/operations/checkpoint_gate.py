@@ -8,6 +8,7 @@ from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.statistics.rules import OVERALL
 from gradebook.tasks.comparing.compare import Asked, compare_runs
 from gradebook.tasks.comparing.figures import ComparedRow
+from gradebook.tasks.comparing.gate import GateRule
 from gradebook.tasks.comparing.model_pairs import runs_of_other_judges
 from gradebook.tasks.comparing.run_comparison import RunComparison, comparison_of
 from gradebook.tasks.lake.address import Lake
@@ -59,7 +60,7 @@ class CheckpointDecision:
 
 @dataclass(frozen=True, slots=True)
 class Decider:
-    """Gate for one checkpoint of a lake. step: as requested; fail_if: rule of the comparisons.
+    """Gate for one checkpoint of a lake. step: as requested; gate: of the comparisons.
 
     across_judges: compare with checkpoints that another judge scored, too.
     """
@@ -67,7 +68,7 @@ class Decider:
     lake: Lake
     key: CheckpointKey
     step: int | None
-    fail_if: str | None
+    gate: GateRule | None
     across_judges: bool = False
 
     def decide(self, summary: RunSummary, report: str) -> CheckpointDecision:
@@ -134,7 +135,7 @@ class Decider:
         if latest is not None and latest.baseline_run_id == best_run_id:
             return latest, None
         try:
-            asked = Asked(rule=self.fail_if, across_judges=self.across_judges, chosen_from=len(candidates))
+            asked = Asked(gate=self.gate, across_judges=self.across_judges, chosen_from=len(candidates))
             compared = compare_runs(self.lake, best_run_id, run_id, asked)
         except InputError as error:  # the run is already published, so the decision records the fault
             return None, str(error)
@@ -143,10 +144,10 @@ class Decider:
     def _best_reasons(
         self, latest: RunComparison | None, best: RunComparison | None, fault: str | None, found: Row
     ) -> list[str]:
-        """Reasons why the rule fails against the best checkpoint, unless that is the last run; one sentence each."""
+        """Reasons why the gate fails against the best checkpoint, unless that is the last run; one sentence each."""
         name = f"against the best, {found['checkpoint']} ({found['run_id']})"
-        if self.fail_if is not None and fault is not None:
-            return [f"{name}: --fail-if {self.fail_if!r} can't be evaluated: {fault}"]
+        if self.gate is not None and fault is not None:
+            return [f"{name}: gate failed: required {self.gate.required}, found no comparison: {fault}"]
         return [] if best is None or best is latest else [f"{name}: {reason}" for reason in best.unmet]
 
 

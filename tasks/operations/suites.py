@@ -204,8 +204,10 @@ def _own_faults(values: dict[str, Any]) -> Iterator[tuple[Place, str]]:
         for key in ("outputs", "rubric"):
             if (defaults | entry).get(key) is None:
                 yield place, f"{place_text(place)}: found no {key!r}, expected one here or under defaults"
-        if (defaults | entry).get("fail_if") and (defaults | entry).get("baseline", LATEST) is None:
-            yield place, f"{place_text(place)}: found fail_if without a baseline, expected a run to compare with"
+        rules = [key for key in ("fail_if", "require") if (defaults | entry).get(key)]
+        if rules and (defaults | entry).get("baseline", LATEST) is None:
+            found = " and ".join(rules)
+            yield place, f"{place_text(place)}: found {found} without a baseline, expected a run to compare with"
         yield from _setting_faults(entry, place)
 
 
@@ -215,7 +217,7 @@ def _setting_faults(settings: dict[str, Any], place: Place) -> Iterator[tuple[Pl
         for braces in _BRACES.findall(value) if isinstance(value, str) else ():
             if braces != DATE:
                 yield (*place, key), f"{place_text((*place, key))}: found {braces}, expected {DATE}"
-    for key in ("fail_if", "deadline"):
+    for key in ("fail_if", "require", "deadline"):
         if isinstance(value := settings.get(key), str) and (
             fault := _text_fault(key, value, place_text((*place, key)))
         ):
@@ -225,8 +227,8 @@ def _setting_faults(settings: dict[str, Any], place: Place) -> Iterator[tuple[Pl
 def _text_fault(key: str, value: str, place: str) -> str | None:
     """Message about a rule or a deadline that can't be read."""
     try:
-        if key == "fail_if":
-            parse_rule(value, FIGURES, place)
+        if key in ("fail_if", "require"):
+            parse_rule(value, FIGURES, place, is_required=key == "require")
         else:
             read_deadline(value, datetime.fromtimestamp(0).astimezone())
     except RuleError as error:

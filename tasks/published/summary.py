@@ -13,6 +13,7 @@ from gradebook.rubrics.statistics.judge_beside_people import JUDGE_STATISTICS
 from gradebook.tasks.agreement.calibration import Calibration, calibrated_means, corrected_row
 from gradebook.tasks.agreement.published_run import AgreementPart
 from gradebook.tasks.agreement.standing import JudgeStanding, judge_standings
+from gradebook.tasks.comparing.gate import gate_rule
 from gradebook.tasks.comparing.run_comparison import RunComparison, read_run_comparison
 from gradebook.tasks.comparing.verdict import MOST_NAMED, RunVerdict
 from gradebook.tasks.lake.address import Lake
@@ -254,7 +255,8 @@ def _comparison(
 ) -> tuple["RunComparison | None", str | None]:
     """Comparison of the run with its baseline, and why its rule could not be evaluated, if so."""
     settings = json.loads(run["settings"] or "{}")
-    baseline, rule, fault = (settings.get(name) for name in ("baseline_run_id", "fail_if", "baseline_fault"))
+    baseline, fault = (settings.get(name) for name in ("baseline_run_id", "baseline_fault"))
+    rule = gate_rule(settings.get("fail_if"), settings.get("require"))
     comparison = None
     if baseline is not None:
         try:
@@ -263,7 +265,8 @@ def _comparison(
             comparison = read_run_comparison(connection, lake, run["run_id"], baseline, rule, across_judges=across)
         except GradebookError as error:  # the run is already published: a fault of the baseline must not fail it
             fault = str(error).splitlines()[0]
-    return comparison, f"--fail-if {rule!r} can't be evaluated: {fault}" if rule and fault else None
+    unheld = f"gate failed: required {rule.required}, found no comparison: {fault}" if rule and fault else None
+    return comparison, unheld
 
 
 _COSTS = """

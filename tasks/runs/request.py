@@ -213,6 +213,14 @@ class EvaluationRequest:
             Panel.COMPARE,
         ),
     ] = None
+    require: Annotated[
+        str | None,
+        Option(
+            "a gate, met only if this rule holds for the comparison: not_worse_by(0.02)",
+            ASKED | Use.SETTINGS,
+            Panel.COMPARE,
+        ),
+    ] = None
     fail_if: Annotated[
         str | None,
         Option(
@@ -224,7 +232,7 @@ class EvaluationRequest:
     across_judges: Annotated[
         bool,
         Option(
-            "apply --fail-if even if the baseline had another judge or other judge settings",
+            "apply --require and --fail-if even if the baseline had another judge or other judge settings",
             ASKED | Use.SETTINGS,
             Panel.COMPARE,
         ),
@@ -232,7 +240,7 @@ class EvaluationRequest:
     gate: Annotated[
         str,
         Option(
-            "basis of the exit code: the rubric's gates and thresholds, --fail-if against the baseline, or both",
+            "basis of the exit code: the rubric's gates and thresholds, the gate against the baseline, or both",
             ASKED | Use.SETTINGS,
             Panel.COMPARE,
             choices=("both", "rubric", "baseline", "none"),

@@ -3,6 +3,7 @@
 from gradebook.rubrics.model.methods import ROW_METHODS, SCORED_METHODS
 from gradebook.rubrics.prompts.model_families import family_of, is_same_model
 from gradebook.tasks.comparing.baseline import baseline_notes
+from gradebook.tasks.comparing.gate import gate_rule
 from gradebook.tasks.datasets.ingest import Ingested
 from gradebook.tasks.judging.replies.unreadable import UNREADABLE, describe_unreadable
 from gradebook.tasks.judging.settings.panels import online_members
@@ -48,7 +49,9 @@ def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | 
     notes = [sentence for sentence, is_true in sentences.items() if is_true]
     notes = [*unreadable_notes(run), *notes]
     notes += [*family_notes(run, ingested), *model_notes(run), *run.folder.notes]
-    notes += baseline_notes(run.rubric.id, run.folder, run.request.baseline, run.request.fail_if)
+    notes += baseline_notes(
+        run.rubric.id, run.folder, run.request.baseline, gate_rule(run.request.fail_if, run.request.require)
+    )
     return [*notes, feedback_note] if feedback_note else notes
 
 

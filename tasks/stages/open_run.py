@@ -171,7 +171,8 @@ def is_published(run: Run) -> bool:
     if settings.get("sample") != run.request.sample and not run.taken_over:
         published, asked = _cases_words(settings.get("sample")), _cases_words(run.request.sample)
         raise InputError("--run-id", f"{run.run_id}, which published {published}", f"a new id for {asked}")
-    for option, wanted in (("baseline", run.request.baseline), ("fail_if", run.request.fail_if)):
+    for option in ("baseline", "fail_if", "require"):
+        wanted = getattr(run.request, option)
         if wanted is not None and wanted != settings.get(option):
             raise InputError(
                 f"--{option.replace('_', '-')}",

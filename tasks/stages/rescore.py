@@ -151,7 +151,7 @@ def _taken_over(source: KeptRun) -> Row:
     """Columns of the new run's row that describe the origin of its verdicts."""
     settings = json.loads(source.row["settings"] or "{}")
     settings |= dict.fromkeys(
-        ("budget_usd", "feedback", "ratings", "baseline", "baseline_run_id", "baseline_fault", "fail_if")
+        ("budget_usd", "feedback", "ratings", "baseline", "baseline_run_id", "baseline_fault", "fail_if", "require")
     )
     settings |= {"ratings_version": None, "rescored_from": source.run_id}
     return {"judge": source.row["judge"], "settings": json.dumps(settings)}

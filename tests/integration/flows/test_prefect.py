@@ -81,7 +81,7 @@ def test_an_evaluation_with_a_baseline_shows_the_comparison(evaluate, words):
     rule = ["--baseline", "latest", "--fail-if", "mean_diff <= 0"]
     first, again = (evaluate(outputs, *words[1:], *rule) for outputs in (earlier, words[0]))
     assert (first.code, first.json["comparison"], again.code) == (0, None, 1), again.err
-    assert again.json["unmet"][0].startswith("--fail-if 'mean_diff <= 0': large: the rule holds: mean_diff = 0")
+    assert again.json["unmet"][0].startswith("gate failed: required not (mean_diff <= 0), found large: mean_diff = 0")
     _, _, artifacts = asyncio.run(read_run(f"rubric over {words[0].name}", "report"))
     (comparison,) = [artifact.data for artifact in artifacts if artifact.key == "short-answer-comparison"]
     overall = [(row[0], row[5]) for row in rows_of(comparison) if row[1] == "overall"]

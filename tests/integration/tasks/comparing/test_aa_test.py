@@ -9,6 +9,7 @@ import pytest
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.comparing.aa_test import measure_noise
 from gradebook.tasks.comparing.compare import Asked, compare_runs
+from gradebook.tasks.comparing.gate import GateRule
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect
 from tests.support.replicated_lake import make_rubric, write_first_replicates, write_replicates
@@ -69,23 +70,23 @@ def test_outputs_judged_twice_equal_a_comparison_of_two_such_runs(lake, name):
 
 
 def test_a_rule_on_the_sign_fires_in_about_half_of_the_draws(lake):
-    (rule,) = measure_noise(lake, "weighted", ["mean_diff < 0"], draw_count=400).rules
+    (rule,) = measure_noise(lake, "weighted", [GateRule("mean_diff < 0")], draw_count=400).rules
     assert 0.4 < rule.gate.rate < 0.6
     assert rule.gate.interval.low < rule.gate.rate < rule.gate.interval.high
 
 
 def test_rules_may_name_every_figure_except_the_bootstrap(lake):
     rules = ["category.voice.p < 0.05", "criterion.length.worse_rate > 0", "pass_diff < 0 and p_mcnemar < 0.05"]
-    found = measure_noise(lake, "weighted", rules, draw_count=50).rules
+    found = measure_noise(lake, "weighted", [GateRule(rule) for rule in rules], draw_count=50).rules
     assert [rule.gate.unknown_count for rule in found] == [0, 0, 0]
     assert found[1].gate.fired_count == 0  # a check has no noise
     with pytest.raises(InputError, match="found boot_low, expected diff_low, which needs no resampling"):
-        measure_noise(lake, "weighted", ["boot_low > 0"])
+        measure_noise(lake, "weighted", [GateRule("boot_low > 0")])
 
 
 def test_a_rule_on_an_unknown_criterion_is_refused(lake):
     with pytest.raises(InputError, match="found the criterion 'brevity', expected"):
-        measure_noise(lake, "weighted", ["criterion.brevity.p < 0.05"])
+        measure_noise(lake, "weighted", [GateRule("criterion.brevity.p < 0.05")])
 
 
 # -------- selection of outputs and replies
@@ -139,7 +140,7 @@ def test_outputs_with_one_reply_are_left_out_and_counted(empty):
 def test_models_are_drawn_separately_and_the_gate_fires_for_any(empty):
     outputs = [*few(1, model="m"), *few(1, model="n")]
     write_replicates(empty, "models", TONE, outputs, {"judge": {"tone": np.array([[0.0, 1.0], [1.0, 0.0]])}})
-    (rule,) = measure_noise(empty, "models", ["mean_diff < 0"], draw_count=2_000).rules
+    (rule,) = measure_noise(empty, "models", [GateRule("mean_diff < 0")], draw_count=2_000).rules
     # each fires in half of the draws, at least one of both in three quarters
     assert [(name, fires.rate) for name, fires in rule.models] == [
         ("m", pytest.approx(0.5, abs=0.04)),

@@ -8,6 +8,7 @@ import pytest
 from gradebook.flows.display.comparison import show_comparison
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.comparing.compare import Asked, compare_runs
+from gradebook.tasks.comparing.gate import GateRule
 from gradebook.tasks.comparing.verdict import comparison_verdict
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.operations.checkpoint_decisions import APPROVED, CheckpointKey, decide, find_decided
@@ -54,7 +55,7 @@ def lake_in(folder: Path) -> Lake:
 
 def test_a_rule_against_latest_of_another_judge_is_unknown_and_fails(folder):
     (unmet, *_) = summarise(lake_in(folder), "b").unmet
-    assert str(unmet) == f"--fail-if {RULE!r}: not evaluated: {APART}; see --across-judges"
+    assert str(unmet) == f"gate failed: required not ({RULE}), found {APART}; see --across-judges"
 
 
 def test_a_rule_is_evaluated_across_judges_if_asked(folder):
@@ -65,8 +66,8 @@ def test_a_rule_is_evaluated_across_judges_if_asked(folder):
 
 def test_compare_refuses_a_rule_across_judges(folder):
     with pytest.raises(InputError, match="--across-judges"):
-        compare_runs(lake_in(folder), "a", "b", Asked(rule=RULE))
-    found = compare_runs(lake_in(folder), "a", "b", Asked(rule=RULE, across_judges=True))
+        compare_runs(lake_in(folder), "a", "b", Asked(gate=GateRule(RULE)))
+    found = compare_runs(lake_in(folder), "a", "b", Asked(gate=GateRule(RULE), across_judges=True))
     assert found.gate is not None and not found.gate.is_failed
 
 
@@ -84,7 +85,7 @@ def test_every_surface_names_the_judges(folder, capsys):
 
 
 def test_one_judge_has_no_banner(folder):
-    found = compare_runs(lake_in(folder), "b", "c", Asked(rule=RULE))
+    found = compare_runs(lake_in(folder), "b", "c", Asked(gate=GateRule(RULE)))
     assert (found.banner, found.judges) == (None, None)
 
 
@@ -95,7 +96,7 @@ def decided(folder: Path, model: str, approved: dict[str, float], *, across_judg
         row = {"model": model, "checkpoint": run_id, "rubric_id": "r", "rubric_version": "1.0.0", "reasons": []}
         row |= {"status": APPROVED, "mean": mean, "run_id": run_id, "dataset_digest": "0", "decided_at": NOW}
         decide(lake, row)
-    decider = Decider(lake, key, None, RULE, across_judges)
+    decider = Decider(lake, key, None, GateRule(RULE), across_judges)
     made = decider.decide(summarise(lake, "c"), "report.html")
     stored = find_decided(lake, key)
     assert stored is not None
@@ -119,4 +120,4 @@ def test_without_a_checkpoint_of_the_same_judge_there_is_no_best_one(folder):
 def test_the_best_checkpoint_may_be_another_judge_s_if_asked(folder):
     found = decided(folder, "across", {"a": 0.9, "b": 0.5}, across_judges=True)
     assert (found.row["best_run_id"], found.note) == ("a", None)
-    assert not [reason for reason in found.row["reasons"] if "can't be evaluated" in reason]
+    assert not [reason for reason in found.row["reasons"] if "no comparison" in reason]

@@ -9,6 +9,7 @@ import pytest
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.comparing.compare import Asked, Comparison, compare_runs
+from gradebook.tasks.comparing.gate import GateRule
 from gradebook.tasks.lake.address import Lake
 from tests.support.scored_lake import make_lake, write_scores
 
@@ -268,12 +269,12 @@ def test_all_ties_give_a_p_of_one_and_a_wide_interval(lake):
     ],
 )
 def test_a_rule_fails_if_it_holds_or_can_not_be_evaluated(lake, rule, is_failed):
-    gate = compare_runs(lake, "a", "b", Asked(("m", "m"), rule, 0)).gate
+    gate = compare_runs(lake, "a", "b", Asked(("m", "m"), GateRule(rule), 0)).gate
     assert (gate.is_failed, bool(gate.reasons)) == (is_failed, is_failed)
 
 
 def test_a_model_on_one_side_only_fails_a_gate(lake):
-    gate = compare_runs(lake, "a", "more_b", Asked(rule="mean_diff < -1", resample_count=0)).gate
+    gate = compare_runs(lake, "a", "more_b", Asked(gate=GateRule("mean_diff < -1"), resample_count=0)).gate
     assert gate.reasons == (
         "n: only in run A: nothing to check the rule against",
         "o: only in run B: nothing to check the rule against",
@@ -281,20 +282,20 @@ def test_a_model_on_one_side_only_fails_a_gate(lake):
 
 
 def test_naming_a_model_compares_only_that_model(lake):
-    found = compare_runs(lake, "a", "more_b", Asked(("m", None), "mean_diff < -1", 0))
+    found = compare_runs(lake, "a", "more_b", Asked(("m", None), GateRule("mean_diff < -1"), 0))
     assert (found.gate.is_failed, found.not_compared) == (False, ())
 
 
 def test_per_case_criteria_are_not_part_of_any_criterion(lake):
     # the per-case one rose by 1, those of the rubric did not change
     rules = ("any criterion (mean_diff > 0)", "criterion.own.mean_diff > 0")
-    gates = [compare_runs(lake, "own_a", "own_b", Asked(rule=rule, resample_count=0)).gate for rule in rules]
+    gates = [compare_runs(lake, "own_a", "own_b", Asked(gate=GateRule(rule), resample_count=0)).gate for rule in rules]
     assert [gate.is_failed for gate in gates] == [False, True]
 
 
 def test_an_unknown_figure_is_named(lake):
-    gate = compare_runs(lake, "a", "b", Asked(("m", "m"), "criterion.safe.effect_size < 0", 0)).gate
-    assert gate.reasons == ("m: the rule can't be evaluated without criterion.safe.effect_size",)
+    gate = compare_runs(lake, "a", "b", Asked(("m", "m"), GateRule("criterion.safe.effect_size < 0"), 0)).gate
+    assert gate.reasons == ("m: no value of criterion.safe.effect_size",)
 
 
 @pytest.mark.parametrize(
@@ -312,7 +313,7 @@ def test_an_unknown_figure_is_named(lake):
 )
 def test_an_impossible_comparison_is_refused(lake, runs, models, rule, words):
     with pytest.raises(InputError, match=words):
-        compare_runs(lake, *runs, Asked(models, rule))
+        compare_runs(lake, *runs, Asked(models, GateRule(rule)))
 
 
 def test_pairs_of_one_cluster_count_as_one_case(tmp_path):

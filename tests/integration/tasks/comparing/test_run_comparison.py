@@ -20,7 +20,7 @@ from gradebook.tasks.comparing.baseline import (
     store_baseline,
 )
 from gradebook.tasks.comparing.compare import Asked, compare_runs
-from gradebook.tasks.comparing.gate import GateFinding
+from gradebook.tasks.comparing.gate import GateFinding, GateRule, gate_rule
 from gradebook.tasks.comparing.mart_rows import comparison_table
 from gradebook.tasks.comparing.run_comparison import RunComparison, read_run_comparison, show_unpublished
 from gradebook.tasks.lake.address import Lake, find_lake
@@ -223,28 +223,31 @@ def test_many_unpaired_parts_are_cut_to_a_few_names(tmp_path):
 
 
 # -------- the rule
-def test_a_rule_that_holds_is_listed_with_other_unmet_requirements(folder):
+def test_a_gate_that_failed_is_one_unmet_requirement_with_each_model(folder):
     summary = summarise(lake_in(folder), "b")
-    assert (summary.is_met, summary.has_requirement, len(summary.unmet)) == (False, True, 2)
-    assert str(summary.unmet[0]).startswith(f"--fail-if {RULE!r}: m: the rule holds: ")
+    assert (summary.is_met, summary.has_requirement, len(summary.unmet)) == (False, True, 1)
+    assert str(summary.unmet[0]).startswith(f"gate failed: required not ({RULE}), found m: ")
+    assert "; n: " in str(summary.unmet[0])
 
 
 def test_the_gate_is_the_one_of_the_command(folder):
     found = comparison_of(folder, "b").gate
-    assert found == compare_runs(lake_in(folder), "a", "b", Asked(rule=RULE, resample_count=0)).gate
+    assert found == compare_runs(lake_in(folder), "a", "b", Asked(gate=GateRule(RULE), resample_count=0)).gate
 
 
 @pytest.mark.parametrize(("rule", "is_failed"), [("mean_diff < -0.9", False), (OWN_RULE, True), (None, None)])
 def test_a_rule_fails_if_it_holds(folder, rule, is_failed):
     with connect(lake_in(folder), read_only=True) as connection:
-        found = read_run_comparison(connection, lake_in(folder), "b", "a", rule)
+        found = read_run_comparison(connection, lake_in(folder), "b", "a", gate_rule(rule, None))
     assert (None if found.gate is None else found.gate.is_failed, bool(found.unmet)) == (is_failed, bool(is_failed))
 
 
 def test_over_another_rubric_version_the_overall_difference_is_unknown(folder):
     found = comparison_of(folder, "c")
     assert {row["scope_id"] for row in found.figures} == {"full", "liked", "terse"}
-    assert found.unmet[-1] == "--fail-if 'mean_diff < 0': m: the rule can't be evaluated without mean_diff"
+    (unmet,) = found.unmet
+    assert unmet.startswith("gate failed: required not (mean_diff < 0), found n: only in run A: nothing to check")
+    assert unmet.endswith("; m: no value of mean_diff")
 
 
 def test_the_banner_is_that_of_the_command(folder):
@@ -348,9 +351,11 @@ def test_the_terminal_shows_regressions_first(folder, capsys):
     )
 
 
-def test_the_terminal_shows_the_banner_and_a_rule_that_does_not_hold(folder, capsys):
+def test_the_terminal_shows_the_banner_and_a_gate_that_passed(folder, capsys):
     found = comparison_of(folder, "c")
-    show_run_comparison(replace(found, gate=GateFinding("p < 0", is_failed=False, reasons=())))
+    show_run_comparison(
+        replace(found, gate=GateFinding(GateRule("p < 0"), is_failed=False, reasons=(), figures=("m: p = 0.3",)))
+    )
     shown = capsys.readouterr().out
     assert found.banner is not None and found.banner in shown
-    assert "--fail-if does not hold: p < 0" in shown
+    assert "gate passed: required not (p < 0), found m: p = 0.3" in shown

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from gradebook.rubrics.model.errors import InputError, OutputsError
+from gradebook.tasks.comparing.gate import GateRule
 from gradebook.tasks.datasets.discovery import dataset_files, digest_files
 from gradebook.tasks.datasets.one_checkpoint import OneCheckpoint
 from gradebook.tasks.datasets.row_parser import RowFitter
@@ -55,7 +56,9 @@ def decided(folder: Path, name: str, good_count: int, more: str = "") -> Checkpo
         "checkpoint": OneCheckpoint("m", name),
     }
     summary = publish(outputs, write_brief_rubric(folder), **request)
-    return Decider(lake_in(folder), key(name, digest_files([outputs])), 7, RULE).decide(summary, "report.html")
+    return Decider(lake_in(folder), key(name, digest_files([outputs])), 7, GateRule(RULE)).decide(
+        summary, "report.html"
+    )
 
 
 @dataclass(frozen=True)
@@ -95,14 +98,14 @@ def test_a_slow_decline_is_found_by_comparison_with_the_best(line):
     assert (row["latest_run_id"], row["best_run_id"]) == ("run-2", "run-1")
     assert row["best_diff"] == pytest.approx(-1 / 3)
     (reason,) = row["reasons"]
-    assert reason.startswith("against the best, 1 (run-1): --fail-if 'mean_diff < -0.2': m @ 1 → 3: the rule holds")
+    assert reason.startswith(f"against the best, 1 (run-1): gate failed: required not ({RULE}), found m @ 1 → 3: ")
 
 
 def test_every_reason_is_listed_once(line):
     reasons = line.row("4")["reasons"]
     assert [reason.partition(":")[0] for reason in reasons] == [
         "m @ 4",  # mean 0.167, expected at least 0.25
-        "--fail-if 'mean_diff < -0.2'",
+        "gate failed",
         "against the best, 1 (run-1)",
     ]
 
@@ -122,7 +125,7 @@ def test_the_text_of_a_decision_has_the_status_and_the_reasons(line):
 def test_a_decision_is_read_back_with_its_comparisons(line):
     made, lake = line.decisions["3"], lake_in(line.folder)
     asked = key_of(made.row)
-    read = Decider(lake, asked, 7, RULE).read(find_decided(lake, asked), "report.html")
+    read = Decider(lake, asked, 7, GateRule(RULE)).read(find_decided(lake, asked), "report.html")
     assert (made.is_new, read.is_new) == (True, False)
     assert read.as_json() == made.as_json()
 

@@ -76,6 +76,7 @@ def test_an_unknown_figure_leaves_open_what_it_decides_alone(text, expected):
     ("text", "place", "words"),
     [
         ("meen_diff < 1", 1, "found 'meen_diff', expected 'mean_diff' or one of p, p_mcnemar"),
+        ("not_wors_by(0.02)", 1, "found 'not_wors_by', expected `not_worse_by(0.02)` or a figure"),
         ("p_adjusted < 1", 1, "found 'p_adjusted', expected"),
         ("criterion.tone.p_mcnemar < 1", 1, "expected one of mean_diff, p, p_adjusted"),
         ("p <", 4, "found the end, expected a number"),
@@ -145,3 +146,28 @@ def test_not_worse_fails_unless_the_interval_shows_it(low, expected):
 def test_a_margin_is_a_number_above_zero_and_is_not_negated(text):
     with pytest.raises(RuleError):
         parse_rule(text, NAMES | {"overall": ("p", "diff_low")})
+
+
+@pytest.mark.parametrize(("low", "expected"), [(-0.019, True), (-0.02, False), (None, None)])
+def test_a_required_margin_holds_if_the_interval_shows_it(low, expected):
+    names = NAMES | {"overall": ("mean_diff", "diff_low")}
+    rule = parse_rule("not_worse_by(0.02)", names, is_required=True)
+    assert holds(rule, Table(overall={"": {"diff_low": low}})) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("every criterion (mean_diff > -0.2)", True),
+        ("every criterion (mean_diff > 0)", False),
+        ("every category (mean_diff > 0)", None),  # there is none
+    ],
+)
+def test_every_criterion_has_to_meet_a_rule(text, expected):
+    assert holds(parse_rule(text, NAMES, is_required=True), FOUND) is expected
+
+
+def test_an_every_names_what_does_not_meet_it():
+    assert describe_figures(parse_rule("every criterion (mean_diff > 0)", NAMES), FOUND) == (
+        "criterion.tone.mean_diff = -0.1",
+    )

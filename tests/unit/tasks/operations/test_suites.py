@@ -28,7 +28,7 @@ suites:
   - {id: a b, outputs: "{day}.jsonl", rubric: r.yaml}
   - {id: c, outputs: 3, budget_usd: -1}
   - {id: c, rubric: x, outputs: y, outputz: 3}
-  - {id: d, rubric: x, outputs: y, baseline: null}
+  - {id: d, rubric: x, outputs: y, baseline: null, require: p <}
 """
 
 
@@ -97,7 +97,8 @@ def test_every_fault_is_reported_at_once_with_its_line(tmp_path):
         "7: suites[1]: found no 'rubric'",
         "8: suites[2]: found the unknown key 'outputz'",
         "8: suites[2].id: found 'c' again",
-        "9: suites[3]: found fail_if without a baseline",
+        "9: suites[3]: found fail_if and require without a baseline",
+        "9: suites[3].require: at character 4: found the end",
     ]
 
 

@@ -13,7 +13,7 @@ from gradebook.rubrics.statistics.comparison import measure_pairs
 from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
 from gradebook.tasks.comparing.case_pairs import PairCounts
 from gradebook.tasks.comparing.figures import ComparedRow
-from gradebook.tasks.comparing.gate import GateFinding
+from gradebook.tasks.comparing.gate import GateFinding, GateRule
 from gradebook.tasks.comparing.sentences import (
     direction_words,
     improvement_sentence,
@@ -185,11 +185,11 @@ def test_a_sentence_names_the_sides(source):
 
 
 def test_a_failed_rule_is_shown_with_its_reasons(source):
-    gate = GateFinding("p < 1", is_failed=True, reasons=("m: the rule holds: p = 0.001",))
+    gate = GateFinding(GateRule("p < 1"), is_failed=True, reasons=("m: p = 0.001",))
     contents = read_change(replace(source, comparison=replace(source.comparison, gate=gate)))
     page = render("parts/change.html.j2", contents=contents)
-    assert "The run fails the rule:" in page
-    assert "<li>m: the rule holds: p = 0.001</li>" in page
+    assert "Gate failed:</strong> required <code>not (p &lt; 1)</code>, found" in page
+    assert "<li>m: p = 0.001</li>" in page
 
 
 def test_a_run_without_a_comparison_shows_the_command_and_the_reason(source):
