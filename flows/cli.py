@@ -50,7 +50,7 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
         Entry("compare", "compare:compare", "Compare two runs, or two models of one run, case by case."),
         Entry("noise", "noise:noise", "Measure judge noise, and how often it alone would fire a gate."),
         Entry("power", "power:power", "Compute a comparison's sample size, detectable effect or power."),
-        Entry("export", "export:app", "Export a run's outputs with their rewards, for training."),
+        Entry("export", "export:app", "Export a run's outputs with their rewards for training, and people's ratings."),
         Entry("cost", "cost:cost", "Show the cost of judging, or of a changed rubric or judge."),
         Entry("status", "status:status", "Show a lake's running, interrupted, published and failed runs."),
     ),

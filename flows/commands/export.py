@@ -1,5 +1,6 @@
-"""The commands `gradebook export ...`: a run's outputs with their rewards, for training."""
+"""The commands `gradebook export ...`: a run's outputs with their rewards for training, and people's ratings."""
 
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,12 +9,13 @@ import typer
 
 from gradebook.flows.commands.completion import complete_run
 from gradebook.flows.commands.options import DEFAULT_LAKE, AtOption, DataOption, LakeOption
-from gradebook.flows.display.rows_file import write_row_file
+from gradebook.flows.display.rows_file import write_csv, write_row_file
 from gradebook.flows.display.terminal import notes
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.rewards import Gates
 from gradebook.tasks.lake.versions import find_lake_at
 from gradebook.tasks.published.run_list import latest_run
+from gradebook.tasks.ratings.export_ratings import exported_ratings
 from gradebook.tasks.rewards.export import (
     best_rows,
     curriculum_rows,
@@ -26,7 +28,9 @@ from gradebook.tasks.rewards.export import (
 from gradebook.tasks.system.number_format import counted
 
 app = typer.Typer(
-    help="Export a run's outputs with their rewards, for training.", no_args_is_help=True, rich_markup_mode=None
+    help="Export a run's outputs with their rewards for training, and people's ratings.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 RunArgument = Annotated[
@@ -38,6 +42,15 @@ OutOption = Annotated[
 GatesOption = Annotated[
     str, typer.Option("--gates", help="effect of a failed gate: veto (the lowest score), penalty=X or ignore")
 ]
+
+
+class RatingShape(StrEnum):
+    """Shapes of exported ratings."""
+
+    jsonl = "jsonl"
+    csv = "csv"
+    potato = "potato"
+    label_studio = "label-studio"
 
 
 class Shape(StrEnum):
@@ -137,6 +150,38 @@ def best(
     """
     found = find_lake_at(lake, data, at)
     write_row_file(list(best_rows(read_rewards(found, run or latest_run(found), Gates.read(gates)), count)), out)
+
+
+@app.command("ratings")
+def ratings(
+    run: Annotated[
+        str | None, typer.Argument(help="a run's id; default: all ratings of the lake", autocompletion=complete_run)
+    ] = None,
+    shape: Annotated[
+        RatingShape, typer.Option("--format", help="a table, or the annotations of another system")
+    ] = RatingShape.jsonl,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="file to write, .jsonl or .csv by the format; default: stdout")
+    ] = None,
+    at: AtOption = None,
+    lake: LakeOption = DEFAULT_LAKE,
+    data: DataOption = None,
+) -> None:
+    """Write people's ratings, each rater's latest, as `gradebook ratings import` reads them.
+
+    Scale's tasks are written by `gradebook rubric export FILE --format scale --run RUN`, which has their texts.
+
+    \b
+    gradebook export ratings --out ratings.jsonl
+    gradebook export ratings nightly-2 --format label-studio --out tasks.jsonl
+
+    Exit: 0 done, 2 bad input.
+    """
+    rows = exported_ratings(find_lake_at(lake, data, at), run, shape.value)
+    if shape is RatingShape.csv and out is None:
+        write_csv(rows, sys.stdout)
+    else:
+        write_row_file(rows, out, (".csv",) if shape is RatingShape.csv else (".jsonl",))
 
 
 def _refuse_number(name: str, value: float | None, kind: str, *, is_chosen: bool) -> None:

@@ -1,0 +1,41 @@
+-- exported_ratings: one row per output_id, criterion_id, rater, in order: the latest rating of a rater, without those
+-- taken back, and the output that it rates. Of the outputs of the run $run_id, or of all if it is null.
+with chosen as (
+    select output_id
+    from output_scores
+    where run_id = $run_id
+),
+
+standing as (
+    select ratings.*
+    from ratings
+    where source is distinct from 'adjudication' and ($run_id is null or output_id in (from chosen))
+    qualify row_number() over (
+        partition by output_id, criterion_id, rater order by rated_at desc nulls last, ratings.rowid desc
+    ) = 1
+),
+
+final as (
+    select
+        standing.output_id,
+        outputs.case_id,
+        outputs.model,
+        outputs.checkpoint,
+        outputs.sample_index,
+        standing.criterion_id,
+        standing.rater,
+        standing.level_id,
+        standing.score,
+        standing.notes,
+        standing.rated_at,
+        standing.selection,
+        standing.inclusion_rate,
+        outputs.prompt,
+        outputs.output,
+    from standing
+    inner join outputs on standing.output_id = outputs.output_id
+    where standing.score is not null
+    order by outputs.case_id, standing.output_id, standing.rater, standing.criterion_id
+)
+
+select * from final

@@ -1,0 +1,99 @@
+"""Ratings of the lake for other systems, each rater's latest, in shapes that `ratings import` reads back.
+
+jsonl, csv      a row a rating
+potato          a row an output and rater, with levels by criterion
+label-studio    a task an output, with an annotation of each rater
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from typing import Any
+
+from gradebook.rubrics.importers.ratings.tables import NOTES_ENDINGS
+from gradebook.rubrics.model.errors import InputError
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import connect_up_to_date
+from gradebook.tasks.lake.rows import Row, read_published_run, read_rows
+from gradebook.tasks.lake.sql import query
+
+_OUTPUT = ("output_id", "case_id", "model", "checkpoint", "sample_index")
+_TEXTS = ("prompt", "output")
+
+
+def exported_ratings(lake: Lake, run_id: str | None, shape: str) -> list[dict[str, Any]]:
+    """Rows of a shape. run_id: only ratings of its outputs. Raises `InputError` for an unknown run, or without ratings.
+
+    Ratings that their rater took back are left out, and so are decisions of adjudicators.
+    """
+    with connect_up_to_date(lake, is_pinned=True) as connection:
+        if run_id is not None:
+            read_published_run(connection, lake, run_id)
+        rows = read_rows(connection, query("ratings/exported_ratings"), run_id=run_id)
+    if not rows:
+        found = f"no rating in {lake.name}" if run_id is None else f"no rating of an output of {run_id}"
+        raise InputError("export ratings", found, "some", "`gradebook rate` or `gradebook ratings import`")
+    match shape:
+        case "potato":
+            return list(_potato_rows(rows))
+        case "label-studio":
+            return list(_label_studio_tasks(rows))
+        case _:
+            return [_flat(row) for row in rows]
+
+
+def _flat(row: Row) -> dict[str, Any]:
+    """A rating's own row. It has a level or, without one, a score: a file with both would say one thing twice."""
+    kept = {name: value for name, value in row.items() if name not in _TEXTS}
+    return kept | {"score": None if row["level_id"] is not None else row["score"], "rated_at": _moment(row)}
+
+
+def _potato_rows(rows: list[Row]) -> Iterator[dict[str, Any]]:
+    for (_, rater), sheet in groupby(rows, key=lambda row: (row["output_id"], row["rater"])):
+        marks = list(sheet)
+        slot = _slot(marks[0])
+        labels = {row["criterion_id"]: _value(row) for row in marks}
+        notes = "\n".join(f"{row['criterion_id']}: {row['notes']}" for row in marks if row["notes"])
+        yield {
+            "id": slot["output_id"],
+            **{name: value for name, value in slot.items() if name != "output_id"},
+            "user_id": rater,
+            "timestamp": max((_moment(row) for row in marks if row["rated_at"]), default=None),
+            "label_annotations": {"rubric": labels},
+            "notes": notes or None,
+        }
+
+
+def _label_studio_tasks(rows: list[Row]) -> Iterator[dict[str, Any]]:
+    for _, rated in groupby(rows, key=lambda row: row["output_id"]):
+        marks = list(rated)
+        annotations = []
+        for rater, sheet in groupby(marks, key=lambda row: row["rater"]):
+            own = list(sheet)
+            moments = [_moment(row) for row in own if row["rated_at"]]
+            results = [each for row in own for each in _results(row)]
+            annotations.append({"completed_by": rater, "updated_at": max(moments, default=None), "result": results})
+        yield {"data": _slot(marks[0]) | {name: marks[0][name] for name in _TEXTS}, "annotations": annotations}
+
+
+def _results(row: Row) -> Iterator[dict[str, Any]]:
+    name = row["criterion_id"]
+    if row["level_id"] is None:
+        yield {"from_name": name, "to_name": "output", "type": "number", "value": {"number": row["score"]}}
+    else:
+        yield {"from_name": name, "to_name": "output", "type": "choices", "value": {"choices": [row["level_id"]]}}
+    if row["notes"]:
+        note = {"from_name": name + NOTES_ENDINGS[0], "to_name": "output", "type": "textarea"}
+        yield note | {"value": {"text": [row["notes"]]}}
+
+
+def _slot(row: Row) -> dict[str, Any]:
+    return {name: row[name] for name in _OUTPUT if row[name] is not None}
+
+
+def _value(row: Mapping[str, Any]) -> str:
+    """The level, or the score as a text: Potato's numbers are texts."""
+    return str(row["level_id"] if row["level_id"] is not None else row["score"])
+
+
+def _moment(row: Mapping[str, Any]) -> str | None:
+    return row["rated_at"].isoformat() if row["rated_at"] else None
