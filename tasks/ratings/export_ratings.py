@@ -5,7 +5,8 @@ potato          a row an output and rater, with levels by criterion
 label-studio    a task an output, with an annotation of each rater
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from itertools import groupby
 from typing import Any
 
@@ -47,7 +48,7 @@ def _flat(row: Row) -> dict[str, Any]:
     return kept | {"score": None if row["level_id"] is not None else row["score"], "rated_at": _moment(row)}
 
 
-def _potato_rows(rows: list[Row]) -> Iterator[dict[str, Any]]:
+def _potato_rows(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     for (_, rater), sheet in groupby(rows, key=lambda row: (row["output_id"], row["rater"])):
         marks = list(sheet)
         slot = _slot(marks[0])
@@ -57,21 +58,20 @@ def _potato_rows(rows: list[Row]) -> Iterator[dict[str, Any]]:
             "id": slot["output_id"],
             **{name: value for name, value in slot.items() if name != "output_id"},
             "user_id": rater,
-            "timestamp": max((_moment(row) for row in marks if row["rated_at"]), default=None),
+            "timestamp": _latest(marks),
             "label_annotations": {"rubric": labels},
             "notes": notes or None,
         }
 
 
-def _label_studio_tasks(rows: list[Row]) -> Iterator[dict[str, Any]]:
+def _label_studio_tasks(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     for _, rated in groupby(rows, key=lambda row: row["output_id"]):
         marks = list(rated)
         annotations = []
         for rater, sheet in groupby(marks, key=lambda row: row["rater"]):
             own = list(sheet)
-            moments = [_moment(row) for row in own if row["rated_at"]]
             results = [each for row in own for each in _results(row)]
-            annotations.append({"completed_by": rater, "updated_at": max(moments, default=None), "result": results})
+            annotations.append({"completed_by": rater, "updated_at": _latest(own), "result": results})
         yield {"data": _slot(marks[0]) | {name: marks[0][name] for name in _TEXTS}, "annotations": annotations}
 
 
@@ -96,4 +96,10 @@ def _value(row: Mapping[str, Any]) -> str:
 
 
 def _moment(row: Mapping[str, Any]) -> str | None:
-    return row["rated_at"].isoformat() if row["rated_at"] else None
+    return _latest([row])
+
+
+def _latest(rows: Sequence[Mapping[str, Any]]) -> str | None:
+    """Latest time of ratings; None if none is dated."""
+    moments: list[datetime] = [row["rated_at"] for row in rows if row["rated_at"]]
+    return max(moments).isoformat() if moments else None
