@@ -1,15 +1,16 @@
 """The commands `gradebook export ...`: a run's outputs with their rewards for training, and people's ratings."""
 
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
+import pyarrow as pa
 import typer
 
 from gradebook.flows.commands.completion import complete_run
 from gradebook.flows.commands.options import DEFAULT_LAKE, AtOption, DataOption, LakeOption
-from gradebook.flows.display.rows_file import write_csv, write_row_file
+from gradebook.flows.display.rows_file import write_row_file
+from gradebook.flows.display.tables import write_rows
 from gradebook.flows.display.terminal import notes
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.rewards import Gates
@@ -178,10 +179,13 @@ def ratings(
     Exit: 0 done, 2 bad input.
     """
     rows = exported_ratings(find_lake_at(lake, data, at), run, shape.value)
-    if shape is RatingShape.csv and out is None:
-        write_csv(rows, sys.stdout)
+    suffix = ".csv" if shape is RatingShape.csv else ".jsonl"
+    if out is not None and out.suffix != suffix:
+        raise InputError("--out", repr(str(out)), f"a file that ends in {suffix}")
+    if shape is RatingShape.csv:
+        write_rows(pa.Table.from_pylist(rows), "csv", out)
     else:
-        write_row_file(rows, out, (".csv",) if shape is RatingShape.csv else (".jsonl",))
+        write_row_file(rows, out)
 
 
 def _refuse_number(name: str, value: float | None, kind: str, *, is_chosen: bool) -> None:

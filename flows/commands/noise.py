@@ -25,10 +25,10 @@ def noise(  # noqa: PLR0913 - each is an option
         ),
     ] = None,
     require: Annotated[
-        list[str] | None, typer.Option("--require", help="a `gradebook compare` rule to test; may be repeated")
+        list[str] | None, typer.Option("--require", help="a gate to test: what has to hold; may be repeated")
     ] = None,
     fail_if: Annotated[
-        list[str] | None, typer.Option("--fail-if", help="a `gradebook compare` rule to test; may be repeated")
+        list[str] | None, typer.Option("--fail-if", help="a gate to test: what fails it; may be repeated")
     ] = None,
     draws: Annotated[int, typer.Option("--draws", help="number of random splits of the replies into A and B")] = 1_000,
     seed: Annotated[int, typer.Option("--seed", help="random seed of the draws")] = 0,

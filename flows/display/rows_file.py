@@ -1,9 +1,8 @@
-"""Rows for other programs, as JSON Lines, Parquet or CSV."""
+"""Rows for other programs, as JSON Lines or Parquet."""
 
-import csv
 import json
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import pyarrow as pa
 
@@ -14,35 +13,23 @@ from gradebook.tasks.system.files import replaced_file, write_parquet
 BY_CRITERION = ("rewards", "weights")  # columns whose keys differ by row: maps in Parquet
 
 
-def write_row_file(
-    rows: list[dict[str, Any]], out: Path | None, suffixes: tuple[str, ...] = (".jsonl", ".parquet")
-) -> None:
+def write_row_file(rows: list[dict[str, Any]], out: Path | None) -> None:
     """Write rows to a file by its ending, completely or not at all; None: JSON Lines on stdout. Raises `InputError`."""
     if out is None:
         stdout = Stdout()
         for row in rows:
             stdout.write(_line(row))
         return
-    if out.suffix not in suffixes:
-        raise InputError("--out", repr(str(out)), f"a file that ends in {' or '.join(suffixes)}")
+    if out.suffix not in (".jsonl", ".parquet"):
+        raise InputError("--out", repr(str(out)), "a file that ends in .jsonl or .parquet")
     try:
         if out.suffix == ".parquet":
             write_parquet(out, _table(rows))
             return
-        with replaced_file(out) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-            if out.suffix == ".csv":
-                write_csv(rows, file)
-            else:
-                file.writelines(map(_line, rows))
+        with replaced_file(out) as temporary, temporary.open("w", encoding="utf-8") as file:
+            file.writelines(map(_line, rows))
     except OSError as error:
         raise InputError("--out", f"can't write {out}: {error.strerror or error}") from error
-
-
-def write_csv(rows: list[dict[str, Any]], file: TextIO) -> None:
-    """Write rows as CSV, with the columns of the first row; None is an empty field."""
-    table = csv.DictWriter(file, list(rows[0]) if rows else [], lineterminator="\n")
-    table.writeheader()
-    table.writerows(rows)
 
 
 def _line(row: dict[str, Any]) -> str:

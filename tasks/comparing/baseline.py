@@ -8,8 +8,8 @@ import duckdb
 
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.rubric import Rubric, category_weights
-from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, Rule, names_in
-from gradebook.tasks.comparing.gate import GateRule, gate_rule
+from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, names_in
+from gradebook.tasks.comparing.gate import GateRule, first_of, gate_rule
 from gradebook.tasks.comparing.judges import asked_judge, describe_judges, is_judged, refuse_judges
 from gradebook.tasks.comparing.model_pairs import Wanted, pair_groups, read_side
 from gradebook.tasks.judging.settings.panels import Judge
@@ -57,7 +57,8 @@ class Baseline:
 def refuse_baseline(lake: Lake, rubric: Rubric, judge: Judge | None, request: EvaluationRequest) -> None:
     """Raise `InputError` if the requested baseline or rule can't be used for a run."""
     run_id, baseline, gate = request.run_id, request.baseline, gate_rule(request.fail_if, request.require)
-    rule = None if gate is None else gate.parse()
+    if gate is not None:
+        gate.parse()  # an invalid rule is found before any other fault
     if baseline is None:
         if gate is not None:
             raise InputError(gate.option, "no --baseline", "a run to check the rule against, or latest")
@@ -71,8 +72,8 @@ def refuse_baseline(lake: Lake, rubric: Rubric, judge: Judge | None, request: Ev
                 is_by_judge = is_judged(rubric) and is_judged(side.rubric, side.own_methods)
                 if gate is not None and is_by_judge and not request.across_judges:
                     refuse_judges(describe_judges(side.judge, asked_judge(judge)), "--baseline")
-            if gate is not None and rule is not None:
-                _refuse_unknown_ids(connection, gate, rule, rubric, baseline)
+            if gate is not None:
+                _refuse_unknown_ids(connection, gate, rubric, baseline)
     except NoLakeThere:
         if baseline != LATEST:
             raise
@@ -140,20 +141,16 @@ def baseline_notes(rubric_id: str, folder: RunFolder, asked: str | None, gate: G
         return [f"no earlier run of {rubric_id} has a model in common: no comparison{unchecked}"]
     if not stored.not_compared:
         return []
-    named, more = stored.not_compared[:MOST_NAMED], len(stored.not_compared) - MOST_NAMED
-    rest = f"; and {more:,} more" if more > 0 else ""
-    return [f"not compared with {stored.run_id}: {'; '.join(named)}{rest}"]
+    return [f"not compared with {stored.run_id}: {first_of(stored.not_compared, MOST_NAMED)}"]
 
 
-def _refuse_unknown_ids(
-    connection: duckdb.DuckDBPyConnection, gate: GateRule, rule: Rule, rubric: Rubric, baseline: str
-) -> None:
+def _refuse_unknown_ids(connection: duckdb.DuckDBPyConnection, gate: GateRule, rubric: Rubric, baseline: str) -> None:
     """Check a gate's ids against those of the rubric and the baseline's per-case criteria.
 
     If there is no earlier run, per-case criteria are unknown, so their ids are accepted.
     """
     asked = [criterion.id for criterion in rubric.criteria]
-    named = {name.scope_id for name in names_in(rule) if name.scope == CRITERION and name.scope_id is not None}
+    named = {name.scope_id for name in names_in(gate.parse()) if name.scope == CRITERION and name.scope_id is not None}
     if not named <= {*asked}:
         values = {"run": baseline, "latest": baseline == LATEST, "rubric": rubric.id}
         published = (

@@ -47,7 +47,7 @@ class GateRule:
 
     @property
     def required(self) -> str:
-        """What has to hold for the gate to pass, in the language of `--require`."""
+        """Condition under which the gate passes, in the language of `--require`."""
         if self.fail_if is None:
             return _on_a_line(self.require or "")
         text = _on_a_line(self.fail_if)
@@ -99,7 +99,7 @@ class GateFinding:
     def sentence(self) -> str:
         """Outcome in one sentence, with the first reasons."""
         outcome = "failed" if self.is_failed else "passed"
-        found = _few(self.reasons if self.is_failed else self.figures)
+        found = first_of(self.reasons if self.is_failed else self.figures, MOST_REASONS_NAMED)
         return f"gate {outcome}: required {self.rule.required}, found {found}"
 
     def as_json(self) -> dict[str, Any]:
@@ -153,9 +153,10 @@ def _on_a_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _few(words: Sequence[str]) -> str:
-    more = len(words) - MOST_REASONS_NAMED
-    return "; ".join(words[:MOST_REASONS_NAMED]) + (f"; and {more:,} more" if more > 0 else "")
+def first_of(sentences: Sequence[str], most: int) -> str:
+    """The first sentences on one line, and how many more there are."""
+    more = len(sentences) - most
+    return "; ".join(sentences[:most]) + (f"; and {more:,} more" if more > 0 else "")
 
 
 def _listed(words: Sequence[str]) -> str:

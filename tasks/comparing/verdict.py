@@ -28,7 +28,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """What to do next. words: of its command, without options that name the lake; empty: there is no command."""
+    """Step that a reader may take. words: of its command, without options that name the lake; empty: no command."""
 
     sentence: str
     words: tuple[str, ...] = ()

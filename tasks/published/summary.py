@@ -58,7 +58,7 @@ class RunSummary:
 
     @property
     def verdict(self) -> RunVerdict:
-        """What a lead needs first: which model may ship and why, how far to trust that, and what to do next."""
+        """Verdict on the run: which model may ship and why, how far to trust that, and what to do next."""
         return run_verdict(
             Grounds(
                 self.run,

@@ -5,7 +5,7 @@ potato          a row an output and rater, with levels by criterion
 label-studio    a task an output, with an annotation of each rater
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import groupby
 from typing import Any
@@ -45,7 +45,7 @@ def exported_ratings(lake: Lake, run_id: str | None, shape: str) -> list[dict[st
 def _flat(row: Row) -> dict[str, Any]:
     """A rating's own row. It has a level or, without one, a score: a file with both would say one thing twice."""
     kept = {name: value for name, value in row.items() if name not in _TEXTS}
-    return kept | {"score": None if row["level_id"] is not None else row["score"], "rated_at": _moment(row)}
+    return kept | {"score": None if row["level_id"] is not None else row["score"], "rated_at": _latest([row])}
 
 
 def _potato_rows(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
@@ -90,16 +90,12 @@ def _slot(row: Row) -> dict[str, Any]:
     return {name: row[name] for name in _OUTPUT if row[name] is not None}
 
 
-def _value(row: Mapping[str, Any]) -> str:
+def _value(row: Row) -> str:
     """The level, or the score as a text: Potato's numbers are texts."""
     return str(row["level_id"] if row["level_id"] is not None else row["score"])
 
 
-def _moment(row: Mapping[str, Any]) -> str | None:
-    return _latest([row])
-
-
-def _latest(rows: Sequence[Mapping[str, Any]]) -> str | None:
+def _latest(rows: Sequence[Row]) -> str | None:
     """Latest time of ratings; None if none is dated."""
     moments: list[datetime] = [row["rated_at"] for row in rows if row["rated_at"]]
     return max(moments).isoformat() if moments else None
