@@ -179,7 +179,8 @@ create table if not exists ratings (
     rated_at timestamptz,
     source varchar,
     selection varchar,
-    inclusion_rate double
+    inclusion_rate double,
+    spent_s double
 );
 
 create table if not exists adjudications (

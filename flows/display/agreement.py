@@ -10,7 +10,7 @@ from gradebook.rubrics.statistics.rater_comparison import RaterComparison
 from gradebook.tasks.agreement.calibration import Calibration, RunCalibration
 from gradebook.tasks.agreement.mart import JUDGES
 from gradebook.tasks.agreement.published_run import AgreementPart, RunAgreement
-from gradebook.tasks.agreement.raters import RaterRow, RunRaters
+from gradebook.tasks.agreement.raters import RaterPace, RaterRow, RunRaters
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.system.number_format import counted
 
@@ -89,6 +89,10 @@ def show_raters(found: RunRaters) -> None:
         for row in found.rows:
             for reason in dict.fromkeys(each.reason for each in _figures(row.beside) if each.reason):
                 say(f"note: {plain(row.rater)}: {plain(reason)}")
+    if found.paces:
+        people.print()
+        say("time on the rating page; too fast: submitted before the output can be read, which none should be")
+        show_rows(("rater", "sheets", "minutes", "median s", "too fast"), map(_pace_cells, found.paces))
     if found.pairs:
         people.print()
         say("pairs of raters; mean difference: the first one's score minus the other's")
@@ -100,6 +104,11 @@ def _rater_cells(row: RaterRow) -> tuple[str, ...]:
     counts = (f"{row.rating_count:,}", f"{row.output_count:,}")
     decided = _with_interval(row.decisions) + (f" of {row.decisions.n:,}" if row.decisions.n else "")
     return (row.rater, *counts, *_comparison_cells(row.beside), decided)
+
+
+def _pace_cells(pace: RaterPace) -> tuple[str, ...]:
+    times = (f"{pace.minutes:,.1f}", f"{pace.median_sheet_s:,.0f}")
+    return (pace.rater, f"{pace.sheet_count:,}", *times, f"{pace.fast_sheet_count:,}")
 
 
 def _comparison_cells(found: RaterComparison) -> tuple[str, ...]:

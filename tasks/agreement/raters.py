@@ -16,8 +16,11 @@ from gradebook.tasks.agreement.published_run import find_run, refuse_unknown
 from gradebook.tasks.agreement.statements import add_decisions_of_run, add_ratings_of_run
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
-from gradebook.tasks.lake.rows import Row
+from gradebook.tasks.lake.rows import Row, read_rows
 from gradebook.tasks.lake.sql import query
+
+LEAST_SHEET_S = 3.0  # less was not read
+READING_RATE = 100.0  # characters a second: four times as fast as people read
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +44,33 @@ class RaterPair:
 
 
 @dataclass(frozen=True, slots=True)
+class RaterPace:
+    """Time that a rater spent on the rating page. fast_sheet_count: sheets submitted before the output can be read."""
+
+    rater: str
+    sheet_count: int
+    minutes: float
+    median_sheet_s: float
+    fast_sheet_count: int
+
+
+@dataclass(frozen=True, slots=True)
 class RunRaters:
-    """Raters of a run by name, and their pairs if requested. note: why there are none."""
+    """Raters of a run by name, and their pairs if requested. note: why there are none.
+
+    paces: of the raters whose time is known, on all criteria.
+    """
 
     run: Row
     rows: tuple[RaterRow, ...]
     pairs: tuple[RaterPair, ...]
     note: str | None
+    paces: tuple[RaterPace, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         raters = [asdict(row) for row in self.rows]
-        return {"run": self.run, "raters": raters, "pairs": [asdict(pair) for pair in self.pairs], "note": self.note}
+        pairs, paces = ([asdict(each) for each in listed] for listed in (self.pairs, self.paces))
+        return {"run": self.run, "raters": raters, "pairs": pairs, "paces": paces, "note": self.note}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +102,9 @@ def compare_raters(
         add_ratings_of_run(connection, run["run_id"])
         add_decisions_of_run(connection, run["run_id"])
         rated = connection.execute(query("agreement/rated_units"), {"criterion_id": criterion_id}).to_arrow_table()
+        timed = read_rows(
+            connection, query("agreement/rater_paces"), least_sheet_s=LEAST_SHEET_S, reading_rate=READING_RATE
+        )
     if not rated.num_rows:
         return RunRaters(run, (), (), "nobody rated its outputs")
     sheets = _sheets(rated.combine_chunks())
@@ -90,7 +112,7 @@ def compare_raters(
     rows = tuple(_row(sheets, place) for place in range(len(sheets.raters)))
     pairs = _pairs(sheets) if has_pairs and not is_crowded else ()
     note = f"more than {MOST_ONE_BY_ONE} raters: their pairs are left out" if is_crowded else None
-    return RunRaters(run, rows, pairs, note)
+    return RunRaters(run, rows, pairs, note, tuple(RaterPace(**row) for row in timed))
 
 
 def _row(sheets: _Sheets, place: int) -> RaterRow:

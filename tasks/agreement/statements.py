@@ -19,8 +19,9 @@ from gradebook.tasks.workspace.folder import RunFolder
 RATER, JUDGE, MEMBER = "rater", "judge", "member"  # the sides of sql/queries/agreement/statements.sql
 
 _RATINGS = "select *, false as is_from_file, rowid as line from ratings"
-_WITH_SELECTION = "union all by name select null::varchar as selection where false"  # older tables lack it
-_OF_LAKE = f"{_RATINGS} where output_id in (select output_id from run_outputs) {_WITH_SELECTION}"
+_NEWER = "null::varchar as selection, null::double as spent_s"
+_WITH_NEWER = f"union all by name select {_NEWER} where false"  # older tables lack these columns
+_OF_LAKE = f"{_RATINGS} where output_id in (select output_id from run_outputs) {_WITH_NEWER}"
 _OF_RUBRIC = "semi join (from runs {of_run}) as run using (rubric_id, rubric_version)"
 _SHARED = "output_id, coalesce('cluster ' || cluster, 'case ' || case_id) as shared"
 _LEVELS_SCHEMA = pa.schema([LEVELS_SCHEMA.field(name) for name in ("criterion_id", "level_id", "score")])
@@ -43,7 +44,7 @@ def add_statements_of_files(
     if folder.ratings_file.exists():  # includes those of the lake
         connection.execute(
             "create or replace temp view agreed_ratings as "
-            f"from read_parquet('{quoted(str(folder.ratings_file))}') {_WITH_SELECTION}"
+            f"from read_parquet('{quoted(str(folder.ratings_file))}') {_WITH_NEWER}"
         )
     else:
         connection.register("agreed_ratings", _lake_ratings(connection, lake))
@@ -143,7 +144,7 @@ def _lake_ratings(connection: duckdb.DuckDBPyConnection, lake: Lake) -> pa.Table
     """Ratings in the lake of the run's outputs; skips reading the outputs if the lake has no ratings at all."""
     with connect(lake, read_only=True) as reader:
         if not reader.execute("select 1 from ratings limit 1").fetchall():
-            return reader.execute(f"{_RATINGS} where false {_WITH_SELECTION}").to_arrow_table()
+            return reader.execute(f"{_RATINGS} where false {_WITH_NEWER}").to_arrow_table()
         output_ids = connection.execute("select output_id from source_outputs").to_arrow_table()
         reader.register("run_outputs", output_ids)
         return reader.execute(_OF_LAKE).to_arrow_table()

@@ -27,6 +27,7 @@ _RATINGS_SCHEMA = pa.schema(
         *RATING_SCHEMA,
         pa.field("selection", pa.string()),
         pa.field("inclusion_rate", pa.float64()),
+        pa.field("spent_s", pa.float64()),
         pa.field("line", pa.int64()),
     ]
 )
@@ -131,7 +132,7 @@ def _is_decision(mark: Row) -> bool:
 
 
 def _ratings_table(marks: list[Row], source: str) -> pa.Table:
-    """Marks as `RATING_SCHEMA` with `selection`, `inclusion_rate` and `line`."""
+    """Marks as `RATING_SCHEMA` with `selection`, `inclusion_rate`, `spent_s` and `line`."""
     rows = [
         {**mark, "rated_at": datetime.fromisoformat(mark["rated_at"]), "source": source, "line": line}
         for line, mark in enumerate(marks)

@@ -47,6 +47,7 @@ create table if not exists marks (
     notes text,
     details text not null default '{}',
     rated_at text not null,
+    spent_s real,
     is_stored integer not null default 0
 );
 create index if not exists marks_of_sheet on marks (position, rater);
@@ -136,6 +137,7 @@ class RatingStore:
             self._database.execute("pragma journal_mode = wal")
             self._database.execute("pragma synchronous = full")
             self._database.executescript(f"begin immediate; {_TABLES} commit;")
+            self._add_missing_columns()
         except sqlite3.Error as error:
             self._database.close()
             found = (
@@ -145,6 +147,11 @@ class RatingStore:
 
     def close(self) -> None:
         self._database.close()
+
+    def _add_missing_columns(self) -> None:
+        """Widen the table of a session that an earlier gradebook began."""
+        if "spent_s" not in [row["name"] for row in self._database.execute("pragma table_info(marks)")]:
+            self._database.execute("alter table marks add column spent_s real")
 
     def set_tasks(self, tasks: Sequence[Task]) -> None:
         """Make these the queue. Outputs that somebody was given keep their place; those that nobody was given and that
@@ -231,13 +238,13 @@ class RatingStore:
                 raise StaleSheet
             last = self._last_marks(sheet.position, sheet.rater)
             rows = [
-                (sheet.position, sheet.rater, *_values(mark), rated_at.isoformat())
+                (sheet.position, sheet.rater, *_values(mark), rated_at.isoformat(), spent_s or None)
                 for mark in marks
                 if last.get(mark.criterion_id) != _values(mark)
             ]
             self._database.executemany(
-                "insert into marks (position, rater, criterion_id, level_id, score, notes, details, rated_at) "
-                "values (?, ?, ?, ?, ?, ?, ?, ?)",
+                "insert into marks (position, rater, criterion_id, level_id, score, notes, details, rated_at, "
+                "spent_s) values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 rows,
             )
             self._database.execute(
@@ -260,7 +267,8 @@ class RatingStore:
         """Marks that are not in the lake yet, oldest first, with their output, selection and inclusion rate."""
         select = (
             "select mark_id, output_id, criterion_id, rater, level_id, score, notes, details, rated_at, "
-            "selection, inclusion_rate from marks join tasks using (position) where not is_stored order by mark_id"
+            "marks.spent_s, selection, inclusion_rate from marks join tasks using (position) where not is_stored "
+            "order by mark_id"
         )
         with self._transaction():
             return [dict(row) for row in self._database.execute(select).fetchall()]

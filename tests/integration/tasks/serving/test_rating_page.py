@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from gradebook.rubrics.model.errors import InputError
+from gradebook.tasks.agreement.raters import compare_raters
 from gradebook.tasks.lake.connections import commit, connect
 from gradebook.tasks.ratings.rating_queue import Queue, choose_outputs
 from gradebook.tasks.ratings.rating_session import opened_session
@@ -24,6 +25,18 @@ def test_a_rating_of_the_page_is_a_rating_in_the_lake(served: Served):
     assert served.submit(1, "good") == 303
     assert served.session.store_marks() == 1
     assert ratings_in(served) == [("anna", "good", 1.0, "random", 0.6)]  # 6 of 10 outputs
+
+
+def test_the_time_on_a_sheet_is_known_and_haste_is_named(served: Served):
+    for rater, seconds in (("anna", "1.5"), ("ben", "41.25")):
+        served.enter(rater)
+        served.client.get("/")
+        served.submit(1, "good", spent_s=seconds)
+    served.submit(1, "bad", version=1, spent_s="10.75")  # ben looks again
+    served.session.store_marks()
+    anna, ben = compare_raters(served.lake, RUN).paces
+    assert (anna.sheet_count, anna.median_sheet_s, anna.fast_sheet_count) == (1, 1.5, 1)
+    assert (ben.sheet_count, ben.minutes, ben.fast_sheet_count) == (2, 52 / 60, 0)
 
 
 def test_a_revised_rating_counts_and_the_earlier_one_stays(served: Served):
