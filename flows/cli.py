@@ -59,7 +59,7 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
         Entry("checks", "check:app", "List, show and try deterministic checks."),
     ),
     "People": (
-        Entry("rate", "rate:rate", "Serve pages on which people rate a run's outputs."),
+        Entry("rate", "rate:rate", "Serve pages on which people rate outputs of a run or of a file."),
         Entry("raters", "agreement:raters", "Compare a run's raters: agreement with the others, and who is stricter."),
         Entry("ratings", "ratings:app", "Import, list and show people's ratings."),
         Entry("agreement", "agreement:agreement", "Show agreement among raters, and between raters and judges."),

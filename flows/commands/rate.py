@@ -1,18 +1,21 @@
 """The command `gradebook rate`: a server on which people rate the outputs of a run."""
 
 import getpass
+import os
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
 from gradebook.flows.commands.completion import complete_criterion, complete_run
-from gradebook.flows.commands.options import DEFAULT_LAKE, DataOption, LakeOption
+from gradebook.flows.commands.options import DEFAULT_LAKE, DataOption, LakeOption, option_of
 from gradebook.flows.display.terminal import notes, people
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.published.run_list import latest_run
 from gradebook.tasks.ratings.rating_queue import Queue
 from gradebook.tasks.ratings.rating_session import opened_session
+from gradebook.tasks.runs.request import read_request
 from gradebook.tasks.serving.guard import LOOPBACK, Tokens, hosts_of
 from gradebook.tasks.serving.rating_page import rating_app
 from gradebook.tasks.serving.serve import bind, serve_app
@@ -23,8 +26,15 @@ LONGEST_NAME = 80
 
 def rate(  # noqa: PLR0913 - each is an option
     run: Annotated[
-        str | None, typer.Argument(help="a run's id; default: the latest published run", autocompletion=complete_run)
+        str | None,
+        typer.Argument(
+            metavar="[RUN|OUTPUTS]",
+            help="a run's id, or with --rubric a file of outputs; default: the latest published run",
+            autocompletion=complete_run,
+        ),
     ] = None,
+    rubric: Annotated[str | None, option_of("rubric")] = None,
+    column_map: Annotated[list[str] | None, option_of("column_map")] = None,
     raters: Annotated[
         str | None, typer.Option("--raters", help="names, separated by commas; default: your account's name")
     ] = None,
@@ -52,28 +62,26 @@ def rate(  # noqa: PLR0913 - each is an option
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
 ) -> None:
-    """Serve pages on which people rate a run's outputs.
+    """Serve pages on which people rate outputs of a run or of a file.
 
     Prints a link for each rater. Raters see neither models nor judges. A sheet is on disk before it is acknowledged;
     ratings move to the lake every 30 seconds and at the end. Ctrl-C ends the server; the same command goes on where it
-    stopped.
+    stopped. A file of outputs becomes a run first, without a judge: its ratings count in a later `evaluate` of it.
 
     \b
     gradebook rate
+    gradebook rate outputs.jsonl --rubric rubric.yaml
     gradebook rate 20261101-020000-a1b2c3 --raters anna,ben --overlap 2
     gradebook rate --queue disputed --n 20
     gradebook rate --host 0.0.0.0 --port 8080 --trust-host ratings.example.org
     """
     names = _names(raters)
-    if host not in LOOPBACK and not trust_host:
-        expected = "--trust-host NAME, the name that browsers show: requests to any other are refused"
-        raise InputError("--host", f"{host}, which others can reach", expected)
-    found_lake = find_lake(lake, data)
-    run_id = run or latest_run(found_lake)
+    _refuse_open(host, trust_host)
+    run_id = _run_to_rate(run, rubric, column_map, lake, data)
     with (
         bind(host, port) as listener,
         opened_session(
-            found_lake,
+            find_lake(lake, data),
             run_id,
             queue=queue,
             count=count,
@@ -81,8 +89,7 @@ def rate(  # noqa: PLR0913 - each is an option
             criterion_ids=criterion or (),
         ) as session,
     ):
-        bound_port = listener.getsockname()[1]
-        tokens = Tokens()
+        bound_port, tokens = listener.getsockname()[1], Tokens()
         address = trust_host[0] if trust_host else f"{f'[{host}]' if ':' in host else host}:{bound_port}"
         notes.print(f"{session.task_count} outputs of {run_id}, {len(session.criteria)} criteria. Ctrl-C ends.")
         for name in names:
@@ -90,6 +97,30 @@ def rate(  # noqa: PLR0913 - each is an option
         hosts = hosts_of(host, bound_port, trust_host or ())
         serve_app(rating_app(session, tokens, hosts, lambda text: notes.print(text, markup=False)), listener)
     notes.print("all ratings are in the lake: `gradebook agreement` compares them, `gradebook calibrate` uses them")
+
+
+def _run_to_rate(run: str | None, rubric: str | None, column_map: list[str] | None, lake: str, data: str | None) -> str:
+    """Id of the run to rate: given, the latest, or of a file of outputs. Raises `InputError`."""
+    if rubric is None:
+        if column_map:
+            raise InputError("--map", "no --rubric", "a file of outputs and its --rubric")
+        if run is not None and os.path.isfile(run):  # noqa: PTH113 - Path raises where a name is too long
+            raise InputError(run, "a file", "--rubric, with which its outputs are rated, or a run's id")
+        return run or latest_run(find_lake(lake, data))
+    if run is None:
+        raise InputError("--rubric", "no file of outputs", "one: gradebook rate OUTPUTS --rubric RUBRIC")
+    given = {"outputs": run, "rubric": rubric, "column_map": column_map or (), "lake": lake, "data": data}
+    from gradebook.flows.display.progress_bars import shown_progress
+    from gradebook.tasks.stages.unjudged import run_to_rate
+
+    with shown_progress():
+        return run_to_rate(read_request(given, datetime.now(UTC)))
+
+
+def _refuse_open(host: str, trust_host: list[str] | None) -> None:
+    if host not in LOOPBACK and not trust_host:
+        expected = "--trust-host NAME, the name that browsers show: requests to any other are refused"
+        raise InputError("--host", f"{host}, which others can reach", expected)
 
 
 def _names(raters: str | None) -> list[str]:

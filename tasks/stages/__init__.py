@@ -19,4 +19,5 @@ cost_preview   preview_change: cost of another rubric or judge
 rebuild        rebuild_run, and compare_marts: a published run's marts rebuilt and compared
 rescore        rescore_run: a new run with old verdicts and another rubric
 review         review_artifact: one text judged with several rubrics
+unjudged       run_to_rate: outputs evaluated without a judge, for people to rate
 """
