@@ -197,6 +197,23 @@ create table if not exists adjudications (
     decided_at timestamptz
 );
 
+create table if not exists preferences (
+    run_id varchar,
+    baseline_run_id varchar,
+    case_id varchar,
+    output_a varchar,
+    output_b varchar,
+    criterion_id varchar,
+    rater varchar,
+    choice varchar,
+    score double,
+    shown_first varchar,
+    notes varchar,
+    rated_at timestamptz,
+    inclusion_rate double,
+    spent_s double
+);
+
 create table if not exists quality_results (
     run_id varchar,
     stage varchar,

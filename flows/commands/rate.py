@@ -3,6 +3,7 @@
 import getpass
 import os
 from datetime import UTC, datetime
+from socket import socket
 from typing import Annotated
 
 import typer
@@ -14,7 +15,7 @@ from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.published.run_list import latest_run
 from gradebook.tasks.ratings.rating_queue import Queue
-from gradebook.tasks.ratings.rating_session import opened_session
+from gradebook.tasks.ratings.rating_session import RatingSession, opened_session
 from gradebook.tasks.runs.request import read_request
 from gradebook.tasks.serving.guard import LOOPBACK, Tokens, hosts_of
 from gradebook.tasks.serving.rating_page import rating_app
@@ -22,6 +23,15 @@ from gradebook.tasks.serving.serve import bind, serve_app
 
 MOST_RATERS = 200
 LONGEST_NAME = 80
+
+CriteriaOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--criterion",
+        help="rate this criterion; may be repeated; default: all that no code decides",
+        autocompletion=complete_criterion,
+    ),
+]
 
 
 def rate(  # noqa: PLR0913 - each is an option
@@ -45,12 +55,14 @@ def rate(  # noqa: PLR0913 - each is an option
         Queue, typer.Option("--queue", help="outputs to rate; only random supports corrected means")
     ] = Queue.random,
     count: Annotated[int, typer.Option("--n", min=1, help="number of outputs to rate, at most")] = 200,
-    criterion: Annotated[
-        list[str] | None,
+    criterion: CriteriaOption = None,
+    pairs: Annotated[
+        bool, typer.Option("--pairs", help="compare two outputs of a case: which is better, by criterion")
+    ] = False,
+    baseline: Annotated[
+        str | None,
         typer.Option(
-            "--criterion",
-            help="rate this criterion; may be repeated; default: all that no code decides",
-            autocompletion=complete_criterion,
+            "--baseline", help="with --pairs: a run's id, whose outputs are one side", autocompletion=complete_run
         ),
     ] = None,
     host: Annotated[str, typer.Option("--host", help="address to listen on")] = "127.0.0.1",
@@ -73,10 +85,12 @@ def rate(  # noqa: PLR0913 - each is an option
     gradebook rate outputs.jsonl --rubric rubric.yaml
     gradebook rate 20261101-020000-a1b2c3 --raters anna,ben --overlap 2
     gradebook rate --queue disputed --n 20
+    gradebook rate --pairs --criterion tone
     gradebook rate --host 0.0.0.0 --port 8080 --trust-host ratings.example.org
     """
     names = _names(raters)
     _refuse_open(host, trust_host)
+    _refuse_no_pairs(queue, pairs=pairs, baseline=baseline)
     run_id = _run_to_rate(run, rubric, column_map, lake, data)
     with (
         bind(host, port) as listener,
@@ -87,16 +101,30 @@ def rate(  # noqa: PLR0913 - each is an option
             count=count,
             overlap=overlap or min(2, len(names)),
             criterion_ids=criterion or (),
+            has_pairs=pairs,
+            baseline_run_id=baseline,
         ) as session,
     ):
-        bound_port, tokens = listener.getsockname()[1], Tokens()
-        address = trust_host[0] if trust_host else f"{f'[{host}]' if ':' in host else host}:{bound_port}"
-        notes.print(f"{session.task_count} outputs of {run_id}, {len(session.criteria)} criteria. Ctrl-C ends.")
-        for name in names:
-            people.print(f"{name}  http://{address}/t/{tokens.issue(name)}", markup=False, soft_wrap=True)
-        hosts = hosts_of(host, bound_port, trust_host or ())
-        serve_app(rating_app(session, tokens, hosts, lambda text: notes.print(text, markup=False)), listener)
-    notes.print("all ratings are in the lake: `gradebook agreement` compares them, `gradebook calibrate` uses them")
+        _serve(session, names, listener, host, trust_host or [])
+    notes.print(_next_step(session))
+
+
+def _serve(session: RatingSession, names: list[str], listener: socket, host: str, trust_host: list[str]) -> None:
+    """Print a link for each rater, and serve the session's pages until Ctrl-C."""
+    port, tokens = listener.getsockname()[1], Tokens()
+    address = trust_host[0] if trust_host else f"{f'[{host}]' if ':' in host else host}:{port}"
+    noun = "pairs" if session.has_pairs else "outputs"
+    notes.print(f"{session.task_count} {noun} of {session.run_id}, {len(session.criteria)} criteria. Ctrl-C ends.")
+    for name in names:
+        people.print(f"{name}  http://{address}/t/{tokens.issue(name)}", markup=False, soft_wrap=True)
+    hosts = hosts_of(host, port, trust_host)
+    serve_app(rating_app(session, tokens, hosts, lambda text: notes.print(text, markup=False)), listener)
+
+
+def _next_step(session: RatingSession) -> str:
+    if session.has_pairs:
+        return "all choices are in the lake, in the table preferences: `gradebook agreement` sums them up"
+    return "all ratings are in the lake: `gradebook agreement` compares them, `gradebook calibrate` uses them"
 
 
 def _run_to_rate(run: str | None, rubric: str | None, column_map: list[str] | None, lake: str, data: str | None) -> str:
@@ -121,6 +149,13 @@ def _refuse_open(host: str, trust_host: list[str] | None) -> None:
     if host not in LOOPBACK and not trust_host:
         expected = "--trust-host NAME, the name that browsers show: requests to any other are refused"
         raise InputError("--host", f"{host}, which others can reach", expected)
+
+
+def _refuse_no_pairs(queue: Queue, *, pairs: bool, baseline: str | None) -> None:
+    if baseline is not None and not pairs:
+        raise InputError("--baseline", "no --pairs", "--pairs, whose first side is the baseline's output")
+    if pairs and queue is not Queue.random:
+        raise InputError("--queue", f"{queue.value} with --pairs", "random, the one queue of pairs")
 
 
 def _names(raters: str | None) -> list[str]:

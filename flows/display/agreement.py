@@ -9,6 +9,7 @@ from gradebook.rubrics.statistics.judge_beside_people import WITH_GAPS
 from gradebook.rubrics.statistics.rater_comparison import RaterComparison
 from gradebook.tasks.agreement.calibration import Calibration, RunCalibration
 from gradebook.tasks.agreement.mart import JUDGES
+from gradebook.tasks.agreement.preferences import Preference
 from gradebook.tasks.agreement.published_run import AgreementPart, RunAgreement
 from gradebook.tasks.agreement.raters import RaterPace, RaterRow, RunRaters
 from gradebook.tasks.lake.rows import Row
@@ -44,8 +45,23 @@ def show_agreement(found: RunAgreement, by: str | None, *, is_full: bool) -> Non
             show_rows(("criterion", "who", "outputs", "pairs", *HEADINGS), map(_cells, of_kind))
             for part in of_kind:
                 _show_gaps(part)
+    if found.preferences:
+        people.print()
+        say("people's preferences, with 95% intervals; B preferred: a tie counts as half; judge: prefers the same side")
+        headings = ("criterion", "A", "B", "choices", "A", "tie", "B", "B preferred", "judge")
+        show_rows(headings, map(_preference_cells, found.preferences))
     for part in parts if is_full else ():
         _show_in_full(part)
+
+
+def _preference_cells(found: Preference) -> tuple[str, ...]:
+    names = (
+        " @ ".join(filter(None, side))
+        for side in ((found.model_a, found.checkpoint_a), (found.model_b, found.checkpoint_b))
+    )
+    counts = (found.choice_count, found.a_count, found.tie_count, found.b_count)
+    shares = (_with_interval(found.b_share), _with_interval(found.judge))
+    return (found.criterion_id, *names, *(f"{count:,}" for count in counts), *shares)
 
 
 def show_calibration(found: RunCalibration) -> None:

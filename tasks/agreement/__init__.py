@@ -3,6 +3,7 @@
 statements           verdicts of raters and judges on one scale, the input of both
 mart                 agreement_table: the mart `agreement`
 published_run        measure_run: `gradebook agreement`
+preferences          measure_preferences: which of two outputs people prefer
 raters               compare_raters: `gradebook raters`
 calibration          calibrate_run: a judge's means corrected by ratings
 calibration_samples  samples_of: judged and rated outputs of a criterion

@@ -19,6 +19,7 @@ from gradebook.tasks.agreement.mart import (
     measure_group,
     read_voices,
 )
+from gradebook.tasks.agreement.preferences import Preference, measure_preferences
 from gradebook.tasks.agreement.statements import add_criteria_of_run, add_statements_of_run
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
@@ -63,14 +64,20 @@ class AgreementPart:
 
 @dataclass(frozen=True, slots=True)
 class RunAgreement:
-    """Agreement of a run's raters and judges. note: why there is none, or what is left out."""
+    """Agreement of a run's raters and judges, and people's preferences between its outputs.
+
+    note: why there is no agreement, or what is left out.
+    """
 
     run: Row
     parts: tuple[AgreementPart, ...]
     note: str | None
+    preferences: tuple[Preference, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        return {"run": self.run, "agreement": [part.as_json() for part in self.parts], "note": self.note}
+        preferences = [asdict(each) for each in self.preferences]
+        agreement = [part.as_json() for part in self.parts]
+        return {"run": self.run, "agreement": agreement, "preferences": preferences, "note": self.note}
 
 
 def measure_run(
@@ -84,7 +91,8 @@ def measure_run(
         run = find_run(connection, lake, run_id, rubric_id)
         refuse_unknown(connection, run["run_id"], criterion_id)
         parts, note = measure_parts(connection, run["run_id"], criterion_id)
-    return RunAgreement(run, parts, note)
+        preferences = measure_preferences(connection, run["run_id"], criterion_id)
+    return RunAgreement(run, parts, note, preferences)
 
 
 def measure_parts(

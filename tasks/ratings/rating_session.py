@@ -17,20 +17,24 @@ from gradebook.tasks.lake.connections import commit, connect, prepare_lake
 from gradebook.tasks.lake.rows import Row, read_published_run, read_rows
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.ratings.evaluation_file import OVERALL, RATING_SCHEMA
+from gradebook.tasks.ratings.pairs import (
+    choose_pairs,
+    insert_preferences,
+    pair_criteria,
+    preferences_table,
+    shown_first,
+)
 from gradebook.tasks.ratings.rating_queue import Queue, choose_outputs, page_source
-from gradebook.tasks.ratings.rating_store import RatingStore, Task
+from gradebook.tasks.ratings.rating_store import RatingStore, Sheet, Task
 from gradebook.tasks.ratings.table import insert_ratings
 
 BY_CODE = ("check", "schema", "function")  # methods whose criteria people need not rate
-_RATINGS_SCHEMA = pa.schema(
-    [
-        *RATING_SCHEMA,
-        pa.field("selection", pa.string()),
-        pa.field("inclusion_rate", pa.float64()),
-        pa.field("spent_s", pa.float64()),
-        pa.field("line", pa.int64()),
-    ]
+PAGE_COLUMNS = (  # of ratings that the page adds to those of a file
+    pa.field("selection", pa.string()),
+    pa.field("inclusion_rate", pa.float64()),
+    pa.field("spent_s", pa.float64()),
 )
+_RATINGS_SCHEMA = pa.schema([*RATING_SCHEMA, *PAGE_COLUMNS, pa.field("line", pa.int64())])
 _DECISIONS_SCHEMA = pa.schema(
     [
         *(pa.field(name, pa.string()) for name in ("run_id", "output_id", "criterion_id", "adjudicator", "level_id")),
@@ -45,7 +49,10 @@ _DECISIONS_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class RatingSession:
-    """Open session. criteria: those on a rater's sheet, by id; the overall row last, if the rubric has one."""
+    """Open session. criteria: those on a rater's sheet, by id; the overall row last, if the rubric has one.
+
+    has_pairs: a sheet shows two outputs; baseline_run_id: the run of one of them, None if both are of the run.
+    """
 
     lake: Lake
     run_id: str
@@ -53,6 +60,15 @@ class RatingSession:
     criteria: dict[str, Criterion | Overall]
     store: RatingStore
     task_count: int
+    has_pairs: bool = False
+    baseline_run_id: str | None = None
+
+    def answers(self, sheet: Sheet) -> tuple[str, ...]:
+        """The text or texts to rate, in the order in which the sheet's rater sees them."""
+        if not self.has_pairs:
+            return (sheet.texts["output"],)
+        sides = (sheet.texts["text_a"], sheet.texts["text_b"])
+        return sides if shown_first(self.run_id, sheet.rater, sheet.output_id) == "a" else sides[::-1]
 
     def store_marks(self) -> int:
         """Move new ratings to the lake in one transaction; returns their number. Interrupted anywhere, none is lost or
@@ -61,10 +77,13 @@ class RatingSession:
         marks = self.store.open_marks()
         if not marks:
             return 0
-        ratings = _ratings_table([each for each in marks if not _is_decision(each)], page_source(self.run_id))
-        decisions = _decisions_table([each for each in marks if _is_decision(each)], self.run_id)
+        preferences = preferences_table(marks if self.has_pairs else [], self.run_id, self.baseline_run_id)
+        single = [] if self.has_pairs else marks
+        ratings = _ratings_table([each for each in single if not _is_decision(each)], page_source(self.run_id))
+        decisions = _decisions_table([each for each in single if _is_decision(each)], self.run_id)
 
         def insert(connection: duckdb.DuckDBPyConnection, _version: int) -> None:
+            insert_preferences(connection, preferences)
             connection.register("given_ratings", ratings)
             insert_ratings(connection, "given_ratings")
             connection.register("given_decisions", decisions)
@@ -76,13 +95,22 @@ class RatingSession:
 
 
 @contextmanager
-def opened_session(
-    lake: Lake, run_id: str, *, queue: Queue, count: int, overlap: int, criterion_ids: Sequence[str] = ()
+def opened_session(  # noqa: PLR0913 - each is an option of the command
+    lake: Lake,
+    run_id: str,
+    *,
+    queue: Queue,
+    count: int,
+    overlap: int,
+    criterion_ids: Sequence[str] = (),
+    has_pairs: bool = False,
+    baseline_run_id: str | None = None,
 ) -> Iterator[RatingSession]:
     """Open the session of a run and a queue, or go on with the one that is there.
 
-    criterion_ids: the criteria to rate; by default those that no code decides. Raises `InputError` for an unknown run
-    or criterion, an empty queue, or if another process serves the session.
+    criterion_ids: the criteria to rate; by default those that no code decides. has_pairs: compare two outputs of a
+    case, of the run or of a baseline and the run. Raises `InputError` for an unknown run or criterion, an empty queue,
+    or if another process serves the session.
     """
     with connect(lake, read_only=True, is_pinned=True) as connection:
         row = read_published_run(connection, lake, run_id, query("published/run_with_rubric"))
@@ -90,29 +118,39 @@ def opened_session(
             raise LakeError(lake.name, f"no rubric {row['rubric_id']} {row['rubric_version']}", "the run's rubric")
         rubric = rubric_from_body(row["body"])
         criteria = _criteria_to_rate(rubric, criterion_ids)
-        chosen = choose_outputs(connection, run_id, queue, count)
-        connection.register("chosen_outputs", pa.table({"output_id": [each.output_id for each in chosen]}))
-        texts = {each.pop("output_id"): each for each in map(dict, read_rows(connection, query("ratings/queue_texts")))}
-    store = RatingStore(lake.root / "rating" / f"{run_id}.{queue.value}.sqlite", overlap)
+        if has_pairs:
+            if baseline_run_id is not None:
+                read_published_run(connection, lake, baseline_run_id, query("published/run_with_rubric"))
+            criteria, name = pair_criteria(criteria), f"pairs.{baseline_run_id or run_id}"
+            tasks = choose_pairs(connection, run_id, baseline_run_id, count)
+        else:
+            name, tasks = queue.value, _tasks(connection, run_id, queue, count)
+    store = RatingStore(lake.root / "rating" / f"{run_id}.{name}.sqlite", overlap)
     try:
-        store.set_tasks(
-            [
-                Task(
-                    each.output_id,
-                    each.selection,
-                    each.inclusion_rate,
-                    {**texts[each.output_id], "opinions": each.opinions},
-                )
-                for each in chosen
-            ]
-        )
+        store.set_tasks(tasks)
         prepare_lake(lake)
-        session = RatingSession(lake, run_id, rubric, criteria, store, len(chosen))
+        session = RatingSession(lake, run_id, rubric, criteria, store, len(tasks), has_pairs, baseline_run_id)
         session.store_marks()
         yield session
         session.store_marks()
     finally:
         store.close()
+
+
+def _tasks(connection: duckdb.DuckDBPyConnection, run_id: str, queue: Queue, count: int) -> tuple[Task, ...]:
+    """Outputs of a run in a queue, with the texts that a rater sees."""
+    chosen = choose_outputs(connection, run_id, queue, count)
+    connection.register("chosen_outputs", pa.table({"output_id": [each.output_id for each in chosen]}))
+    texts = {each.pop("output_id"): each for each in map(dict, read_rows(connection, query("ratings/queue_texts")))}
+    return tuple(
+        Task(
+            each.output_id,
+            each.selection,
+            each.inclusion_rate,
+            {**texts[each.output_id], "opinions": each.opinions},
+        )
+        for each in chosen
+    )
 
 
 def _criteria_to_rate(rubric: Rubric, criterion_ids: Sequence[str]) -> dict[str, Criterion | Overall]:

@@ -72,7 +72,10 @@ limit 1
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Output to rate. texts: as in the table `outputs`, and the opinions that a lead decides on."""
+    """Output to rate, or pair of outputs, whose output_id are both, with a space between.
+
+    texts: as in the table `outputs`, and the opinions that a lead decides on.
+    """
 
     output_id: str
     selection: str
@@ -85,6 +88,7 @@ class Sheet:
     """One rater's work on one output. version: number of submissions; content: the fields last submitted or drafted."""
 
     position: int
+    output_id: str
     rater: str
     state: str
     version: int
@@ -282,14 +286,14 @@ class RatingStore:
 
     def _read(self, position: int, rater: str) -> Sheet | None:
         row = self._database.execute(
-            "select state, version, content, texts from sheets join tasks using (position) "
+            "select output_id, state, version, content, texts from sheets join tasks using (position) "
             "where position = ? and rater = ?",
             [position, rater],
         ).fetchone()
         if row is None:
             return None
         content, texts = orjson.loads(row["content"]), orjson.loads(row["texts"])
-        return Sheet(position, rater, row["state"], row["version"], content, texts)
+        return Sheet(position, row["output_id"], rater, row["state"], row["version"], content, texts)
 
     def _last_marks(self, position: int, rater: str) -> dict[str, tuple[Any, ...]]:
         rows = self._database.execute(

@@ -148,7 +148,7 @@ class RatingApp:
             sheet=sheet,
             version=sheet.version if form is None else form.version,
             turns=turns_of(texts.get("prompt")),
-            output=segments_of(texts["output"], most=MOST_CHARACTERS),
+            answers=[segments_of(each, most=MOST_CHARACTERS) for each in self._session.answers(sheet)],
             reference=segments_of(texts["reference"], most=MOST_CHARACTERS) if texts.get("reference") else (),
             contexts=[segments_of(each, most=MOST_CHARACTERS) for each in texts.get("context") or ()],
             groups=group_rows(

@@ -1,4 +1,4 @@
-"""A published run of ten outputs, and the rating pages of a session over it."""
+"""A published run of ten outputs, one of six pairs of them, and the rating pages of a session over one."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,6 +56,30 @@ def rated_run(folder: Path) -> Lake:
 
     def tell(connection: Any, _version: int) -> None:
         connection.execute("update outputs set prompt = 'Be kind.', output = ?", [HOSTILE])
+        connection.execute("update verdicts set method = 'judge'")
+
+    commit(lake, "texts", tell)
+    return lake
+
+
+def paired_run(folder: Path) -> Lake:
+    """Six cases answered by two models, the first with one text; the judge scores large 1 and small 0."""
+    lake = make_lake(folder)
+    rows = [
+        {
+            "case_id": f"c{case}",
+            "model": model,
+            "output_id": f"{model}{case}",
+            "scores": {"tone": int(model == "large")},
+        }
+        for case in range(6)
+        for model in ("large", "small")
+    ]
+    write_scores(lake, RUN, TONE, rows)
+
+    def tell(connection: Any, _version: int) -> None:
+        connection.execute("update outputs set prompt = 'Be kind.', output = ? || output_id", [HOSTILE])
+        connection.execute("update outputs set output = 'same' where case_id = 'c0'")
         connection.execute("update verdicts set method = 'judge'")
 
     commit(lake, "texts", tell)

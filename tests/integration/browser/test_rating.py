@@ -1,6 +1,7 @@
 """The rating page in a browser: by keyboard alone, without its script, with hostile texts."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from axe_core_python.sync_playwright import Axe
@@ -10,7 +11,7 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect
 from tests.support.chromium import WATCH, running_chromium
 from tests.support.rating_server import RatingServer, rating_server
-from tests.support.served_ratings import rated_run
+from tests.support.served_ratings import paired_run, rated_run
 
 pytestmark = pytest.mark.browser
 
@@ -106,6 +107,25 @@ def test_hostile_texts_run_nothing_and_the_page_is_accessible_at_any_width(brows
     assert [each["id"] for each in found["violations"]] == []
     assert page.complaints == []
     assert page.evaluate("window.violations") == []
+
+
+def test_pairs_are_compared_by_keyboard_side_by_side(browser, tmp_path: Path):
+    lake = paired_run(tmp_path)
+    with rating_server(lake, "--pairs", raters="anna") as server:
+        page = opened(browser, server.links["anna"])
+        boxes = [page.locator(".pair section").nth(place).bounding_box() for place in (0, 1)]
+        assert boxes[0]["y"] == boxes[1]["y"]
+        for width in (320, 3840):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert [each["id"] for each in Axe().run(page)["violations"]] == []
+        for key in ("1", "3", "Enter"):  # 1 is much better in tone, about equal as a whole
+            page.keyboard.press(key)
+        page.wait_for_url("**/sheet/2")
+        assert page.complaints == []
+    with connect(lake, read_only=True) as connection:
+        rows = connection.execute("select criterion_id, abs(score - 0.5) from preferences order by all").fetchall()
+    assert rows == [("overall", 0.0), ("tone", 0.5)]
 
 
 def test_what_was_rated_in_the_browser_is_in_the_lake_once_the_server_ends(lake: Lake, server: RatingServer):

@@ -17,6 +17,7 @@ from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import connect, prepare_lake
 from gradebook.tasks.lake.schema import VIEWS, make_tables, make_views
 from gradebook.tasks.marts.models import build_marts
+from gradebook.tasks.ratings.rating_session import PAGE_COLUMNS
 from gradebook.tasks.ratings.run_ratings import RATING_SCHEMA
 from gradebook.tasks.scoring.feedback import FEEDBACK_SCHEMA
 from gradebook.tasks.stages.quality import QUALITY_SCHEMA
@@ -29,7 +30,7 @@ MARTS = [
 WRITTEN = [
     *("runs", "outputs", "rubrics", "criteria", "judgments", "verdicts", "opinions"),
     *("ratings", "quality_results", "quarantine", "levels", "rubric_pointers", "case_criteria", "written_feedback"),
-    *("checkpoints", "rubric_states", "artifacts", "adjudications"),
+    *("checkpoints", "rubric_states", "artifacts", "adjudications", "preferences"),
 ]
 TABLES = [*WRITTEN, *MARTS, *VIEWS]
 PARQUET = {
@@ -38,7 +39,7 @@ PARQUET = {
     "judgments": JUDGMENT_SCHEMA,
     "opinions": OPINION_SCHEMA,
     "quarantine": QUARANTINE_SCHEMA,
-    "ratings": pa.schema([*RATING_SCHEMA, ("selection", pa.string()), ("inclusion_rate", pa.float64())]),
+    "ratings": pa.schema([*RATING_SCHEMA, *PAGE_COLUMNS]),
     "quality_results": QUALITY_SCHEMA,
     "written_feedback": FEEDBACK_SCHEMA,
     "levels": LEVELS_SCHEMA,
