@@ -25,6 +25,7 @@ _STEPS = (
     ("2_much", "2 is much better"),
 )
 STEPS = tuple(Level(id=name, score=place / 4, label=label) for place, (name, label) in enumerate(_STEPS))
+_TEXTS = ("prompt", "reference", "context", "text_a", "text_b", "audio_a", "audio_b")
 _SCHEMA = pa.schema(
     [
         *(pa.field(name, pa.string()) for name in ("run_id", "baseline_run_id", "output_a", "output_b")),
@@ -69,7 +70,7 @@ def choose_pairs(
 
 
 def _task(row: Row, rate: float) -> Task:
-    texts = {name: row[name] for name in ("prompt", "reference", "context", "text_a", "text_b")}
+    texts = {name: row[name] for name in _TEXTS}
     return Task(f"{row['output_a']} {row['output_b']}", PAIRED, rate, {**texts, "opinions": {}})
 
 

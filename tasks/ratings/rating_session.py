@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 import duckdb
 import orjson
@@ -47,11 +48,19 @@ _DECISIONS_SCHEMA = pa.schema(
 )
 
 
+class Answer(NamedTuple):
+    """Output to rate. audio: name or `data:` address of its sound, if the text is the transcript."""
+
+    text: str
+    audio: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class RatingSession:
     """Open session. criteria: those on a rater's sheet, by id; the overall row last, if the rubric has one.
 
-    has_pairs: a sheet shows two outputs; baseline_run_id: the run of one of them, None if both are of the run.
+    has_pairs: a sheet shows two outputs; baseline_run_id: the run of one of them, None if both are of the run. dataset:
+    the run's files, beside which its images and sounds lie.
     """
 
     lake: Lake
@@ -62,12 +71,14 @@ class RatingSession:
     task_count: int
     has_pairs: bool = False
     baseline_run_id: str | None = None
+    dataset: str | None = None
 
-    def answers(self, sheet: Sheet) -> tuple[str, ...]:
-        """The text or texts to rate, in the order in which the sheet's rater sees them."""
+    def answers(self, sheet: Sheet) -> tuple[Answer, ...]:
+        """The output or outputs to rate, in the order in which the sheet's rater sees them."""
+        texts = sheet.texts
         if not self.has_pairs:
-            return (sheet.texts["output"],)
-        sides = (sheet.texts["text_a"], sheet.texts["text_b"])
+            return (Answer(texts["output"], texts.get("audio")),)
+        sides = (Answer(texts["text_a"], texts["audio_a"]), Answer(texts["text_b"], texts["audio_b"]))
         return sides if shown_first(self.run_id, sheet.rater, sheet.output_id) == "a" else sides[::-1]
 
     def store_marks(self) -> int:
@@ -129,7 +140,9 @@ def opened_session(  # noqa: PLR0913 - each is an option of the command
     try:
         store.set_tasks(tasks)
         prepare_lake(lake)
-        session = RatingSession(lake, run_id, rubric, criteria, store, len(tasks), has_pairs, baseline_run_id)
+        session = RatingSession(
+            lake, run_id, rubric, criteria, store, len(tasks), has_pairs, baseline_run_id, row["dataset"]
+        )
         session.store_marks()
         yield session
         session.store_marks()
@@ -142,6 +155,9 @@ def _tasks(connection: duckdb.DuckDBPyConnection, run_id: str, queue: Queue, cou
     chosen = choose_outputs(connection, run_id, queue, count)
     connection.register("chosen_outputs", pa.table({"output_id": [each.output_id for each in chosen]}))
     texts = {each.pop("output_id"): each for each in map(dict, read_rows(connection, query("ratings/queue_texts")))}
+    for each in texts.values():
+        if each["audio"] is None:  # sheets of an earlier gradebook lack it, and changed texts are rated again
+            del each["audio"]
     return tuple(
         Task(
             each.output_id,

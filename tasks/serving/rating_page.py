@@ -18,11 +18,11 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from gradebook.rubrics.model.errors import GradebookError
+from gradebook.tasks.datasets.media import MediaFiles
 from gradebook.tasks.ratings.rating_session import RatingSession
 from gradebook.tasks.ratings.rating_store import SUBMITTED, Progress, Sheet, StaleSheet
-from gradebook.tasks.reporting.drawing.marking import segments_of
 from gradebook.tasks.reporting.drawing.templates import digest, page_text, render
-from gradebook.tasks.reporting.sections.examples.conversation import turns_of
+from gradebook.tasks.reporting.sections.examples.pictures import folders_of
 from gradebook.tasks.serving.guard import Guard, Tokens, TooLarge, read_body
 from gradebook.tasks.serving.rating_forms import (
     CAUSES,
@@ -33,9 +33,9 @@ from gradebook.tasks.serving.rating_forms import (
     group_rows,
     read_form,
 )
+from gradebook.tasks.serving.readable import readable, readable_case
 
 STORE_EVERY_S = 30.0
-MOST_CHARACTERS = 200_000  # shown of one text
 COOKIE = "gradebook_rater"
 _FORM_TYPE = "application/x-www-form-urlencoded"
 Told = Callable[[str], None]
@@ -47,6 +47,7 @@ class RatingApp:
     def __init__(self, session: RatingSession, tokens: Tokens, tell: Told) -> None:
         """tell: takes remarks for the person who started the server."""
         self._session, self._tokens, self._tell = session, tokens, tell
+        self._files = MediaFiles(folders_of(session.dataset))
 
     def routes(self) -> list[Route]:
         return [
@@ -140,6 +141,7 @@ class RatingApp:
     ) -> Response:
         progress = self._session.store.progress(sheet.rater, time())
         texts = sheet.texts
+        shown = [readable_case(texts.get("prompt"), *each, self._files) for each in self._session.answers(sheet)]
         return self._page(
             "sheet.html.j2",
             sheet.rater,
@@ -147,10 +149,11 @@ class RatingApp:
             status=status,
             sheet=sheet,
             version=sheet.version if form is None else form.version,
-            turns=turns_of(texts.get("prompt")),
-            answers=[segments_of(each, most=MOST_CHARACTERS) for each in self._session.answers(sheet)],
-            reference=segments_of(texts["reference"], most=MOST_CHARACTERS) if texts.get("reference") else (),
-            contexts=[segments_of(each, most=MOST_CHARACTERS) for each in texts.get("context") or ()],
+            turns=shown[0].turns,
+            pictures=shown[0].media,
+            answers=[each.output for each in shown],
+            reference=readable(texts["reference"]) if texts.get("reference") else None,
+            contexts=[readable(each) for each in texts.get("context") or ()],
             groups=group_rows(
                 self._criteria_of(sheet),
                 sheet.content if form is None else form.content,
@@ -221,7 +224,8 @@ def rating_app(session: RatingSession, tokens: Tokens, hosts: tuple[str, ...], t
     app = RatingApp(session, tokens, tell)
     policy = (
         f"default-src 'none'; style-src '{digest(_style())}'; script-src '{digest(page_text('rating/rate.js'))}'; "
-        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+        "img-src data:; media-src data:; connect-src 'self'; form-action 'self'; base-uri 'none'; "
+        "frame-ancestors 'none'"
     )
     starlette = Starlette(routes=app.routes(), lifespan=app.lifespan)
     return Guard(starlette, hosts=hosts, headers={"Content-Security-Policy": policy})

@@ -41,6 +41,8 @@ final as (
         texts_b.context,
         texts_a.output as text_a,
         texts_b.output as text_b,
+        texts_a.metadata ->> '$.audio' as audio_a,
+        texts_b.metadata ->> '$.audio' as audio_b,
     from pairs
     inner join outputs as texts_a on pairs.output_a = texts_a.output_id
     inner join outputs as texts_b on pairs.output_b = texts_b.output_id
