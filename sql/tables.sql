@@ -180,7 +180,8 @@ create table if not exists ratings (
     source varchar,
     selection varchar,
     inclusion_rate double,
-    spent_s double
+    spent_s double,
+    gold_score double
 );
 
 create table if not exists adjudications (

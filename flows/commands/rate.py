@@ -24,6 +24,41 @@ from gradebook.tasks.serving.serve import bind, serve_app
 MOST_RATERS = 200
 LONGEST_NAME = 80
 
+RunArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[RUN|OUTPUTS]",
+        help="a run's id, or with --rubric a file of outputs; default: the latest published run",
+        autocompletion=complete_run,
+    ),
+]
+RatersOption = Annotated[
+    str | None, typer.Option("--raters", help="names, separated by commas; default: your account's name")
+]
+OverlapOption = Annotated[
+    int | None, typer.Option("--overlap", min=1, help="raters for each output; default: 2, or 1 for one rater")
+]
+QueueOption = Annotated[Queue, typer.Option("--queue", help="outputs to rate; only random supports corrected means")]
+BaselineOption = Annotated[
+    str | None,
+    typer.Option(
+        "--baseline", help="with --pairs: a run's id, whose outputs are one side", autocompletion=complete_run
+    ),
+]
+GoldOption = Annotated[
+    str | None,
+    typer.Option("--gold", help="mix in settled outputs: a ratings file, or a run that people rated"),
+]
+TrainOption = Annotated[
+    bool, typer.Option("--train", help="with --gold: show what is settled once the output is rated")
+]
+PairsOption = Annotated[
+    bool, typer.Option("--pairs", help="compare two outputs of a case: which is better, by criterion")
+]
+TrustHostOption = Annotated[
+    list[str] | None,
+    typer.Option("--trust-host", help="name under which browsers reach another address than loopback"),
+]
 CriteriaOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -35,42 +70,21 @@ CriteriaOption = Annotated[
 
 
 def rate(  # noqa: PLR0913 - each is an option
-    run: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[RUN|OUTPUTS]",
-            help="a run's id, or with --rubric a file of outputs; default: the latest published run",
-            autocompletion=complete_run,
-        ),
-    ] = None,
+    run: RunArgument = None,
     rubric: Annotated[str | None, option_of("rubric")] = None,
     column_map: Annotated[list[str] | None, option_of("column_map")] = None,
-    raters: Annotated[
-        str | None, typer.Option("--raters", help="names, separated by commas; default: your account's name")
-    ] = None,
-    overlap: Annotated[
-        int | None, typer.Option("--overlap", min=1, help="raters for each output; default: 2, or 1 for one rater")
-    ] = None,
-    queue: Annotated[
-        Queue, typer.Option("--queue", help="outputs to rate; only random supports corrected means")
-    ] = Queue.random,
+    raters: RatersOption = None,
+    overlap: OverlapOption = None,
+    queue: QueueOption = Queue.random,
     count: Annotated[int, typer.Option("--n", min=1, help="number of outputs to rate, at most")] = 200,
     criterion: CriteriaOption = None,
-    pairs: Annotated[
-        bool, typer.Option("--pairs", help="compare two outputs of a case: which is better, by criterion")
-    ] = False,
-    baseline: Annotated[
-        str | None,
-        typer.Option(
-            "--baseline", help="with --pairs: a run's id, whose outputs are one side", autocompletion=complete_run
-        ),
-    ] = None,
+    pairs: PairsOption = False,
+    baseline: BaselineOption = None,
+    gold: GoldOption = None,
+    train: TrainOption = False,
     host: Annotated[str, typer.Option("--host", help="address to listen on")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="port to listen on; 0: a free one")] = 0,
-    trust_host: Annotated[
-        list[str] | None,
-        typer.Option("--trust-host", help="name under which browsers reach another address than loopback"),
-    ] = None,
+    trust_host: TrustHostOption = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
 ) -> None:
@@ -90,7 +104,7 @@ def rate(  # noqa: PLR0913 - each is an option
     """
     names = _names(raters)
     _refuse_open(host, trust_host)
-    _refuse_no_pairs(queue, pairs=pairs, baseline=baseline)
+    _refuse_conflicts(queue, pairs=pairs, baseline=baseline, gold=gold, train=train)
     run_id = _run_to_rate(run, rubric, column_map, lake, data)
     with (
         bind(host, port) as listener,
@@ -103,6 +117,8 @@ def rate(  # noqa: PLR0913 - each is an option
             criterion_ids=criterion or (),
             has_pairs=pairs,
             baseline_run_id=baseline,
+            gold=gold,
+            is_training=train,
         ) as session,
     ):
         _serve(session, names, listener, host, trust_host or [])
@@ -151,7 +167,11 @@ def _refuse_open(host: str, trust_host: list[str] | None) -> None:
         raise InputError("--host", f"{host}, which others can reach", expected)
 
 
-def _refuse_no_pairs(queue: Queue, *, pairs: bool, baseline: str | None) -> None:
+def _refuse_conflicts(queue: Queue, *, pairs: bool, baseline: str | None, gold: str | None, train: bool) -> None:
+    if train and gold is None:
+        raise InputError("--train", "no --gold", "--gold, whose outputs are settled")
+    if gold is not None and (pairs or queue is Queue.adjudicate):
+        raise InputError("--gold", "--pairs" if pairs else "--queue adjudicate", "a queue of single outputs to rate")
     if baseline is not None and not pairs:
         raise InputError("--baseline", "no --pairs", "--pairs, whose first side is the baseline's output")
     if pairs and queue is not Queue.random:

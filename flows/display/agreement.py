@@ -101,7 +101,9 @@ def show_raters(found: RunRaters) -> None:
     if found.rows:
         people.print()
         say("raters beside all others, with 95% intervals; mean difference below 0: the rater gives lower scores")
-        show_rows(("rater", "ratings", "outputs", *headings, "with decisions"), map(_rater_cells, found.rows))
+        show_rows(
+            ("rater", "ratings", "outputs", *headings, "with decisions", "with gold"), map(_rater_cells, found.rows)
+        )
         for row in found.rows:
             for reason in dict.fromkeys(each.reason for each in _figures(row.beside) if each.reason):
                 say(f"note: {plain(row.rater)}: {plain(reason)}")
@@ -118,8 +120,8 @@ def show_raters(found: RunRaters) -> None:
 
 def _rater_cells(row: RaterRow) -> tuple[str, ...]:
     counts = (f"{row.rating_count:,}", f"{row.output_count:,}")
-    decided = _with_interval(row.decisions) + (f" of {row.decisions.n:,}" if row.decisions.n else "")
-    return (row.rater, *counts, *_comparison_cells(row.beside), decided)
+    shares = (_with_interval(each) + (f" of {each.n:,}" if each.n else "") for each in (row.decisions, row.gold))
+    return (row.rater, *counts, *_comparison_cells(row.beside), *shares)
 
 
 def _pace_cells(pace: RaterPace) -> tuple[str, ...]:

@@ -19,7 +19,13 @@ from gradebook.tasks.system.number_format import counted
 
 _ELSEWHERE_COLUMNS = "criterion_id varchar, output_id varchar, score double"
 _LEVELS = "select score from agreed_levels where criterion_id = ? order by score"
-_CHOSEN = {"uncertain": "uncertain", "disputed": "disputed", "gates": "gate-failing"}  # by selection of the rating page
+_CHOSEN = {
+    "uncertain": "uncertain",
+    "disputed": "disputed",
+    "gates": "gate-failing",
+    "weak": "weak",
+    "gold": "gold",
+}  # by selection of the rating page
 
 Group = tuple[str, str, str | None]  # criterion, model, checkpoint
 

@@ -25,13 +25,17 @@ READING_RATE = 100.0  # characters a second: four times as fast as people read
 
 @dataclass(frozen=True, slots=True)
 class RaterRow:
-    """One rater. beside: all other raters. decisions: share of decided ratings with the level that was decided."""
+    """One rater. beside: all other raters. decisions: share of decided ratings with the level that was decided.
+
+    gold: share of the ratings of gold outputs with the level that was settled.
+    """
 
     rater: str
     rating_count: int
     output_count: int
     beside: RaterComparison
     decisions: Measure
+    gold: Measure
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +79,12 @@ class RunRaters:
 
 @dataclass(frozen=True, slots=True)
 class _Sheets:
-    """scores, decided: (rater, unit), NaN where missing. outputs, criteria, cases: (unit,), numbers of each."""
+    """scores, decided, gold: (rater, unit), NaN where missing. outputs, criteria, cases: (unit,), numbers of each."""
 
     raters: tuple[str, ...]
     scores: Floats
     decided: Floats
+    gold: Floats
     outputs: NDArray[np.int64]
     criteria: NDArray[np.int64]
     cases: NDArray[np.int64]
@@ -118,12 +123,17 @@ def compare_raters(
 def _row(sheets: _Sheets, place: int) -> RaterRow:
     is_rated = ~np.isnan(sheets.scores[place])
     others = np.delete(sheets.scores, place, axis=0)
-    decisions = sheets.compare(place, sheets.decided[place : place + 1]).agreement
-    if not decisions.n:
-        decisions = Measure(decisions.statistic, None, None, None, "nobody decided on these ratings", 0)
+    decisions = _agreement(sheets, place, sheets.decided, "nobody decided on these ratings")
+    gold = _agreement(sheets, place, sheets.gold, "no gold output was rated")
     output_count = np.unique(sheets.outputs[is_rated]).size
     beside = sheets.compare(place, others)
-    return RaterRow(sheets.raters[place], int(is_rated.sum()), output_count, beside, decisions)
+    return RaterRow(sheets.raters[place], int(is_rated.sum()), output_count, beside, decisions, gold)
+
+
+def _agreement(sheets: _Sheets, place: int, others: Floats, why_none: str) -> Measure:
+    """Agreement of a rater with what was said about the same units."""
+    found = sheets.compare(place, others[place : place + 1]).agreement
+    return found if found.n else Measure(found.statistic, None, None, None, why_none, 0)
 
 
 def _pairs(sheets: _Sheets) -> tuple[RaterPair, ...]:
@@ -147,8 +157,9 @@ def _sheets(rated: pa.Table) -> _Sheets:
     rows = np.argsort(order)[raters]
     is_new = np.append(True, (np.diff(outputs) != 0) | (np.diff(criteria) != 0))
     units = np.cumsum(is_new) - 1
-    scores, decided = (np.full((len(names), int(is_new.sum())), np.nan) for _ in range(2))
-    scores[rows, units] = rated.column("score").to_numpy()
-    decided[rows, units] = rated.column("decided").to_numpy()
+    values = [np.full((len(names), int(is_new.sum())), np.nan) for _ in range(3)]
+    for array, name in zip(values, ("score", "decided", "gold"), strict=True):
+        array[rows, units] = rated.column(name).to_numpy()
     ordered = tuple(names[place] for place in order)
-    return _Sheets(ordered, scores, decided, outputs[is_new], criteria[is_new], cases[is_new])
+    scores, decided, gold = values
+    return _Sheets(ordered, scores, decided, gold, outputs[is_new], criteria[is_new], cases[is_new])

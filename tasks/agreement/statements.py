@@ -19,7 +19,7 @@ from gradebook.tasks.workspace.folder import RunFolder
 RATER, JUDGE, MEMBER = "rater", "judge", "member"  # the sides of sql/queries/agreement/statements.sql
 
 _RATINGS = "select *, false as is_from_file, rowid as line from ratings"
-_NEWER = "null::varchar as selection, null::double as spent_s"
+_NEWER = "null::varchar as selection, null::double as spent_s, null::double as gold_score"
 _WITH_NEWER = f"union all by name select {_NEWER} where false"  # older tables lack these columns
 _OF_LAKE = f"{_RATINGS} where output_id in (select output_id from run_outputs) {_WITH_NEWER}"
 _OF_RUBRIC = "semi join (from runs {of_run}) as run using (rubric_id, rubric_version)"

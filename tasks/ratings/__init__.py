@@ -9,6 +9,7 @@ import_matching  match_slots: ratings matched to outputs of the lake
 export_ratings   exported_ratings: `gradebook export ratings`
 rating_session   opened_session: the session of `gradebook rate`, its ratings moved to the lake
 rating_queue     choose_outputs: which outputs people rate, in which order
+gold             settled_ratings, with_gold: settled outputs among others
 pairs            choose_pairs, preferences_table: two outputs of a case, and which is better
 rating_store     RatingStore: sheets, leases and ratings of a session, on disk
 table            insert_ratings, find_ratings: the table `ratings`

@@ -19,6 +19,7 @@ class Queue(StrEnum):
     uncertain = "uncertain"
     disputed = "disputed"
     gates = "gates"
+    weak = "weak"
     adjudicate = "adjudicate"
 
 
@@ -73,6 +74,8 @@ def _select(queue: Queue) -> str:
             return query("ratings/queue_disputed")
         case Queue.gates:
             return query("ratings/queue_gates")
+        case Queue.weak:
+            return query("ratings/queue_weak")
         case Queue.adjudicate:
             return query("ratings/queue_adjudicate")
 
@@ -82,5 +85,6 @@ _WHY_EMPTY = {
     Queue.uncertain: "its judge gave no token probabilities and was asked once for each question",
     Queue.disputed: "raters and judge agree wherever two of them scored the same output",
     Queue.gates: "no gate failed",
+    Queue.weak: "no slice of the metadata does worse than the rest",
     Queue.adjudicate: "no two raters differ on an output and criterion that was not decided since",
 }

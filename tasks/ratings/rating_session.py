@@ -1,8 +1,8 @@
 """Rating session of a run: opened over its outputs, and its ratings moved to the lake."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from gradebook.tasks.lake.connections import commit, connect, prepare_lake
 from gradebook.tasks.lake.rows import Row, read_published_run, read_rows
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.ratings.evaluation_file import OVERALL, RATING_SCHEMA
+from gradebook.tasks.ratings.gold import Settled, settled_ratings, with_gold
 from gradebook.tasks.ratings.pairs import (
     choose_pairs,
     insert_preferences,
@@ -25,8 +26,8 @@ from gradebook.tasks.ratings.pairs import (
     preferences_table,
     shown_first,
 )
-from gradebook.tasks.ratings.rating_queue import Queue, choose_outputs, page_source
-from gradebook.tasks.ratings.rating_store import RatingStore, Sheet, Task
+from gradebook.tasks.ratings.rating_queue import Queue, QueuedOutput, choose_outputs, page_source
+from gradebook.tasks.ratings.rating_store import GOLD, RatingStore, Sheet, Task
 from gradebook.tasks.ratings.table import insert_ratings
 
 BY_CODE = ("check", "schema", "function")  # methods whose criteria people need not rate
@@ -34,6 +35,7 @@ PAGE_COLUMNS = (  # of ratings that the page adds to those of a file
     pa.field("selection", pa.string()),
     pa.field("inclusion_rate", pa.float64()),
     pa.field("spent_s", pa.float64()),
+    pa.field("gold_score", pa.float64()),
 )
 _RATINGS_SCHEMA = pa.schema([*RATING_SCHEMA, *PAGE_COLUMNS, pa.field("line", pa.int64())])
 _DECISIONS_SCHEMA = pa.schema(
@@ -60,7 +62,7 @@ class RatingSession:
     """Open session. criteria: those on a rater's sheet, by id; the overall row last, if the rubric has one.
 
     has_pairs: a sheet shows two outputs; baseline_run_id: the run of one of them, None if both are of the run. dataset:
-    the run's files, beside which its images and sounds lie.
+    the run's files, beside which its images and sounds lie. is_training: gold is shown once a sheet is submitted.
     """
 
     lake: Lake
@@ -72,6 +74,7 @@ class RatingSession:
     has_pairs: bool = False
     baseline_run_id: str | None = None
     dataset: str | None = None
+    is_training: bool = False
 
     def answers(self, sheet: Sheet) -> tuple[Answer, ...]:
         """The output or outputs to rate, in the order in which the sheet's rater sees them."""
@@ -116,12 +119,15 @@ def opened_session(  # noqa: PLR0913 - each is an option of the command
     criterion_ids: Sequence[str] = (),
     has_pairs: bool = False,
     baseline_run_id: str | None = None,
+    gold: str | None = None,
+    is_training: bool = False,
 ) -> Iterator[RatingSession]:
     """Open the session of a run and a queue, or go on with the one that is there.
 
     criterion_ids: the criteria to rate; by default those that no code decides. has_pairs: compare two outputs of a
-    case, of the run or of a baseline and the run. Raises `InputError` for an unknown run or criterion, an empty queue,
-    or if another process serves the session.
+    case, of the run or of a baseline and the run. gold: a ratings file or a run whose settled outputs are mixed in;
+    is_training: a rater is shown what is settled after rating such an output. Raises `InputError` for an unknown run
+    or criterion, an empty queue, or if another process serves the session.
     """
     with connect(lake, read_only=True, is_pinned=True) as connection:
         row = read_published_run(connection, lake, run_id, query("published/run_with_rubric"))
@@ -135,13 +141,16 @@ def opened_session(  # noqa: PLR0913 - each is an option of the command
             criteria, name = pair_criteria(criteria), f"pairs.{baseline_run_id or run_id}"
             tasks = choose_pairs(connection, run_id, baseline_run_id, count)
         else:
-            name, tasks = queue.value, _tasks(connection, run_id, queue, count)
+            name, tasks = queue.value, _tasks(connection, choose_outputs(connection, run_id, queue, count))
+        if gold is not None:
+            settled = settled_ratings(connection, lake, run_id, rubric, gold)
+            tasks = with_gold(tasks, _gold_tasks(connection, settled, criteria), run_id)
     store = RatingStore(lake.root / "rating" / f"{run_id}.{name}.sqlite", overlap)
     try:
         store.set_tasks(tasks)
         prepare_lake(lake)
         session = RatingSession(
-            lake, run_id, rubric, criteria, store, len(tasks), has_pairs, baseline_run_id, row["dataset"]
+            lake, run_id, rubric, criteria, store, len(tasks), has_pairs, baseline_run_id, row["dataset"], is_training
         )
         session.store_marks()
         yield session
@@ -150,9 +159,8 @@ def opened_session(  # noqa: PLR0913 - each is an option of the command
         store.close()
 
 
-def _tasks(connection: duckdb.DuckDBPyConnection, run_id: str, queue: Queue, count: int) -> tuple[Task, ...]:
-    """Outputs of a run in a queue, with the texts that a rater sees."""
-    chosen = choose_outputs(connection, run_id, queue, count)
+def _tasks(connection: duckdb.DuckDBPyConnection, chosen: Sequence[QueuedOutput]) -> tuple[Task, ...]:
+    """Outputs to rate, with the texts that a rater sees; without those that the lake no longer has."""
     connection.register("chosen_outputs", pa.table({"output_id": [each.output_id for each in chosen]}))
     texts = {each.pop("output_id"): each for each in map(dict, read_rows(connection, query("ratings/queue_texts")))}
     for each in texts.values():
@@ -166,7 +174,17 @@ def _tasks(connection: duckdb.DuckDBPyConnection, run_id: str, queue: Queue, cou
             {**texts[each.output_id], "opinions": each.opinions},
         )
         for each in chosen
+        if each.output_id in texts
     )
+
+
+def _gold_tasks(
+    connection: duckdb.DuckDBPyConnection, settled: Settled, criteria: Mapping[str, Criterion | Overall]
+) -> list[Task]:
+    """The outputs on which something is settled about a criterion of the sheet."""
+    known = {output: {name: each for name, each in of.items() if name in criteria} for output, of in settled.items()}
+    tasks = _tasks(connection, [QueuedOutput(output, GOLD, None) for output, of in known.items() if of])
+    return [replace(each, texts={**each.texts, "gold": known[each.output_id]}) for each in tasks]
 
 
 def _criteria_to_rate(rubric: Rubric, criterion_ids: Sequence[str]) -> dict[str, Criterion | Overall]:
@@ -186,11 +204,12 @@ def _is_decision(mark: Row) -> bool:
 
 
 def _ratings_table(marks: list[Row], source: str) -> pa.Table:
-    """Marks as `RATING_SCHEMA` with `selection`, `inclusion_rate`, `spent_s` and `line`."""
-    rows = [
-        {**mark, "rated_at": datetime.fromisoformat(mark["rated_at"]), "source": source, "line": line}
-        for line, mark in enumerate(marks)
-    ]
+    """Marks as `RATING_SCHEMA` with `PAGE_COLUMNS` and `line`."""
+    rows = []
+    for line, mark in enumerate(marks):
+        gold = orjson.loads(mark["gold"] or "{}").get(mark["criterion_id"], {})
+        known = {"source": source, "line": line, "gold_score": gold.get("score")}
+        rows.append({**mark, **known, "rated_at": datetime.fromisoformat(mark["rated_at"])})
     return pa.Table.from_pylist(rows, schema=_RATINGS_SCHEMA)
 
 

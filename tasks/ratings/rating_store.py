@@ -18,6 +18,7 @@ import orjson
 from gradebook.rubrics.model.errors import InputError
 
 LEASE_S = 30 * 60.0  # an output opened by a rater is reserved for this long
+GOLD = "gold"  # selection of outputs that every rater gets
 OPEN, SUBMITTED, SKIPPED = "open", "submitted", "skipped"
 _TABLES = """
 create table if not exists tasks (
@@ -54,7 +55,7 @@ create index if not exists marks_of_sheet on marks (position, rater);
 create index if not exists open_marks on marks (mark_id) where not is_stored;
 """
 # A rater's begun sheet first; then the first output that lacks an opinion. A live lease counts as an opinion, so that
-# no more raters than needed get one output by accident.
+# no more raters than needed get one output by accident. Gold outputs go to every rater.
 _NEXT = """
 select tasks.position
 from tasks
@@ -64,7 +65,7 @@ where own.state = 'open'
         select count(*) from sheets as others
         where others.position = tasks.position and others.rater <> $rater
             and (others.state = 'submitted' or others.state = 'open' and others.leased_until > $now)
-    ) < $overlap
+    ) < case tasks.selection when 'gold' then 1e9 else $overlap end
 order by own.state is null, tasks.position
 limit 1
 """
@@ -74,7 +75,8 @@ limit 1
 class Task:
     """Output to rate, or pair of outputs, whose output_id are both, with a space between.
 
-    texts: as in the table `outputs`, and the opinions that a lead decides on.
+    texts: as in the table `outputs`, the opinions that a lead decides on, and of a gold output what is settled, by
+    criterion.
     """
 
     output_id: str
@@ -174,7 +176,8 @@ class RatingStore:
             self._database.executemany(
                 "insert into tasks (output_id, selection, inclusion_rate, texts) "
                 "values (:output_id, :selection, :inclusion_rate, :texts) on conflict (output_id) "
-                "do update set inclusion_rate = excluded.inclusion_rate, texts = excluded.texts",
+                "do update set selection = excluded.selection, inclusion_rate = excluded.inclusion_rate, "
+                "texts = excluded.texts",
                 rows,
             )
 
@@ -268,11 +271,11 @@ class RatingStore:
         return Progress(done_count, left_count, pace_s)
 
     def open_marks(self) -> list[dict[str, Any]]:
-        """Marks that are not in the lake yet, oldest first, with their output, selection and inclusion rate."""
+        """Marks that are not in the lake yet, oldest first, with their output, selection, inclusion rate and gold."""
         select = (
             "select mark_id, output_id, criterion_id, rater, level_id, score, notes, details, rated_at, "
-            "marks.spent_s, selection, inclusion_rate from marks join tasks using (position) where not is_stored "
-            "order by mark_id"
+            "marks.spent_s, selection, inclusion_rate, texts ->> '$.gold' as gold "
+            "from marks join tasks using (position) where not is_stored order by mark_id"
         )
         with self._transaction():
             return [dict(row) for row in self._database.execute(select).fetchall()]

@@ -50,7 +50,7 @@ def match_ratings(lake: Lake | None, folder: RunFolder, shards: tuple[str, ...],
         connection.execute(f"create temp view run_outputs as from read_parquet({file_list(shards)})")
         connection.register("file_ratings", ratings if ratings is not None else SLOT_SCHEMA.empty_table())
         make_table(connection, "ratings/file_matches")
-        _refuse_ambiguous(connection)
+        refuse_ambiguous(connection)
         matched = connection.execute(query("ratings/matched_ratings")).to_arrow_table()
         unmatched = connection.execute("select count(*) from file_matches where output_id is null").fetchone()
         unmatched_count = int(unmatched[0]) if unmatched else 0
@@ -112,7 +112,8 @@ def _stored_number(ratings_file: Path, name: bytes) -> int | None:
     return None if stored is None else int(stored)
 
 
-def _refuse_ambiguous(connection: duckdb.DuckDBPyConnection) -> None:
+def refuse_ambiguous(connection: duckdb.DuckDBPyConnection) -> None:
+    """Raise `RatingsError` if a rating in the table file_matches fits several outputs."""
     rows = connection.execute(
         "select source, line, case_id, model, count(*) as fit_count from file_matches where output_id is not null "
         "group by source, line, case_id, model having count(*) > 1 order by line"

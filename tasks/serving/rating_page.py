@@ -128,7 +128,8 @@ class RatingApp:
             store.submit(shown, form.content, form.marks(criteria), datetime.now(UTC), form.spent_s)
         except StaleSheet:
             return self._sheet_page(sheet, is_stale=True, status=409)
-        return RedirectResponse("/", 303)
+        has_answer = self._session.is_training and "gold" in sheet.texts
+        return RedirectResponse(f"/sheet/{position}" if has_answer else "/", 303)
 
     def _sheet_page(
         self,
@@ -165,6 +166,7 @@ class RatingApp:
             missing=missing,
             is_stale=is_stale,
             is_submitted=sheet.state == SUBMITTED,
+            settled=texts.get("gold") if self._session.is_training and sheet.state == SUBMITTED else None,
         )
 
     def _page(self, template: str, rater: str, progress: Progress, status: int = 200, **values: Any) -> Response:

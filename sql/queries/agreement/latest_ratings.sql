@@ -11,7 +11,7 @@ valid as (
     select
         ratings.* exclude (score),
         coalesce(levels.score, ratings.score) as score,
-        coalesce(ratings.selection not in ('uncertain', 'disputed', 'gates'), true) as is_in_sample,
+        coalesce(ratings.selection = 'random', true) as is_in_sample,
     from agreed_ratings as ratings
     left join agreed_levels as levels
         on ratings.criterion_id = levels.criterion_id
@@ -37,6 +37,7 @@ final as (
         rater,
         score,
         selection,
+        gold_score,
         first_value(case when is_in_sample then score end) over (
             partition by output_id, criterion_id, rater
             order by is_in_sample desc, is_from_file desc, rated_at desc nulls last, line desc
