@@ -169,6 +169,23 @@ create table if not exists opinions (
     reason varchar
 );
 
+create table if not exists claims (
+    run_id varchar,
+    output_id varchar,
+    criterion_id varchar,
+    side varchar,
+    claim_index bigint,
+    sentence bigint,
+    start bigint,
+    stop bigint,
+    span varchar,
+    claim varchar,
+    kind varchar,
+    verdict varchar,
+    quote varchar,
+    request_key varchar
+);
+
 create table if not exists ratings (
     output_id varchar,
     criterion_id varchar,

@@ -26,7 +26,7 @@ _EMPTY: tuple[tuple[str, Any], ...] = (
 
 @register_rule("unsupported-method", "note", "Expect no verdicts yet, or use check, schema, judge or ratings.")
 def find_unsupported_methods(rubric: Rubric) -> Iterator[Remark]:
-    """The criterion's method is not implemented yet: claims, similarity."""
+    """The criterion's method is not implemented yet: similarity."""
     for index, criterion in enumerate(rubric.criteria):
         if criterion.method.type not in SCORED_METHODS:
             expected = f"expected one of {', '.join(SCORED_METHODS)}"

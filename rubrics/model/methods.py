@@ -1,9 +1,9 @@
 """Methods that give a criterion its verdicts, by `type`."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field, PrivateAttr, field_validator
+from pydantic import ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from gradebook.rubrics.model.levels import LEVEL_ID_PATTERN, Frozen, number_as_text
 
@@ -98,12 +98,25 @@ class RatingsMethod(Frozen):
 
 
 class ClaimsMethod(Frozen):
-    """each claim of the output, checked `against` the row's `context`, `reference` or `prompt`; not implemented yet"""
+    """each claim of the output, checked `against` the row's `context`, `reference` or `prompt`:
+    [claims](judging.md#claims)
+    """
 
     type: Literal["claims"]
     """`claims`"""
     against: Literal["context", "reference", "prompt"] = "context"
     """the column that has to support the claims"""
+    measure: Literal["supported", "not_contradicted", "recall", "f1"] = "supported"
+    """the score: share of the claims that are `supported` or `not_contradicted`; against a reference also the share of
+    its claims that the output supports (`recall`), and the harmonic mean of both (`f1`)"""
+    precision: Literal["claim", "sentence"] = "claim"
+    """what is checked: each `claim` that the judge finds, or each `sentence`, without a question to find claims"""
+
+    @model_validator(mode="after")
+    def _recall_is_of_a_reference(self) -> Self:
+        if self.measure in ("recall", "f1") and self.against != "reference":
+            raise ValueError(f"found measure: {self.measure} against {self.against}, expected against: reference")
+        return self
 
 
 class SimilarityMethod(Frozen):
@@ -142,5 +155,5 @@ METHODS: dict[str, type[Frozen]] = {
     "function": FunctionMethod,
 }
 # the others are valid in a rubric, but not implemented
-SCORED_METHODS = ("check", "schema", "judge", "ratings", "function")
-ROW_METHODS = tuple(method for method in SCORED_METHODS if method != "function")  # a row of a file must not choose code
+SCORED_METHODS = ("check", "schema", "judge", "ratings", "claims", "function")
+ROW_METHODS = ("check", "schema", "judge", "ratings")  # of per-case criteria: a row of a file must not choose code

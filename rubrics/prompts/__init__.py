@@ -8,6 +8,7 @@ reply_parser         ReadReply, read_reply, read_ending, parse_reply
 repairs              repair_messages: asking again after an unusable reply
 token_probabilities  read_levels, expected_score: distributions over levels from log-probabilities
 combine_opinions     combine_opinions, find_unsure: one verdict from several votes
+claims               render_extraction, render_verification: which claims a text makes, and which a source supports
 feedback             render_output_feedback, render_group_feedback, read_feedback
 media                read_media, has_media: images and sounds of a case
 media_parts          Medium, part_cost: content parts and their cost

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 
 from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
-from gradebook.rubrics.model.rubric import Rubric
+from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.prompts.feedback import FEEDBACK_CRITERION_ID, usual_byte_counts
 from gradebook.tasks.datasets.case_criteria import (
     CASE_CRITERIA,
@@ -22,12 +22,13 @@ from gradebook.tasks.datasets.case_criteria import (
 from gradebook.tasks.datasets.ingest import Ingested
 from gradebook.tasks.judging.money.prices import BYTES_PER_TOKEN, Usage, cost_usd, find_price
 from gradebook.tasks.judging.settings.judge import JudgeSettings
-from gradebook.tasks.judging.settings.panels import Judge, writer_of
+from gradebook.tasks.judging.settings.panels import Judge, members_of, writer_of
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect, lake_exists
 from gradebook.tasks.lake.sql import open_database
 from gradebook.tasks.ledger.ledger import HELD_COLUMNS, HELD_SCHEMA, journaled_judgments
 from gradebook.tasks.planning.cases import plan_cases, read_cases
+from gradebook.tasks.planning.claims import ClaimsPlanner
 from gradebook.tasks.planning.opinion_estimates import OpinionEstimate, Past, asked_judges, estimate_opinion, read_past
 from gradebook.tasks.planning.request_counts import Tallies
 from gradebook.tasks.planning.shard_plan import ShardPlanner, case_bytes, read_shard
@@ -153,7 +154,8 @@ def plan_run(  # noqa: PLR0913 - what is planned, for whom, and what it may look
     parts += [CriterionPlan(CASE_CRITERIA, "", own_count.criterion_count)] if own_count.criterion_count else []
     asked: tuple[int, ...] = ()
     judged = rubric.judged_criteria
-    if judge is not None and (judged or own_count.criterion_count):
+    claimed = {each.id: each for each in rubric.criteria if each.method.type == "claims"}
+    if judge is not None and (judged or own_count.criterion_count or claimed):
         with _ledger(lake) as ledger:
             _hold_judgments(ledger, journaled_judgments(lake) if is_preview else None, is_anew=is_anew)
             planner = ShardPlanner(ledger, folder, judge)
@@ -162,8 +164,11 @@ def plan_run(  # noqa: PLR0913 - what is planned, for whom, and what it may look
                 planner.plan(judged, cases, index)
                 planner.plan_own(cases, index)
             past = read_past(ledger, judge)
+            parts = list(_add_claims(parts, claimed, ledger, judge, past, ingested.shards))
         tallies = {name: planner.tallies.get(name, {}) for name in (*(each.id for each in judged), CASE_CRITERIA)}
         parts, asked = [*_add_estimates(parts, tallies, judge, past)], asked_judges(tallies)
+        if any(part.request_count for part in parts if part.criterion_id in claimed):
+            asked = tuple(sorted({*asked, members_of(judge).index(writer_of(judge))}))
     if feedback:
         parts.append(_plan_feedback(judge, rubric, ingested))
     unmatched_count = kept_count(folder.ratings_file) or 0
@@ -184,6 +189,40 @@ def _add_estimates(
             estimate_opinion(judge, opinion, part.criterion_id, tally, past, begun) for opinion, tally in of_criterion
         ]
         yield _sum_up(part.criterion_id, part.method, part.row_count, estimated)
+
+
+def _add_claims(
+    parts: Iterable[CriterionPlan],
+    claimed: Mapping[str, Criterion],
+    ledger: duckdb.DuckDBPyConnection,
+    judge: Judge,
+    past: Past,
+    shards: Sequence[str],
+) -> Iterator[CriterionPlan]:
+    """Plans of the criteria, in order, with those of the method `claims`; recorded replies hold no claims."""
+    writer = writer_of(judge)
+    if not isinstance(writer, JudgeSettings):
+        yield from parts
+        return
+    planner, history = ClaimsPlanner(ledger, writer), past.histories[members_of(judge).index(writer)]
+    for part in parts:
+        if part.criterion_id not in claimed:
+            yield part
+            continue
+        found = planner.count(claimed[part.criterion_id], shards)
+        estimate = found.estimate(history, writer, part.criterion_id)
+        yield replace(
+            part,
+            replayed_count=found.replayed_count,
+            request_count=found.request_count,
+            prompt_tokens=estimate.prompt_tokens,
+            completion_tokens=estimate.completion_tokens,
+            cost_usd=estimate.cost_usd,
+            cost_low_usd=estimate.cost_low_usd,
+            cost_high_usd=estimate.cost_high_usd,
+            cached_tokens=estimate.cached_tokens,
+            open_count=found.request_count,
+        )
 
 
 def _sum_up(criterion_id: str, method: str, row_count: int, estimated: Sequence[OpinionEstimate]) -> CriterionPlan:

@@ -8,6 +8,7 @@ from typing import Any
 
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.tasks.judging.session.session import Session, writer_session
+from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.planning.plan import RunPlan
 from gradebook.tasks.runs.run import Run
 from gradebook.tasks.runs.runner import PROCESSES, read_runner
@@ -27,6 +28,7 @@ class ScoringSetup:
     schemas: Mapping[str, dict[str, Any]]  # the rubric's, by name
     dataset_folders: tuple[Path, ...] = ()  # relative paths in outputs are resolved in these
     functions: FunctionPool | None = None  # None: no function of the rubric may run
+    lake: Lake | None = None  # whose ledger answers questions about claims
     session: Session | None = None  # of the judge, or of the one that writes texts; None: no judge
     judged: JudgedShards | None = None  # answers of the judge by shard
     checks: CheckPool | None = None  # None: checks and schemas run in this process
@@ -46,7 +48,7 @@ def opened_setup(run: Run, plan: RunPlan, shards: Sequence[str] = ()) -> Iterato
         if run.judge is not None:
             session = writer_session(run.judge, sessions)
             judged = JudgedShards(run.folder, run.rubric, run.judge, sessions, run.folders)
-        setup = ScoringSetup(run.folder, run.rubric.schemas, run.folders, functions, session, judged)
+        setup = ScoringSetup(run.folder, run.rubric.schemas, run.folders, functions, run.lake, session, judged)
         computations = [
             setup.computation(criterion, shard, index)
             for criterion in filter(is_computed, run.rubric.criteria)

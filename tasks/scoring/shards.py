@@ -11,12 +11,14 @@ import pyarrow.parquet as pq
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.model.verdicts import VERDICT_SCHEMA
 from gradebook.tasks.datasets.case_criteria import CASE_CRITERIA
+from gradebook.tasks.judging.session.session import JudgingSession
 from gradebook.tasks.ratings.run_ratings import prefers_people, score_ratings
 from gradebook.tasks.scoring.case_criteria import score_case_criteria
+from gradebook.tasks.scoring.claims import RECORDED, leave_claims_unscored, score_claims
 from gradebook.tasks.scoring.computed import compute_verdicts, is_computed, leave_unscored, write_counted
 from gradebook.tasks.scoring.functions import FUNCTION_COLUMNS, score_function
 from gradebook.tasks.scoring.human_preferred import score_preferred
-from gradebook.tasks.scoring.judge import judge_outputs, score_judge, score_without_judge
+from gradebook.tasks.scoring.judge import NO_JUDGE, judge_outputs, score_judge, score_without_judge
 from gradebook.tasks.scoring.setup import ScoringSetup
 from gradebook.tasks.system.files import replaced_file
 from gradebook.tasks.system.processes import COMPUTING
@@ -30,7 +32,7 @@ def score_shard(setup: ScoringSetup, criterion: Criterion, shard: str, shard_ind
 
     A file written by an earlier, interrupted command is kept, unless one of its verdicts waits for a judge.
     """
-    turn = nullcontext() if criterion.method.type == "judge" else COMPUTING
+    turn = nullcontext() if criterion.method.type in ("judge", "claims") else COMPUTING
     path = setup.folder.verdict_file(criterion.id, shard_index)
     with turn:
         return _scored_once(
@@ -95,7 +97,18 @@ def _score(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: i
         return _judged(setup, criterion, shard, shard_index, timing)
     if method.type == "function":
         return score_function(run_id, criterion, _read_columns(shard, *FUNCTION_COLUMNS), setup.functions, timing)
+    if method.type == "claims":
+        return _claims(setup, criterion, shard, shard_index, timing)
     return leave_unscored(run_id, criterion, _read_columns(shard))
+
+
+def _claims(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int, timing: Timing) -> pa.Table:
+    session = setup.session
+    if isinstance(session, JudgingSession) and setup.lake is not None:
+        return score_claims(setup.folder, criterion, shard, shard_index, setup.lake, session, timing)
+    output_ids = _read_columns(shard).column("output_id")
+    reason = NO_JUDGE if session is None else RECORDED
+    return leave_claims_unscored(setup.folder.run_id, criterion, output_ids, reason)
 
 
 def _judged(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int, timing: Timing) -> pa.Table:

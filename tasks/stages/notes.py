@@ -6,7 +6,8 @@ from gradebook.tasks.comparing.baseline import baseline_notes
 from gradebook.tasks.comparing.gate import gate_rule
 from gradebook.tasks.datasets.ingest import Ingested
 from gradebook.tasks.judging.replies.unreadable import UNREADABLE, describe_unreadable
-from gradebook.tasks.judging.settings.panels import online_members
+from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.judging.settings.panels import online_members, writer_of
 from gradebook.tasks.ledger.ledger import answering_models, unreadable_replies
 from gradebook.tasks.planning.plan import RunPlan
 from gradebook.tasks.runs.function_settings import function_of, runnable_functions
@@ -24,7 +25,8 @@ def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | 
     runnable = runnable_functions(run.rubric, run.functions)
     barred = [each.id for each in run.rubric.criteria if function_of(each) and each.id not in runnable]
     own_unsupported_count = sum(count for method, count in own.methods.items() if method not in ROW_METHODS)
-    judged = [criterion.id for criterion in run.rubric.judged_criteria]
+    claimed = [criterion.id for criterion in run.rubric.criteria if criterion.method.type == "claims"]
+    judged = [criterion.id for criterion in run.rubric.judged_criteria] + claimed
     own_judged_count = own.methods.get("judge", 0)
     sampled = ingested.sample.sentence if ingested.sample else ""
     sentences = {
@@ -42,6 +44,9 @@ def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | 
         ),
         f"functions of packages that are not allowed: {', '.join(barred)} unscored": barred,
         f"{counted(plan.unmatched_rating_count, 'rating')} of other outputs left out": plan.unmatched_rating_count,
+        f"recorded replies hold no claims: {', '.join(claimed)} unscored": (
+            claimed and run.judge is not None and not isinstance(writer_of(run.judge), JudgeSettings)
+        ),
         f"no --judge: {_named(judged, own_judged_count)} unscored": (
             (judged or own_judged_count) and run.judge is None
         ),

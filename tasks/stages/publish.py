@@ -136,6 +136,8 @@ def _publish(run: Run, ingested: Ingested, notes: list[str]) -> int:
         _insert_case_criteria(connection, run)
         for file in folder.opinion_files():
             _insert_parquet(connection, "opinions", file)
+        for file in folder.claims_files():
+            _insert_parquet(connection, "claims", file)
         if folder.feedback_file.exists():
             _insert_parquet(connection, "written_feedback", folder.feedback_file)
         _insert_ratings(connection, folder)

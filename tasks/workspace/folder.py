@@ -12,7 +12,7 @@ from gradebook.rubrics.model.errors import LakeError
 from gradebook.tasks.system.files import write_text
 
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")  # a folder's name, and no path
-_WORKING_FOLDERS = ("shards", "plan", "media", "verdicts", "collected", "opinions", "case_criteria", "marts")
+_WORKING_FOLDERS = ("shards", "plan", "media", "verdicts", "collected", "opinions", "claims", "case_criteria", "marts")
 
 
 def refuse_run_ids(run_ids: Iterable[str | None]) -> None:
@@ -133,6 +133,14 @@ class RunFolder:
     def opinion_files(self) -> list[Path]:
         """Opinion files of all criteria and shards, in order."""
         return sorted((self.path / "opinions").glob("*/*.parquet"))
+
+    def claims_file(self, criterion_id: str, shard_index: int) -> Path:
+        """Claims of one shard's outputs, by one criterion."""
+        return self.path / "claims" / criterion_id / f"shard-{shard_index:05d}.parquet"
+
+    def claims_files(self) -> list[Path]:
+        """Files of claims of all criteria and shards, in order."""
+        return sorted((self.path / "claims").glob("*/*.parquet"))
 
     def collected_file(self, shard_index: int) -> Path:
         """Validated verdicts of all criteria over one shard."""

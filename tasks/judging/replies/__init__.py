@@ -1,6 +1,7 @@
 """Questions put to a model, and the replies to them: read, journaled, cached or recorded.
 
 question             Question, FeedbackQuestion, Request, Outcome, Answer: a question and its outcome
+claim_questions      ClaimQuestion, claim_units: which claims a text makes, and which a source supports
 batched_criteria     PackedQuestion, packs_of: several criteria of one output in one request
 collection_question  CollectQuestion: a prompt put to the model under evaluation
 completion           Reply, read_completion: the body of an HTTP 200

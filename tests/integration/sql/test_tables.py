@@ -19,6 +19,7 @@ from gradebook.tasks.lake.schema import VIEWS, make_tables, make_views
 from gradebook.tasks.marts.models import build_marts
 from gradebook.tasks.ratings.rating_session import PAGE_COLUMNS
 from gradebook.tasks.ratings.run_ratings import RATING_SCHEMA
+from gradebook.tasks.scoring.claims import CLAIM_SCHEMA
 from gradebook.tasks.scoring.feedback import FEEDBACK_SCHEMA
 from gradebook.tasks.stages.quality import QUALITY_SCHEMA
 from tests.support.law_over import law_over
@@ -30,7 +31,7 @@ MARTS = [
 WRITTEN = [
     *("runs", "outputs", "rubrics", "criteria", "judgments", "verdicts", "opinions"),
     *("ratings", "quality_results", "quarantine", "levels", "rubric_pointers", "case_criteria", "written_feedback"),
-    *("checkpoints", "rubric_states", "artifacts", "adjudications", "preferences"),
+    *("checkpoints", "rubric_states", "artifacts", "adjudications", "preferences", "claims"),
 ]
 TABLES = [*WRITTEN, *MARTS, *VIEWS]
 PARQUET = {
@@ -38,6 +39,7 @@ PARQUET = {
     "verdicts": VERDICT_SCHEMA,
     "judgments": JUDGMENT_SCHEMA,
     "opinions": OPINION_SCHEMA,
+    "claims": CLAIM_SCHEMA,
     "quarantine": QUARANTINE_SCHEMA,
     "ratings": pa.schema([*RATING_SCHEMA, *PAGE_COLUMNS]),
     "quality_results": QUALITY_SCHEMA,

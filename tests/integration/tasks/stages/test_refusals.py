@@ -224,9 +224,9 @@ CASES = {
         is_lake_there=True,
     ),
     "unsupported method": Case(
-        "found the method claims",
+        "found the method similarity",
         {"rubric": "r.yaml"},
-        {"r.yaml": RUBRIC.format(version="1.0.0", weight=1).replace("{type: judge}", "{type: claims}")},
+        {"r.yaml": RUBRIC.format(version="1.0.0", weight=1).replace("{type: judge}", "{type: similarity}")},
     ),
     "no criteria": Case("found no row with criteria of its own", {"rubric": "none"}),
     # -------- functions

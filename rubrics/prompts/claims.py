@@ -1,0 +1,262 @@
+"""Claims of a text, checked against a source: the two questions, their keys and their parsed replies.
+
+A judge lists the claims of numbered sentences, then says of at most four claims at a time whether the source supports
+them, with a quote. Code decides what counts: words of a claim that are not in its sentence drop the claim, and a claim
+whose quote is not in the source is unverified. Untrusted text enters JSON-encoded, as in `rubrics.prompts.prompt`.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from gradebook.rubrics.prompts.reply_parser import ReadReply, clean_text, is_quoted, parse_reply, read_ending
+from gradebook.rubrics.prompts.untrusted_text import fold_text, shown_json
+from gradebook.rubrics.text.sentences import Sentence, split_sentences
+
+EXTRACT_VERSION, VERIFY_VERSION = "claims_extract_v1", "claims_verify_v1"
+WINDOW = 15  # sentences of one question
+CLAIMS_AT_ONCE = 4  # verified in one question
+MOST_OF_SENTENCE = 8  # claims; a reply with more is unreadable
+MOST_CLAIM_LENGTH = 2_000  # characters
+LEAST_QUOTE = 8  # characters of a quote that is evidence, unless it is a whole passage
+
+Kind = Literal["verifiable", "opinion", "ambiguous"]
+ClaimVerdict = Literal["supported", "contradicted", "not_in_source", "unverified"]
+Messages = list[dict[str, str]]
+_TEXTS = Path(__file__).parent / "texts"
+_QUOTED = ("supported", "contradicted")  # verdicts with a quote that code found
+_USER_MARK = "=== user ===\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Claim of a text. start, stop: place of its words in the text; sentence: number of the sentence there, from 0."""
+
+    sentence: int
+    start: int
+    stop: int
+    span: str
+    text: str
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedClaim:
+    """What a judge said of a claim, as far as code confirmed it. quote: words of the source, or empty."""
+
+    verdict: ClaimVerdict
+    quote: str
+
+
+class _Reply(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class _Listed(_Reply):
+    sentence: int
+    span: str
+    claim: str
+    kind: Kind
+
+
+class _Claims(_Reply):
+    claims: list[_Listed]
+
+
+class _Said(_Reply):
+    claim: int
+    quote: str
+    verdict: Literal["supported", "contradicted", "not_in_source"]
+
+
+class _Verdicts(_Reply):
+    verdicts: list[_Said]
+
+
+def _schema(name: str, entries: str, properties: dict[str, Any]) -> dict[str, Any]:
+    item = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+    listed = {"type": "array", "items": item}
+    body = {"type": "object", "properties": {entries: listed}, "required": [entries], "additionalProperties": False}
+    return {"name": name, "strict": True, "schema": body}
+
+
+EXTRACT_SCHEMA = _schema(
+    "claims",
+    "claims",
+    {
+        "sentence": {"type": "integer"},
+        "span": {"type": "string"},
+        "claim": {"type": "string"},
+        "kind": {"type": "string", "enum": ["verifiable", "opinion", "ambiguous"]},
+    },
+)
+VERIFY_SCHEMA = _schema(
+    "claim_verdicts",
+    "verdicts",
+    {
+        "claim": {"type": "integer"},
+        "quote": {"type": "string"},
+        "verdict": {"type": "string", "enum": ["supported", "contradicted", "not_in_source"]},
+    },
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Sentences of one extraction. first: number of the first one in the text; before: the sentence before it."""
+
+    first: int
+    sentences: tuple[Sentence, ...]
+    before: str | None = None
+
+
+def windows_of(text: str) -> tuple[Window, ...]:
+    """Windows of a text's sentences; none if it has no sentence."""
+    sentences = split_sentences(text)
+    return tuple(
+        Window(first, sentences[first : first + WINDOW], sentences[first - 1].text if first else None)
+        for first in range(0, len(sentences), WINDOW)
+    )
+
+
+def sentence_claims(text: str) -> tuple[Claim, ...]:
+    """Each sentence of a text as one claim, for a check without an extraction."""
+    return tuple(
+        Claim(number, each.start, each.stop, each.text, each.text, "verifiable")
+        for number, each in enumerate(split_sentences(text))
+    )
+
+
+def render_extraction(window: Window) -> Messages:
+    """Messages that ask for the claims of a window; sentences are numbered from 1."""
+    shown: dict[str, Any] = {
+        "sentences": [{"number": place, "text": each.text} for place, each in enumerate(window.sentences, 1)]
+    }
+    if window.before is not None:
+        shown = {"before": window.before, **shown}
+    return _messages(EXTRACT_VERSION, text=shown_json(shown))
+
+
+def read_extraction(text: str | None, finish_reason: str | None, refusal: str | None, window: Window) -> ReadReply:
+    """Read one list of claims: a JSON list of the `Claim`s as the rationale, and the words that were not in their
+    sentence, which are no claims, as `unverified`.
+    """
+    ending = read_ending(finish_reason, refusal)
+    if ending is not None:
+        return ending
+    reply = parse_reply(text or "", _Claims)
+    if reply is None or len(reply.claims) > MOST_OF_SENTENCE * len(window.sentences):
+        return ReadReply("parse_error")
+    claims: list[dict[str, Any]] = []
+    dropped: list[str] = []
+    for listed in reply.claims:
+        place = listed.sentence - 1
+        sentence = window.sentences[place] if 0 <= place < len(window.sentences) else None
+        is_there = sentence is not None and fold_text(listed.span) and is_quoted([listed.span], sentence.text)
+        if sentence is None or not is_there or not fold_text(listed.claim):
+            dropped.append(clean_text(listed.span, MOST_CLAIM_LENGTH))
+            continue
+        found = sentence.text.find(listed.span)
+        start = sentence.start + max(found, 0)
+        stop = start + len(listed.span) if found >= 0 else sentence.stop
+        claims.append(
+            {
+                "sentence": window.first + place,
+                "start": start,
+                "stop": stop,
+                "span": clean_text(listed.span, MOST_CLAIM_LENGTH),
+                "text": clean_text(listed.claim, MOST_CLAIM_LENGTH),
+                "kind": listed.kind,
+            }
+        )
+    stored = json.dumps({"claims": claims, "dropped": len(dropped)}, ensure_ascii=False)
+    return ReadReply("scored", rationale=stored, unverified=tuple(dropped))
+
+
+def claims_of(stored: str) -> tuple[tuple[Claim, ...], int]:
+    """Claims of a stored extraction, and the number of those that were dropped."""
+    read = json.loads(stored)
+    return tuple(Claim(**each) for each in read["claims"]), int(read["dropped"])
+
+
+def render_verification(source: Sequence[str], claims: Sequence[str]) -> Messages:
+    """Messages that ask whether a source supports claims; the source comes first, so that endpoints can cache it."""
+    numbered = [{"number": place, "claim": each} for place, each in enumerate(claims, 1)]
+    return _messages(VERIFY_VERSION, source=shown_json(list(source)), claims=shown_json(numbered))
+
+
+def read_verification(
+    text: str | None, finish_reason: str | None, refusal: str | None, source: Sequence[str], claim_count: int
+) -> ReadReply:
+    """Read one list of verdicts, one for each claim: a JSON list of `CheckedClaim`s as the rationale.
+
+    A verdict whose quote is not in one passage of the source is `unverified`.
+    """
+    ending = read_ending(finish_reason, refusal)
+    if ending is not None:
+        return ending
+    reply = parse_reply(text or "", _Verdicts)
+    if reply is None or sorted(said.claim for said in reply.verdicts) != list(range(1, claim_count + 1)):
+        return ReadReply("parse_error")
+    checked = [
+        {"verdict": verdict, "quote": clean_text(said.quote, MOST_CLAIM_LENGTH) if verdict in _QUOTED else ""}
+        for said in sorted(reply.verdicts, key=lambda said: said.claim)
+        for verdict in [_confirmed(said, source)]
+    ]
+    return ReadReply("scored", rationale=json.dumps(checked, ensure_ascii=False))
+
+
+def verdicts_of(stored: str) -> tuple[CheckedClaim, ...]:
+    """Verdicts of a stored verification, in the order of its claims."""
+    return tuple(CheckedClaim(**each) for each in json.loads(stored))
+
+
+def _confirmed(said: _Said, source: Sequence[str]) -> ClaimVerdict:
+    if said.verdict == "not_in_source":
+        return "not_in_source"
+    quote = fold_text(said.quote)
+    is_evidence = len(quote) >= LEAST_QUOTE or quote in [fold_text(passage) for passage in source]
+    is_real = quote and is_evidence and any(is_quoted([said.quote], passage) for passage in source)
+    return said.verdict if is_real else "unverified"
+
+
+def claims_key(judge_digest: str, version: str, messages: Messages, replicate: int = 0) -> str:
+    """Key under which a question about claims is paid for once, 32 hex digits: judge, prompt file, shown content."""
+    content = json.dumps(messages, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    return _digest(f"claims|{judge_digest}|{claims_prompt_digest(version)}|{_digest(content)}|{replicate}".encode())
+
+
+@lru_cache(maxsize=4)
+def claims_prompt_digest(version: str) -> str:
+    """Digest of a prompt file, 32 hex digits."""
+    return _digest(_path(version).read_bytes())
+
+
+@lru_cache(maxsize=4)
+def _template(version: str) -> tuple[str, str]:
+    system, _, user = _path(version).read_text("utf-8").partition(_USER_MARK)
+    return system.strip(), user.strip()
+
+
+def _path(version: str) -> Path:
+    return _TEXTS / f"{version}.txt"
+
+
+def _messages(version: str, **slots: str) -> Messages:
+    """Messages of a prompt file. Slots are filled from the left, so that no content can act on a later one."""
+    system, rest = _template(version)
+    parts: list[str] = []
+    for name, value in slots.items():
+        before, _, rest = rest.partition(f"{{{name}}}")
+        parts += [before, value]
+    return [{"role": "system", "content": system}, {"role": "user", "content": "".join([*parts, rest])}]
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=16).hexdigest()

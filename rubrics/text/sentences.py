@@ -1,0 +1,41 @@
+"""Sentences of a text with their places, for questions about single sentences: the same text, the same sentences."""
+
+import re
+from typing import NamedTuple
+
+# Abbreviations after which a sentence goes on, and initials: "Dr. Who", "e.g. this", "J. Doe".
+_GOES_ON = re.compile(
+    r"(?:\b(?:mr|mrs|ms|dr|prof|st|sr|jr|vs|no|nr|fig|eq|approx|ca|cf|e\.g|i\.e|z\.b|d\.h|bzw|al|inc|ltd|dept)"
+    r"|\b[^\W\d_])\.\Z",
+    re.IGNORECASE,
+)
+_END = re.compile(r"[.!?…]+[\"'”’»)\]]*(?=\s|\Z)|[。！？]+[」』”’）]*|\n\s*")  # noqa: RUF001 - full-width marks
+_WORD = re.compile(r"\w")
+
+
+class Sentence(NamedTuple):
+    """Sentence without surrounding blanks; start, stop: its place in the text, in characters."""
+
+    text: str
+    start: int
+    stop: int
+
+
+def split_sentences(text: str) -> tuple[Sentence, ...]:
+    """Split a text at end marks and line breaks. Pieces without a letter or digit belong to no sentence."""
+    found: list[Sentence] = []
+    start = 0
+    for end in _END.finditer(text):
+        if end[0][0] == "." and _GOES_ON.search(text, max(start, end.start() - 12), end.start() + 1):
+            continue
+        found.append(_trimmed(text, start, end.end()))
+        start = end.end()
+    found.append(_trimmed(text, start, len(text)))
+    return tuple(sentence for sentence in found if _WORD.search(sentence.text))
+
+
+def _trimmed(text: str, start: int, stop: int) -> Sentence:
+    piece = text[start:stop]
+    start += len(piece) - len(piece.lstrip())
+    stripped = piece.strip()
+    return Sentence(stripped, start, start + len(stripped))

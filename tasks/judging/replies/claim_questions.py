@@ -1,0 +1,199 @@
+"""Questions about the claims of an output, in two stages: which claims it makes, and whether a source supports them."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, Protocol, Self
+
+from gradebook.rubrics.model.methods import ClaimsMethod
+from gradebook.rubrics.prompts.chat import shown_prompt
+from gradebook.rubrics.prompts.claims import (
+    CLAIMS_AT_ONCE,
+    EXTRACT_SCHEMA,
+    EXTRACT_VERSION,
+    VERIFY_SCHEMA,
+    VERIFY_VERSION,
+    WINDOW,
+    Claim,
+    Messages,
+    Window,
+    claims_key,
+    claims_prompt_digest,
+    read_extraction,
+    read_verification,
+    render_extraction,
+    render_verification,
+    windows_of,
+)
+from gradebook.rubrics.prompts.prompt import Case
+from gradebook.rubrics.prompts.reply_parser import ReadReply, TokenChoices
+from gradebook.tasks.judging.replies.question import Outcome, Request
+
+MOST_SENTENCES = 600  # of a text: 40 windows
+MOST_CLAIM_TOKENS = 90  # of a reply, for each claim: its words twice, or a quote
+EXTRACT_TOKENS = WINDOW * 2 * MOST_CLAIM_TOKENS
+VERIFY_TOKENS = 256 + CLAIMS_AT_ONCE * MOST_CLAIM_TOKENS * 2
+Side = Literal["output", "reference"]
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimUnit:
+    """Text of an output whose claims are checked against a source. reason: why nothing can be asked."""
+
+    output_id: str
+    side: Side
+    text: str
+    source: tuple[str, ...]
+    windows: tuple[Window, ...] = ()
+    reason: str | None = None
+
+
+class Reader(Protocol):
+    """Reads a reply from its text, finish_reason and refusal."""
+
+    def __call__(self, text: str | None, finish_reason: str | None, refusal: str | None) -> ReadReply: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimQuestion:
+    """One question of either stage. request_key: of the messages, which are long and written again when it is asked."""
+
+    output_id: str
+    criterion_id: str
+    request_key: str
+    version: str
+    render: Callable[[], Messages]
+    schema: dict[str, Any]
+    max_tokens: int
+    reader: Reader
+    replicate: int = 0
+
+    @classmethod
+    def of(  # noqa: PLR0913 - a field each
+        cls,
+        output_id: str,
+        criterion_id: str,
+        judge_digest: str,
+        version: str,
+        render: Callable[[], Messages],
+        schema: dict[str, Any],
+        max_tokens: int,
+        reader: Reader,
+    ) -> Self:
+        """A question with its key. judge_digest: of the judge that is asked."""
+        key = claims_key(judge_digest, version, render())
+        return cls(output_id, criterion_id, key, version, render, schema, max_tokens, reader)
+
+    @property
+    def prefix(self) -> str:
+        """Output and stage: the questions that verify an output's claims share the source."""
+        return f"{self.output_id} {self.version}"
+
+    @property
+    def prompt_digest(self) -> str:
+        """Digest of the prompt file."""
+        return claims_prompt_digest(self.version)
+
+    def request(self) -> Request:
+        """Messages for a reply that is one list."""
+
+        def read(
+            text: str | None, finish_reason: str | None, refusal: str | None, _choices: TokenChoices | None
+        ) -> ReadReply:
+            return self.reader(text, finish_reason, refusal)
+
+        return Request(self.render(), self.schema, read, self.max_tokens)
+
+    def answer(self, outcome: Outcome) -> "ClaimAnswer":
+        """List of the reply, if usable."""
+        text = outcome.rationale if outcome.status == "scored" else None
+        reason = outcome.reason if text is None else None
+        return ClaimAnswer(self.request_key, text, reason, outcome.request_count, outcome.paid_by, outcome.cost_usd)
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimAnswer:
+    """Stored list of a reply, as `claims_of` or `verdicts_of` read it; None if there is none, with the reason."""
+
+    request_key: str
+    text: str | None
+    reason: str | None
+    request_count: int
+    paid_by: str | None
+    cost_usd: float | None
+
+
+def claim_units(method: ClaimsMethod, output_id: str, case: Case) -> tuple[ClaimUnit, ...]:
+    """Texts of a case whose claims the method checks: the output's, the reference's, or both."""
+    source = _source(method, case)
+    if source is None:
+        return (
+            ClaimUnit(output_id, "output", case.output, (), reason=f"no_{method.against}: nothing to check against"),
+        )
+    units = []
+    if method.measure != "recall":
+        units.append(_unit(output_id, "output", case.output, source))
+    if method.measure in ("recall", "f1"):
+        units.append(_unit(output_id, "reference", source[0], (case.output,)))
+    return tuple(units)
+
+
+def _unit(output_id: str, side: Side, text: str, source: tuple[str, ...]) -> ClaimUnit:
+    windows = windows_of(text)
+    count = sum(len(each.sentences) for each in windows)
+    if count > MOST_SENTENCES:
+        reason = f"too_many_sentences: found {count:,}, at most {MOST_SENTENCES} are checked"
+        return ClaimUnit(output_id, side, text, source, reason=reason)
+    return ClaimUnit(output_id, side, text, source, windows)
+
+
+def _source(method: ClaimsMethod, case: Case) -> tuple[str, ...] | None:
+    """Passages of the column that has to support the claims; None if there is no text in it."""
+    if method.against == "context":
+        passages = case.context
+    elif method.against == "reference":
+        passages = (case.reference or "",)
+    else:
+        shown = shown_prompt(case.prompt)
+        passages = tuple(map(_message_text, shown)) if isinstance(shown, list) else (shown or "",)
+    found = tuple(each for each in passages if each.strip())
+    return found or None
+
+
+def _message_text(message: dict[str, Any]) -> str:
+    content = message.get("content")
+    return content if isinstance(content, str) else json.dumps(message, ensure_ascii=False)
+
+
+def extraction_questions(unit: ClaimUnit, criterion_id: str, judge_digest: str) -> Iterator[ClaimQuestion]:
+    """One question for each window of a text."""
+    for window in unit.windows:
+        yield ClaimQuestion.of(
+            unit.output_id,
+            criterion_id,
+            judge_digest,
+            EXTRACT_VERSION,
+            partial(render_extraction, window),
+            EXTRACT_SCHEMA,
+            EXTRACT_TOKENS,
+            partial(read_extraction, window=window),
+        )
+
+
+def verification_questions(
+    unit: ClaimUnit, claims: Sequence[Claim], criterion_id: str, judge_digest: str
+) -> Iterator[ClaimQuestion]:
+    """One question for each four claims, in order. claims: the verifiable ones."""
+    for first in range(0, len(claims), CLAIMS_AT_ONCE):
+        texts = [claim.text for claim in claims[first : first + CLAIMS_AT_ONCE]]
+        yield ClaimQuestion.of(
+            unit.output_id,
+            criterion_id,
+            judge_digest,
+            VERIFY_VERSION,
+            partial(render_verification, unit.source, texts),
+            VERIFY_SCHEMA,
+            VERIFY_TOKENS,
+            partial(read_verification, source=unit.source, claim_count=len(texts)),
+        )

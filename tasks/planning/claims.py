@@ -1,0 +1,124 @@
+"""Plan of criteria of the method `claims`: which replies the ledger has, and what the others will cost."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import duckdb
+import pyarrow as pa
+
+from gradebook.rubrics.model.methods import ClaimsMethod
+from gradebook.rubrics.model.rubric import Criterion
+from gradebook.rubrics.prompts.claims import CLAIMS_AT_ONCE, Claim, claims_of, sentence_claims
+from gradebook.tasks.judging.money.prices import prompt_bytes
+from gradebook.tasks.judging.replies.claim_questions import (
+    ClaimQuestion,
+    ClaimUnit,
+    claim_units,
+    extraction_questions,
+    verification_questions,
+)
+from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.lake.sql import query
+from gradebook.tasks.planning.cases import read_cases
+from gradebook.tasks.planning.estimates import Estimate, History, estimate_questions
+
+USUAL_CLAIM = "x" * 100
+USUAL_CLAIMS_OF_SENTENCE = 1.5  # until the lake has claims
+
+
+@dataclass(slots=True)
+class ClaimsCount:
+    """Requests of a criterion. replayed_count: replies in the ledger; request_count: the others, partly estimated."""
+
+    replayed_count: int = 0
+    request_count: int = 0
+    byte_count: int = 0
+
+    def estimate(self, history: History, judge: JudgeSettings, criterion_id: str) -> Estimate:
+        """What the requests will cost, by the judge's past."""
+        return estimate_questions(history, judge, criterion_id, self.request_count, self.byte_count, is_first=True)
+
+
+class ClaimsPlanner:
+    """Counts of the requests that criteria of the method `claims` take, shard by shard."""
+
+    def __init__(self, ledger: duckdb.DuckDBPyConnection, judge: JudgeSettings) -> None:
+        """ledger: with the view held_judgments."""
+        self._ledger, self._judge = ledger, judge
+        self._claims_of_sentence = _claims_of_sentence(ledger)
+        self._seen: set[str] = set()  # keys of requests of an earlier criterion, which are sent once
+
+    def count(self, criterion: Criterion, shards: Iterable[str]) -> ClaimsCount:
+        """Requests for one criterion. Raises `TypeError` for a criterion of another method."""
+        method = criterion.method
+        if not isinstance(method, ClaimsMethod):
+            raise TypeError(f"{criterion.id}: found the method {method.type}, expected claims")
+        found = ClaimsCount()
+        for shard in shards:
+            units = [
+                unit
+                for output_id, case in read_cases(shard)
+                for unit in claim_units(method, output_id, case)
+                if unit.reason is None
+            ]
+            verified = list(self._verified(criterion, method, units, found))
+            self._add([question for questions in verified for question in questions], found)
+        return found
+
+    def _verified(
+        self, criterion: Criterion, method: ClaimsMethod, units: Sequence[ClaimUnit], found: ClaimsCount
+    ) -> Iterator[list[ClaimQuestion]]:
+        """Questions that verify the claims that are known; the others are added to `found` as an estimate."""
+        digest = self._judge.judge_digest
+        asked = (
+            []
+            if method.precision == "sentence"
+            else [(unit, list(extraction_questions(unit, criterion.id, digest))) for unit in units]
+        )
+        held = self._add([question for _, questions in asked for question in questions], found)
+        known: list[tuple[ClaimUnit, list[Claim]]] = [(unit, list(sentence_claims(unit.text))) for unit in units]
+        if method.precision == "claim":
+            known = []
+            for unit, questions in asked:
+                if all(question.request_key in held for question in questions):
+                    claims = [each for question in questions for each in claims_of(held[question.request_key])[0]]
+                    known.append((unit, claims))
+                else:
+                    self._guess(unit, found)
+        for unit, claims in known:
+            checked = [claim for claim in claims if claim.kind == "verifiable"]
+            yield list(verification_questions(unit, checked, criterion.id, digest))
+
+    def _guess(self, unit: ClaimUnit, found: ClaimsCount) -> None:
+        """Add the requests that verify the claims of a text before they are known."""
+        sentence_count = sum(len(window.sentences) for window in unit.windows)
+        usual = Claim(0, 0, 0, USUAL_CLAIM, USUAL_CLAIM, "verifiable")
+        claims = [usual] * round(sentence_count * self._claims_of_sentence)
+        (one, *_), count = [*verification_questions(unit, claims[:CLAIMS_AT_ONCE], "", ""), None], 0
+        if one is not None:
+            count = -(-len(claims) // CLAIMS_AT_ONCE)
+            found.byte_count += count * prompt_bytes(one.render(), one.schema)
+        found.request_count += count
+
+    def _add(self, questions: Sequence[ClaimQuestion], found: ClaimsCount) -> dict[str, str]:
+        """Add questions; returns the replies that the ledger has, by request key."""
+        keys = dict.fromkeys(question.request_key for question in questions)
+        self._ledger.register("wanted_claims", pa.table({"request_key": pa.array(keys, pa.string())}))
+        held = dict(self._ledger.execute(query("planning/held_claims")).fetchall())
+        self._ledger.unregister("wanted_claims")
+        found.replayed_count += len(held)
+        for question in questions:
+            if question.request_key not in held and question.request_key not in self._seen:
+                self._seen.add(question.request_key)
+                found.request_count += 1
+                found.byte_count += prompt_bytes(question.render(), question.schema)
+        return held
+
+
+def _claims_of_sentence(ledger: duckdb.DuckDBPyConnection) -> float:
+    """Claims to verify for each sentence, as earlier runs found them."""
+    try:
+        ((found,),) = ledger.execute(query("planning/claims_of_sentence")).fetchall()
+    except duckdb.CatalogException:  # no lake yet, or one of an earlier gradebook
+        return USUAL_CLAIMS_OF_SENTENCE
+    return USUAL_CLAIMS_OF_SENTENCE if found is None else float(found)

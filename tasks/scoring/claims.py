@@ -1,0 +1,273 @@
+"""Verdicts on criteria of the method `claims`: the claims of each output found, checked and counted."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from gradebook.rubrics.model.methods import ClaimsMethod
+from gradebook.rubrics.model.rubric import Criterion
+from gradebook.rubrics.model.verdicts import verdict_table
+from gradebook.rubrics.prompts.claims import CheckedClaim, Claim, claims_of, sentence_claims, verdicts_of
+from gradebook.tasks.judging.replies.claim_questions import (
+    ClaimAnswer,
+    ClaimQuestion,
+    ClaimUnit,
+    claim_units,
+    extraction_questions,
+    verification_questions,
+)
+from gradebook.tasks.judging.session.session import JudgingSession
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.ledger.ledger import held_judgments
+from gradebook.tasks.planning.cases import read_cases
+from gradebook.tasks.system.files import write_parquet
+from gradebook.tasks.workspace.folder import RunFolder
+from gradebook.tasks.workspace.timings import Timing
+
+CLAIM_SCHEMA = pa.schema(
+    [
+        *(pa.field(name, pa.string(), nullable=False) for name in ("run_id", "output_id", "criterion_id", "side")),
+        *(pa.field(name, pa.int64(), nullable=False) for name in ("claim_index", "sentence", "start", "stop")),
+        *(pa.field(name, pa.string(), nullable=False) for name in ("span", "claim", "kind")),
+        *(pa.field(name, pa.string()) for name in ("verdict", "quote", "request_key")),
+    ]
+)
+NOT_APPLICABLE = "not_applicable: no claim that can be checked"
+RECORDED = "no_claims: recorded replies hold none"
+MOST_SPANS = 20  # of a verdict's evidence
+
+
+@dataclass(slots=True)
+class _Checked:
+    """Claims of one text and what was said of them. fault: reason and request key of a reply that is missing."""
+
+    unit: ClaimUnit
+    claims: list[Claim] = field(default_factory=list)
+    verdicts: dict[int, tuple[CheckedClaim, str]] = field(default_factory=dict)  # by claim_index, with request_key
+    dropped_count: int = 0
+    fault: tuple[str, str | None] | None = None
+
+    @property
+    def asked(self) -> list[tuple[int, Claim]]:
+        """Claims that can be checked, with their claim_index."""
+        return [(index, claim) for index, claim in enumerate(self.claims) if claim.kind == "verifiable"]
+
+    def count(self, *verdicts: str) -> int:
+        return sum(checked.verdict in verdicts for checked, _ in self.verdicts.values())
+
+
+def score_claims(
+    folder: RunFolder,
+    criterion: Criterion,
+    shard: str,
+    shard_index: int,
+    lake: Lake,
+    session: JudgingSession,
+    timing: Timing,
+) -> pa.Table:
+    """Check the claims of a shard's outputs: `VERDICT_SCHEMA`, one row per output, in the shard's order.
+
+    Writes the claims to the run's folder, as `CLAIM_SCHEMA`. Replies in the ledger are not asked for again. Raises
+    `TypeError` for a criterion of another method, and as `JudgingSession.ask`; replies until then are in the journal.
+    """
+    method = criterion.method
+    if not isinstance(method, ClaimsMethod):
+        raise TypeError(f"{criterion.id}: found the method {method.type}, expected claims")
+    outputs = {
+        output_id: [_Checked(unit) for unit in claim_units(method, output_id, case)]
+        for output_id, case in read_cases(shard)
+    }
+    checked = [each for units in outputs.values() for each in units if each.unit.reason is None]
+    asker = _Asker(folder.run_id, lake, session, timing)
+    _find_claims(checked, criterion.id, method, asker)
+    _verify_claims(checked, criterion.id, asker)
+    write_parquet(folder.claims_file(criterion.id, shard_index), _claim_table(folder.run_id, criterion.id, checked))
+    timing.row_count = len(outputs)
+    return _verdicts(folder.run_id, criterion, method, outputs)
+
+
+def leave_claims_unscored(run_id: str, criterion: Criterion, output_ids: pa.ChunkedArray, reason: str) -> pa.Table:
+    """Verdicts of a criterion whose claims nobody is asked about: all unscored, with the reason."""
+    count = len(output_ids)
+    nothing = (pa.nulls(count, pa.string()), pa.nulls(count, pa.float64()))
+    return verdict_table(run_id, criterion, output_ids, *nothing, reasons=pa.repeat(reason, count))
+
+
+class _Asker:
+    """Answers to questions about claims, from the ledger or from the judge."""
+
+    def __init__(self, run_id: str, lake: Lake, session: JudgingSession, timing: Timing) -> None:
+        self._run_id, self._lake, self._session, self._timing = run_id, lake, session, timing
+        self.judge_digest: str = session.settings.judge_digest
+
+    def ask(self, questions: Iterable[ClaimQuestion]) -> Mapping[str, ClaimAnswer]:
+        """Answer by request key; equal questions are one."""
+        wanted = {question.request_key: question for question in questions}
+        answers = {
+            key: ClaimAnswer(key, row["rationale"], None, 0, row["run_id"], row["cost_usd"])
+            for key, row in (held_judgments(self._lake, list(wanted)) if wanted else {}).items()
+        }
+        for answer in answers.values():
+            if answer.paid_by != self._run_id:
+                self._timing.replayed_count += 1
+                saved = self._timing.saved_usd
+                known = saved is not None and answer.cost_usd is not None
+                self._timing.saved_usd = (saved or 0.0) + (answer.cost_usd or 0.0) if known else None
+        missing = [question for key, question in wanted.items() if key not in answers]
+        self._session.lease_also(question.request_key for question in missing)
+
+        def keep(answer: ClaimAnswer) -> None:
+            answers[answer.request_key] = answer
+
+        self._session.ask(missing, keep)
+        return answers
+
+
+def _find_claims(checked: Sequence[_Checked], criterion_id: str, method: ClaimsMethod, asker: _Asker) -> None:
+    if method.precision == "sentence":
+        for each in checked:
+            each.claims = list(sentence_claims(each.unit.text))
+        return
+    asked = [(each, list(extraction_questions(each.unit, criterion_id, asker.judge_digest))) for each in checked]
+    answers = asker.ask(question for _, questions in asked for question in questions)
+    for each, questions in asked:
+        for question in questions:
+            answer = answers[question.request_key]
+            if answer.text is None:
+                each.fault = each.fault or (answer.reason or "no_reply", question.request_key)
+                continue
+            claims, dropped_count = claims_of(answer.text)
+            each.claims += claims
+            each.dropped_count += dropped_count
+
+
+def _verify_claims(checked: Sequence[_Checked], criterion_id: str, asker: _Asker) -> None:
+    asked = [
+        (
+            each,
+            list(
+                verification_questions(each.unit, [claim for _, claim in each.asked], criterion_id, asker.judge_digest)
+            ),
+        )
+        for each in checked
+        if each.fault is None
+    ]
+    answers = asker.ask(question for _, questions in asked for question in questions)
+    for each, questions in asked:
+        left = iter(each.asked)
+        for question in questions:
+            answer = answers[question.request_key]
+            if answer.text is None:
+                each.fault = each.fault or (answer.reason or "no_reply", question.request_key)
+                break
+            for said in verdicts_of(answer.text):
+                each.verdicts[next(left)[0]] = said, question.request_key
+
+
+def _claim_table(run_id: str, criterion_id: str, checked: Sequence[_Checked]) -> pa.Table:
+    rows: list[dict[str, Any]] = []
+    for each in checked:
+        for index, claim in enumerate(each.claims):
+            said, key = each.verdicts.get(index, (None, None))
+            rows.append(
+                {
+                    "run_id": run_id,
+                    "output_id": each.unit.output_id,
+                    "criterion_id": criterion_id,
+                    "side": each.unit.side,
+                    "claim_index": index,
+                    "sentence": claim.sentence,
+                    "start": claim.start,
+                    "stop": claim.stop,
+                    "span": claim.span,
+                    "claim": claim.text,
+                    "kind": claim.kind,
+                    "verdict": None if said is None else said.verdict,
+                    "quote": said.quote if said and said.quote else None,
+                    "request_key": key,
+                }
+            )
+    return pa.Table.from_pylist(rows, schema=CLAIM_SCHEMA)
+
+
+def _verdicts(
+    run_id: str, criterion: Criterion, method: ClaimsMethod, outputs: Mapping[str, Sequence[_Checked]]
+) -> pa.Table:
+    scores: list[float | None] = []
+    reasons: list[str | None] = []
+    keys: list[str | None] = []
+    for units in outputs.values():
+        score, reason, key = _score(method, units)
+        scores.append(score)
+        reasons.append(reason)
+        keys.append(key)
+    return verdict_table(
+        run_id,
+        criterion,
+        pa.array(list(outputs), pa.string()),
+        pa.nulls(len(outputs), pa.string()),
+        pa.array(scores, pa.float64()),
+        reasons=pa.array(reasons, pa.string()),
+        evidence=pa.array([_evidence(units) for units in outputs.values()], pa.string()),
+        rationales=pa.array([_words(units) for units in outputs.values()], pa.string()),
+        request_keys=pa.array(keys, pa.string()),
+    )
+
+
+def _score(method: ClaimsMethod, units: Sequence[_Checked]) -> tuple[float | None, str | None, str | None]:
+    """Score of an output, or the reason why there is none and the key of the question that lacks its answer."""
+    for each in units:
+        if each.unit.reason is not None:
+            return None, each.unit.reason, None
+        if each.fault is not None:
+            return None, *each.fault
+    if any(not each.asked for each in units):
+        return None, NOT_APPLICABLE, None
+    if method.measure == "not_contradicted":
+        return 1 - units[0].count("contradicted") / len(units[0].asked), None, None
+    shares = [each.count("supported") / len(each.asked) for each in units]
+    if method.measure == "f1":
+        return (2 * shares[0] * shares[1] / sum(shares) if sum(shares) else 0.0), None, None
+    return shares[0], None, None
+
+
+def _evidence(units: Sequence[_Checked]) -> str | None:
+    """Words of the output whose claims are not supported, as a JSON list; None if there are none."""
+    spans = [
+        each.claims[index].span
+        for each in units
+        if each.unit.side == "output"
+        for index, (said, _) in sorted(each.verdicts.items())
+        if said.verdict != "supported"
+    ]
+    return json.dumps(spans[:MOST_SPANS], ensure_ascii=False) if spans else None
+
+
+_NAMES = {
+    "supported": "supported",
+    "contradicted": "contradicted",
+    "not_in_source": "not in the source",
+    "unverified": "with a quote that the source lacks",
+}
+
+
+def _words(units: Sequence[_Checked]) -> str | None:
+    """What was counted: "output: 4 of 6 claims supported, 1 contradicted, 1 not in the source; left out: 2 opinion"."""
+    sentences = []
+    for each in units:
+        if not each.verdicts:
+            continue
+        counts: Counter[str] = Counter(said.verdict for said, _ in each.verdicts.values())
+        parts = [f"{counts['supported']} of {len(each.verdicts)} claims supported"]
+        parts += [f"{counts[name]} {words}" for name, words in _NAMES.items() if name != "supported" and counts[name]]
+        kinds = Counter(claim.kind for claim in each.claims)
+        others = [f"{kinds[kind]} {kind}" for kind in ("opinion", "ambiguous") if kinds[kind]]
+        others += [f"{each.dropped_count} with words that the text lacks"] if each.dropped_count else []
+        sentences.append(
+            f"{each.unit.side}: {', '.join(parts)}" + (f"; left out: {', '.join(others)}" if others else "")
+        )
+    return "; ".join(sentences) or None

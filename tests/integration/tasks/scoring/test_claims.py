@@ -1,0 +1,176 @@
+"""Criteria of the method `claims`: found, checked and counted through the ledger, in a real run."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradebook.rubrics.model.errors import UnfinishedError
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.lake.connections import connect
+from tests.support.claims_judge import write_claims
+from tests.support.loopback_judge import LoopbackJudge
+from tests.support.published_runs import publish
+from tests.support.samples import write_lines
+
+RUBRIC = """
+id: grounded
+version: 1.0.0
+criteria:
+  - id: groundedness
+    description: Does the context bear out what is said?
+    weight: 1
+    method: {{type: claims{settings}}}
+"""
+CONTEXT = ["The shop is open on Sundays. The cafe is not free.", "Returns take 60 days."]
+ANSWERS = {
+    "all": "The shop is open on Sundays. Returns take 60 days.",
+    "half": "The shop is open on Sundays. The moon is made of cheese.",
+    "denied": "The cafe is free. Returns take 60 days. I think that is fine.",
+    "made_up": "This is made up entirely.",
+    "nothing": "?!",
+    "opinion": "I think it is fine.",
+}
+
+
+@pytest.fixture
+def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackJudge]:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
+    with LoopbackJudge() as server:
+        server.writer = write_claims
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        yield server
+
+
+def rows_of(answers: dict[str, str] = ANSWERS, **columns: Any) -> list[dict[str, Any]]:
+    return [
+        {"case_id": name, "model": "m", "output": text, "context": CONTEXT, **columns} for name, text in answers.items()
+    ]
+
+
+def evaluated(folder: Path, rows: list[dict[str, Any]], settings: str = "") -> Any:
+    rubric = folder / "rubric.yaml"
+    rubric.write_text(RUBRIC.format(settings=settings), encoding="utf-8")
+    return publish(write_lines(folder / "outputs.jsonl", rows), rubric, judge="m")
+
+
+def rows_in(folder: Path, query: str) -> list[tuple[Any, ...]]:
+    with connect(find_lake(f"sqlite:{folder}/lake/catalog.sqlite"), read_only=True) as connection:
+        return connection.execute(query).fetchall()
+
+
+def verdicts_in(folder: Path) -> dict[str, tuple[Any, ...]]:
+    """Score, reason, rationale and evidence by case."""
+    rows = rows_in(
+        folder,
+        "select case_id, verdicts.score, reason, rationale, evidence from verdicts join outputs using (output_id)",
+    )
+    return {case: tuple(rest) for case, *rest in rows}
+
+
+def test_groundedness_is_the_share_of_supported_claims(judge: LoopbackJudge, tmp_path: Path):
+    evaluated(tmp_path, rows_of())
+    found = verdicts_in(tmp_path)
+    assert {case: verdict[0] for case, verdict in found.items()} == {
+        "all": 1.0,
+        "half": 0.5,
+        "denied": 0.5,
+        "made_up": 0.0,
+        "nothing": None,
+        "opinion": None,
+    }
+    assert found["nothing"][1] == found["opinion"][1] == "not_applicable: no claim that can be checked"
+    assert found["denied"][2] == "output: 1 of 2 claims supported, 1 contradicted; left out: 1 opinion"
+    assert found["made_up"][2] == "output: 0 of 1 claims supported, 1 with a quote that the source lacks"
+    assert found["half"][3] == '["The moon is made of cheese."]'
+    claims = rows_in(
+        tmp_path,
+        "select span, kind, verdict, quote, substr(output, start + 1, stop - start) = span from claims "
+        "join outputs using (output_id) where case_id = 'denied' order by claim_index",
+    )
+    assert claims == [
+        ("The cafe is free.", "verifiable", "contradicted", "The cafe is not free.", True),
+        ("Returns take 60 days.", "verifiable", "supported", "Returns take 60 days.", True),
+        ("I think that is fine.", "opinion", None, None, True),
+    ]
+    assert judge.request_count == 5 + 4  # one text has no sentence, and one no claim to check
+
+
+def test_a_second_run_and_a_second_criterion_ask_nothing_twice(judge: LoopbackJudge, tmp_path: Path):
+    method = "{type: claims, measure: not_contradicted}"
+    second = f"\n  - {{id: other, description: Is nothing denied?, weight: 1, method: {method}}}"
+    rubric = tmp_path / "two.yaml"
+    rubric.write_text(RUBRIC.format(settings="") + second, encoding="utf-8")
+    outputs = write_lines(tmp_path / "outputs.jsonl", rows_of())
+    publish(outputs, rubric, judge="m")
+    assert judge.request_count == 9
+    again = publish(outputs, rubric, judge="m", run_id="again")
+    assert judge.request_count == 9
+    scores = rows_in(
+        tmp_path,
+        "select criterion_id, sum(score) from verdicts where run_id = 'again' group by all order by all",
+    )
+    assert scores == [("groundedness", 2.0), ("other", 3.5)]
+    plan = rows_in(tmp_path, "select sum(request_count), sum(replayed_count) from stage_costs where run_id = 'again'")
+    assert plan == [(0, 18)]  # each criterion reads the nine replies
+    assert again.run["cost_usd"] == 0
+
+
+def test_a_run_that_lost_its_judge_goes_on_where_it_stopped(judge: LoopbackJudge, tmp_path: Path):
+    judge.faults = ["", "", "", "", "", "", *["401"] * 50]  # in the middle of the second stage
+    with pytest.raises(UnfinishedError):
+        evaluated(tmp_path, rows_of())
+    judge.faults = []
+    evaluated(tmp_path, rows_of())
+    assert judge.answered_count == 9  # each question once, over both commands
+    assert verdicts_in(tmp_path)["denied"][0] == 0.5
+
+
+def test_an_unreadable_reply_leaves_its_output_unscored_and_is_asked_again(judge: LoopbackJudge, tmp_path: Path):
+    def write(body: dict[str, Any]) -> str:
+        return "no list" if "moon" in body["messages"][-1]["content"] else write_claims(body)
+
+    judge.writer = write
+    evaluated(tmp_path, rows_of())
+    assert verdicts_in(tmp_path)["half"][:2] == (None, "parse_error")
+    judge.writer = write_claims
+    publish(tmp_path / "outputs.jsonl", tmp_path / "rubric.yaml", judge="m", run_id="later")
+    later = rows_in(
+        tmp_path,
+        "select score from verdicts join outputs using (output_id) where run_id = 'later' and case_id = 'half'",
+    )
+    assert later == [(0.5,)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "settings", "expected"),
+    [
+        ({"context": []}, "", (None, "no_context: nothing to check against")),
+        ({"context": ["", " "]}, "", (None, "no_context: nothing to check against")),
+        ({"reference": None}, ", against: reference", (None, "no_reference: nothing to check against")),
+        ({"prompt": "The shop is open on Sundays."}, ", against: prompt", (0.5, None)),
+        ({"prompt": [{"role": "user", "content": "Returns take 60 days."}]}, ", against: prompt", (0.5, None)),
+        ({"context": ["Returns take 60 days."]}, ", precision: sentence", (0.5, None)),
+        (
+            {"reference": "Returns take 60 days. A fee is due. Refunds are slow."},
+            ", against: reference, measure: recall",
+            (pytest.approx(1 / 3), None),
+        ),
+        (
+            {"reference": "Returns take 60 days. A fee is due. Refunds are slow."},
+            ", against: reference, measure: f1",
+            (pytest.approx(0.4), None),
+        ),
+    ],
+)
+def test_what_is_checked_against_what(judge, tmp_path: Path, columns: dict[str, Any], settings: str, expected: Any):
+    evaluated(tmp_path, rows_of({"all": ANSWERS["all"]}, **columns), settings)
+    assert verdicts_in(tmp_path)["all"][:2] == expected
+
+
+def test_without_a_judge_or_with_recorded_replies_nothing_is_claimed(tmp_path: Path):
+    rubric = tmp_path / "rubric.yaml"
+    rubric.write_text(RUBRIC.format(settings=""), encoding="utf-8")
+    publish(write_lines(tmp_path / "outputs.jsonl", rows_of()), rubric)
+    assert {verdict[:2] for verdict in verdicts_in(tmp_path).values()} == {(None, "no_judge: the run had no --judge")}

@@ -1,0 +1,31 @@
+"""A judge of claims on loopback that reads what it is asked: one claim a sentence, supported where a passage has it."""
+
+import json
+from typing import Any
+
+
+def write_claims(body: dict[str, Any]) -> str:
+    """Reply to a question about claims, as a judge without faults would write it."""
+    user = body["messages"][-1]["content"]
+    if body["response_format"]["json_schema"]["name"] == "claims":
+        sentences = json.loads(user.removeprefix("TEXT\n"))["sentences"]
+        return json.dumps({"claims": [_claim(each["number"], each["text"]) for each in sentences]})
+    source, _, claims = user.removeprefix("SOURCE\n").partition("\n\nCLAIMS\n")
+    passages = json.loads(source)
+    return json.dumps({"verdicts": [_verdict(each, passages) for each in json.loads(claims)]})
+
+
+def _claim(number: int, text: str) -> dict[str, Any]:
+    kind = "opinion" if "I think" in text else "verifiable"
+    return {"sentence": number, "span": text, "claim": text, "kind": kind}
+
+
+def _verdict(numbered: dict[str, Any], passages: list[str]) -> dict[str, Any]:
+    claim = numbered["claim"]
+    denied = claim.replace(" is ", " is not ")
+    for verdict, quote in (("supported", claim), ("contradicted", denied)):
+        if any(quote in passage for passage in passages):
+            return {"claim": numbered["number"], "quote": quote, "verdict": verdict}
+    # A judge that makes up its quote: code must not believe it.
+    verdict = "supported" if "made up" in claim else "not_in_source"
+    return {"claim": numbered["number"], "quote": "words that are nowhere", "verdict": verdict}
