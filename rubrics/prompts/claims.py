@@ -20,7 +20,7 @@ from gradebook.rubrics.prompts.untrusted_text import fold_text, shown_json
 from gradebook.rubrics.text.sentences import Sentence, split_sentences
 
 EXTRACT_VERSION, VERIFY_VERSION = "claims_extract_v1", "claims_verify_v1"
-WINDOW = 15  # sentences of one question
+WINDOW = 20  # sentences of one question
 CLAIMS_AT_ONCE = 4  # verified in one question
 MOST_OF_SENTENCE = 8  # claims; a reply with more is unreadable
 MOST_CLAIM_LENGTH = 2_000  # characters
@@ -135,9 +135,7 @@ def sentence_claims(text: str) -> tuple[Claim, ...]:
 
 def render_extraction(window: Window) -> Messages:
     """Messages that ask for the claims of a window; sentences are numbered from 1."""
-    shown: dict[str, Any] = {
-        "sentences": [{"number": place, "text": each.text} for place, each in enumerate(window.sentences, 1)]
-    }
+    shown: dict[str, Any] = {"sentences": {str(place): each.text for place, each in enumerate(window.sentences, 1)}}
     if window.before is not None:
         shown = {"before": window.before, **shown}
     return _messages(EXTRACT_VERSION, text=shown_json(shown))
@@ -187,7 +185,7 @@ def claims_of(stored: str) -> tuple[tuple[Claim, ...], int]:
 
 def render_verification(source: Sequence[str], claims: Sequence[str]) -> Messages:
     """Messages that ask whether a source supports claims; the source comes first, so that endpoints can cache it."""
-    numbered = [{"number": place, "claim": each} for place, each in enumerate(claims, 1)]
+    numbered = {str(place): each for place, each in enumerate(claims, 1)}
     return _messages(VERIFY_VERSION, source=shown_json(list(source)), claims=shown_json(numbered))
 
 

@@ -9,10 +9,12 @@ def write_claims(body: dict[str, Any]) -> str:
     user = body["messages"][-1]["content"]
     if body["response_format"]["json_schema"]["name"] == "claims":
         sentences = json.loads(user.removeprefix("TEXT\n"))["sentences"]
-        return json.dumps({"claims": [_claim(each["number"], each["text"]) for each in sentences]})
+        return json.dumps({"claims": [_claim(int(number), text) for number, text in sentences.items()]})
     source, _, claims = user.removeprefix("SOURCE\n").partition("\n\nCLAIMS\n")
     passages = json.loads(source)
-    return json.dumps({"verdicts": [_verdict(each, passages) for each in json.loads(claims)]})
+    return json.dumps(
+        {"verdicts": [_verdict(int(number), claim, passages) for number, claim in json.loads(claims).items()]}
+    )
 
 
 def _claim(number: int, text: str) -> dict[str, Any]:
@@ -20,12 +22,11 @@ def _claim(number: int, text: str) -> dict[str, Any]:
     return {"sentence": number, "span": text, "claim": text, "kind": kind}
 
 
-def _verdict(numbered: dict[str, Any], passages: list[str]) -> dict[str, Any]:
-    claim = numbered["claim"]
+def _verdict(number: int, claim: str, passages: list[str]) -> dict[str, Any]:
     denied = claim.replace(" is ", " is not ")
     for verdict, quote in (("supported", claim), ("contradicted", denied)):
         if any(quote in passage for passage in passages):
-            return {"claim": numbered["number"], "quote": quote, "verdict": verdict}
+            return {"claim": number, "quote": quote, "verdict": verdict}
     # A judge that makes up its quote: code must not believe it.
     verdict = "supported" if "made up" in claim else "not_in_source"
-    return {"claim": numbered["number"], "quote": "words that are nowhere", "verdict": verdict}
+    return {"claim": number, "quote": "words that are nowhere", "verdict": verdict}

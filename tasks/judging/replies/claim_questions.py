@@ -30,7 +30,7 @@ from gradebook.rubrics.prompts.prompt import Case
 from gradebook.rubrics.prompts.reply_parser import ReadReply, TokenChoices
 from gradebook.tasks.judging.replies.question import Outcome, Request
 
-MOST_SENTENCES = 600  # of a text: 40 windows
+MOST_SENTENCES = 600  # of a text: 30 windows
 MOST_CLAIM_TOKENS = 90  # of a reply, for each claim: its words twice, or a quote
 EXTRACT_TOKENS = WINDOW * 2 * MOST_CLAIM_TOKENS
 VERIFY_TOKENS = 256 + CLAIMS_AT_ONCE * MOST_CLAIM_TOKENS * 2

@@ -138,12 +138,12 @@ def test_a_hostile_text_closes_nothing_and_is_restored(version: str):
                 json.loads(render_extraction(window)[1]["content"].removeprefix("TEXT\n"))
                 for window in windows_of(hostile)
             ]
-            texts = [each["text"] for window in shown for each in window["sentences"]]
+            texts = [text for window in shown for text in window["sentences"].values()]
             assert texts == [each.text for each in split_sentences(hostile)]
         else:
             content = render_verification([hostile], [hostile])[1]["content"].removeprefix("SOURCE\n")
             source, _, claims = content.partition("\n\nCLAIMS\n")
-            assert (json.loads(source), json.loads(claims)) == ([hostile], [{"number": 1, "claim": hostile}])
+            assert (json.loads(source), json.loads(claims)) == ([hostile], {"1": hostile})
 
 
 def test_equal_questions_have_one_key_and_others_have_others():

@@ -1,0 +1,110 @@
+"""What claims cost: calls, tokens and time of a run at 20 claims an output, beside one call for all claims.
+
+    python bench/claims.py [--outputs 60] [--latency-s 0.2]
+
+The judge is on loopback, in a process of its own thread, and counts cached tokens as endpoints do: the beginning of a
+prompt that was answered before, in steps of 128 tokens from 1,024 on; they are priced at a tenth.
+"""
+
+import argparse
+import math
+import os
+import resource
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from gradebook.rubrics.prompts.claims import render_extraction, render_verification, windows_of
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.lake.connections import connect
+from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.stages.open_run import opened_run
+from gradebook.tasks.stages.pipeline import complete_run
+from gradebook.tasks.stages.submit import StagesInThreads
+from tests.support.claims_judge import write_claims
+from tests.support.loopback_judge import LoopbackJudge
+from tests.support.published_runs import NOW
+from tests.support.samples import write_lines
+
+CLAIMS, CONTEXT_TOKENS, IN_FLIGHT, CACHED_PRICE = 20, 2_000, 64, 0.1
+RUBRIC = """
+id: grounded
+version: 1.0.0
+criteria:
+  - {id: groundedness, description: Does the context bear it out?, weight: 1, method: {type: claims}}
+"""
+JUDGE = "model: m\nmax_in_flight: {in_flight}\n"
+
+
+def row(number: int) -> dict[str, Any]:
+    """Output of 20 sentences, half of them in its context of 2,000 tokens."""
+    said = [f"Item {number} has the property {place} by the rule {place * 7 + number}." for place in range(CLAIMS)]
+    filler = f"Clause {number} says nothing about items, and it goes on for a while to fill the page. "
+    known = " ".join(said[::2])
+    context = known + " " + filler * math.ceil((CONTEXT_TOKENS * 4 - len(known)) / len(filler))
+    return {"case_id": f"c{number}", "model": "m", "output": " ".join(said), "context": [context]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--outputs", type=int, default=60)
+    parser.add_argument("--latency-s", type=float, default=0.2)
+    given = parser.parse_args()
+    os.environ["OPENAI_API_KEY"] = "sk-bench"
+    rows = [row(number) for number in range(given.outputs)]
+    with tempfile.TemporaryDirectory() as folder, LoopbackJudge(latency_s=given.latency_s) as judge:
+        judge.writer = write_claims
+        os.environ["OPENAI_BASE_URL"] = judge.base_url
+        home = Path(folder)
+        outputs = write_lines(home / "outputs.jsonl", rows)
+        (home / "rubric.yaml").write_text(RUBRIC, encoding="utf-8")
+        (home / "judge.yaml").write_text(JUDGE.format(in_flight=IN_FLIGHT), encoding="utf-8")
+        lake = f"sqlite:{home}/lake/catalog.sqlite"
+        asked = EvaluationRequest(
+            str(outputs), str(home / "rubric.yaml"), judge=str(home / "judge.yaml"), lake=lake, has_page=False
+        )
+        before = time.perf_counter(), _cpu_s()
+        with opened_run(asked, NOW) as run:
+            complete_run(run, StagesInThreads())
+        wall_s, cpu_s = time.perf_counter() - before[0], _cpu_s() - before[1]
+        with connect(find_lake(lake), read_only=True) as connection:
+            stage = "select sum(wall_s) from stage_costs where stage = 'score' and criterion_id = 'groundedness'"
+            ((judging_s,),) = connection.execute(stage).fetchall()
+        _tell(judge, rows, given.latency_s)
+        print(f"whole run: {wall_s:.1f} s wall, {cpu_s:.1f} s CPU; judging {judging_s:.1f} s")
+
+
+def _tell(judge: LoopbackJudge, rows: list[dict[str, Any]], latency_s: float) -> None:
+    paid = judge.prompt_tokens - judge.cached_tokens * (1 - CACHED_PRICE)
+    uncached = float(judge.prompt_tokens)
+    packed = sum(_packed_tokens(each) for each in rows)
+    calls = judge.request_count / len(rows)
+    # Two stages after one another, each as fast as the slots allow.
+    per_stage = (len(rows), judge.request_count - len(rows))
+    ideal_s = sum(math.ceil(count / IN_FLIGHT) for count in per_stage) * latency_s
+    print(f"{len(rows)} outputs, {CLAIMS} claims and {CONTEXT_TOKENS} tokens of context each")
+    print(f"calls an output: {calls:.2f} (1 + ceil(claims / 4) = {1 + math.ceil(CLAIMS / 4)})")
+    print(
+        f"prompt tokens an output: {uncached / len(rows):,.0f}, of them cached {judge.cached_tokens / len(rows):,.0f}"
+    )
+    shares = f"{paid / uncached:.2f} x uncached, {paid / packed:.2f} x one packed call"
+    print(f"paid as {paid / len(rows):,.0f} tokens: {shares}")
+    print(f"judging could take {ideal_s:.1f} s at {IN_FLIGHT} in flight")
+
+
+def _packed_tokens(each: dict[str, Any]) -> float:
+    """Prompt tokens of the extraction and of one call for all claims."""
+    windows = windows_of(each["output"])
+    claims = [sentence.text for window in windows for sentence in window.sentences]
+    asked = [*map(render_extraction, windows), render_verification(each["context"], claims)]
+    return sum(len("\n".join(part["content"] for part in messages)) / 4 for messages in asked)
+
+
+def _cpu_s() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+if __name__ == "__main__":
+    main()
