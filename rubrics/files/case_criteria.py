@@ -1,19 +1,21 @@
 """Per-case criteria: validated, and converted to a table."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
 
+from gradebook.rubrics.check_kit.regexes import repeated_places
 from gradebook.rubrics.files.validate import CASE_CRITERIA, validate_case_criteria
-from gradebook.rubrics.model.methods import ROW_METHODS, SCORED_METHODS
+from gradebook.rubrics.model.methods import ROW_METHODS, SCORED_METHODS, CheckMethod, Method, SchemaMethod
 from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import CaseCriterion
 from gradebook.rubrics.prompts.prompt import criterion_digest
 from gradebook.rubrics.text.yaml_lines import DEEPEST
 
 MOST_FAULTS_SHOWN = 3
+MOST_PLACES, MOST_PLACES_OF_ROW = 1_000, 10_000  # that the patterns of a criterion, and of a row's criteria, repeat
 LEVEL_TYPE = pa.struct(
     [
         pa.field("id", pa.string()),
@@ -54,16 +56,50 @@ def case_criteria_fault(values: list[Any], taken: Collection[str] = (), *, is_un
     criteria, faults = validate_case_criteria(values)
     found = [message for _, message, _ in faults]
     seen = set(taken)
+    place_counts: dict[int, int] = {}
     for index, criterion in enumerate(criteria):
         if criterion.id in seen:
             whose = "the rubric" if criterion.id in taken else "the row"
             found.append(f"criteria[{index}].id: found {criterion.id!r}, which {whose} has already, expected another")
         seen.add(criterion.id)
+        place_counts[index] = sum(map(repeated_places, _patterns(criterion.method)))
         if criterion.method.type not in ROW_METHODS and not is_unscored_allowed:
             why = "which no row may choose" if criterion.method.type in SCORED_METHODS else "which nothing scores"
             expected = f"expected {', '.join(ROW_METHODS)} (or --allow-unscored)"
             found.append(f"criteria[{index}].method: found {criterion.method.type}, {why}, {expected}")
+    for index, count in place_counts.items():
+        if count > MOST_PLACES:
+            words = f"found patterns whose repeats match {count:,} places, expected at most {MOST_PLACES:,}"
+            found.append(f"criteria[{index}].method: {words}")
+    if (count := sum(place_counts.values())) > MOST_PLACES_OF_ROW and not found:
+        found.append(
+            f"criteria: found patterns whose repeats match {count:,} places, expected at most {MOST_PLACES_OF_ROW:,}"
+        )
     return _joined_faults(found)
+
+
+def _patterns(method: Method) -> Iterator[str]:
+    """Texts that a check or a schema searches for as patterns, and others of a check's settings."""
+    if isinstance(method, CheckMethod):
+        yield from _texts(method.settings)
+    if isinstance(method, SchemaMethod):
+        layer: list[Any] = [method.json_schema]
+        while layer:
+            value = layer.pop()
+            if isinstance(value, dict):
+                properties = value.get("patternProperties")
+                yield from properties if isinstance(properties, dict) else ()
+                yield from (each for each in [value.get("pattern")] if isinstance(each, str))
+            layer.extend(_children_of(value))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    layer = [value]
+    while layer:
+        each = layer.pop()
+        if isinstance(each, str):
+            yield each
+        layer.extend(_children_of(each))
 
 
 def _is_too_deep(value: Any) -> bool:

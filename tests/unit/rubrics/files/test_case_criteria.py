@@ -42,6 +42,14 @@ def test_an_id_may_hold_a_colon():
     assert case_criteria_fault([BRIEF | {"id": "length_constraints:number_words"}]) == ""
 
 
+def searching(pattern: str) -> dict[str, Any]:
+    return BRIEF | {"method": {"type": "check", "check": "matches_regex", "settings": {"pattern": pattern}}}
+
+
+def shaped(schema: dict[str, Any]) -> dict[str, Any]:
+    return BRIEF | {"method": {"type": "schema", "schema": schema}}
+
+
 @pytest.mark.parametrize(
     ("values", "fault"),
     [
@@ -51,7 +59,15 @@ def test_an_id_may_hold_a_colon():
         ([BRIEF | {"weight": "x"}], "criteria[0].weight: found 'x', expected a number"),
         ([BRIEF | {"method": {"type": "check", "check": "nope"}}], "criteria[0].method.check: found the check 'nope'"),
         ([BRIEF | {"method": {"type": "schema", "schema": {"$ref": "http://x"}}}], "criteria[0].method.schema: $ref"),
-        ([BRIEF | {"method": {"type": "claims"}}], "criteria[0].method: found claims, which nothing scores"),
+        ([BRIEF | {"method": {"type": "similarity"}}], "criteria[0].method: found similarity, which nothing scores"),
+        ([BRIEF | {"method": {"type": "claims"}}], "criteria[0].method: found claims, which no row may choose"),
+        ([searching("(.{1,31}){1,31}y")], "criteria[0].method: found patterns whose repeats match 1,922 places"),
+        ([shaped({"items": {"pattern": "(.?){600}"}})], "criteria[0].method: found patterns whose repeats match 1,200"),
+        ([shaped({"patternProperties": {"(.?){600}": {}}})], "criteria[0].method: found patterns whose repeats"),
+        (
+            [searching(".{0,900}") | {"id": f"a{place}"} for place in range(12)],
+            "criteria: found patterns whose repeats match 10,800 places, expected at most 10,000",
+        ),
         ([7], "criteria[0]: found 7, expected a mapping"),
         ([BRIEF | {"id": "1x"}], "criteria[0].id: found '1x', expected letters, digits, _, ., : and -, a letter first"),
         ([BRIEF | {"weight": True}], "criteria[0].weight: found true"),
