@@ -23,7 +23,7 @@ import certifi
 import pytest
 from hypothesis import settings
 
-from tests.support.prefect_homes import SERVER_SETTINGS
+from tests.support.prefect_homes import SERVER_SETTINGS, make_database
 
 BROWSER = "tests/integration/browser/"
 pytest_plugins = ["tests.support.cpu_budget"]
@@ -129,6 +129,7 @@ def _shared_server(address: str) -> Iterator[None]:
             fcntl.flock(start, fcntl.LOCK_UN)
             yield
             return
+        make_database(Path(PREFECT_HOME))
         log = Path(PREFECT_HOME, "server.log")
         for _ in range(3):
             with _begun_server(log) as server:
