@@ -356,7 +356,11 @@ create table if not exists run_scores (
     gate_failure_low double,
     gate_failure_high double,
     coverage_rate double,
-    cost_usd double
+    cost_usd double,
+    sample_k bigint,
+    pass_at_k double,
+    pass_hat_k double,
+    best_of_k double
 );
 
 create table if not exists score_distribution (

@@ -1,7 +1,7 @@
 -- run_scores: one row per run_id, model, checkpoint. Means and rates are in 0..1 over the n scored outputs of
 -- cluster_count clusters; intervals are those of int_means_estimated; pass_rate is over outputs with a known is_passed,
 -- gate_failure_rate over outputs with known gates, its interval null without a gate. cost_usd is the amount that this
--- run paid.
+-- run paid. The figures of sample_k samples are null where a case has one sample.
 with means as (select * from int_means_estimated where scope = 'run'),
 
 others as (
@@ -12,8 +12,13 @@ others as (
         count(scores.failed_gates)
             / nullif(count(*) filter (scores.failed_gates is not null or scores.unscored_gate_count = 0), 0)
             as gate_failure_rate,
+        any_value(samples.sample_k) as sample_k,
+        any_value(samples.pass_at_k) as pass_at_k,
+        any_value(samples.pass_hat_k) as pass_hat_k,
+        any_value(samples.best_of_k) as best_of_k,
     from int_outputs_scored as scores
     inner join int_groups_counted as groups on scores.group_number = groups.group_number
+    left join int_samples_summed as samples on scores.group_number = samples.group_number
     group by groups.model, groups.checkpoint
 ),
 
@@ -53,6 +58,10 @@ final as (
         means.gate_failure_high,
         means.n / means.output_count as coverage_rate,
         case when costs.model is null then 0.0 else costs.cost_usd end as cost_usd,
+        others.sample_k,
+        others.pass_at_k,
+        others.pass_hat_k,
+        clip(others.best_of_k) as best_of_k,
     from means
     inner join others
         on means.model = others.model

@@ -1,0 +1,48 @@
+"""Figures of cases with several samples: pass@k, pass^k and the best of k, beside all draws counted out."""
+
+from itertools import combinations
+from statistics import mean
+
+import numpy as np
+import pytest
+
+MART = "run_scores"
+TONE = {"tone": {}}
+FIGURES = "sample_k, pass_at_k, pass_hat_k, best_of_k"
+
+
+def found(build, cases, threshold=0.5):
+    """The figures of a run; cases: the scores of each case's samples."""
+    placed = {(case, sample): score for case, scores in enumerate(cases) for sample, score in enumerate(scores)}
+    outputs = {f"o{case}-{sample}": {"case_id": f"c{case}", "sample_index": sample} for case, sample in placed}
+    scores = {f"o{case}-{sample}": {"tone": score} for (case, sample), score in placed.items()}
+    run = build(TONE, scores, outputs=outputs, pass_threshold=threshold)
+    return run.execute(f"select {FIGURES} from run_scores").fetchone()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_figures_are_means_over_all_draws(build, seed):
+    rng = np.random.default_rng(seed)
+    cases = [rng.choice([0.0, 0.25, 0.5, 1.0], size=rng.integers(2, 7)).tolist() for _ in range(4)]
+    k = min(map(len, cases))
+    draws = [list(combinations(case, k)) for case in cases]
+    expected = (
+        k,
+        mean(mean(max(draw) >= 0.5 for draw in of_case) for of_case in draws),
+        mean(mean(min(draw) >= 0.5 for draw in of_case) for of_case in draws),
+        mean(mean(max(draw) for draw in of_case) for of_case in draws),
+    )
+    assert found(build, cases) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("cases", "threshold", "expected"),
+    [
+        ([[1.0, 0.0], [1.0]], 0.5, (None, None, None, None)),  # one case has one sample
+        ([[1.0, 0.0, None]], 0.5, (2, 1.0, 0.0, 1.0)),  # a missing score is no sample
+        ([[0.25, 0.5]], None, (2, None, None, 0.5)),  # nothing is required
+        ([[0.0] * 3, [1.0] * 3], 0.5, (3, 0.5, 0.5, 0.5)),
+    ],
+)
+def test_what_counts_as_a_sample(build, cases, threshold, expected):
+    assert found(build, cases, threshold) == expected
