@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+import duckdb
 from markupsafe import escape
 
 from gradebook.rubrics.importers.ratings.shapes import OVERALL
@@ -150,6 +151,15 @@ def _read_outputs(source: ReportSource, picks: Sequence[Pick]) -> Mapping[tuple[
     }
 
 
+def _claims_of(source: ReportSource, run_id: str, output_ids: list[str]) -> dict[tuple[str, str], tuple[str, ...]]:
+    """Checked claims by output and criterion, each with its verdict and quote; none in a lake without the table."""
+    try:
+        rows = source.rows(query("reporting/example_claims"), run_id=run_id, output_ids=output_ids)
+    except duckdb.CatalogException:
+        return {}
+    return {(row["output_id"], row["criterion_id"]): tuple(row["claims"]) for row in rows}
+
+
 def _read_run_outputs(source: ReportSource, run_id: str, output_ids: list[str]) -> Iterator[ReadOutput]:
     media = MediaFiles(folders_of(source.summary.run["dataset"]))
     with narrowed_to_outputs(source.connection, run_id, output_ids):
@@ -157,6 +167,8 @@ def _read_run_outputs(source: ReportSource, run_id: str, output_ids: list[str]) 
         verdicts = source.rows(query("reporting/example_verdicts"), run_id=run_id)
         spoken = source.rows(query("reporting/example_voices"), run_id=run_id, output_ids=output_ids)
     voices = {(row["output_id"], row["criterion_id"]): tuple(row["voices"]) for row in spoken}
+    for place, claims in _claims_of(source, run_id, output_ids).items():
+        voices[place] = (*claims, *voices.get(place, ()))
     by_output: dict[str, list[Row]] = {}
     for row in verdicts:
         said = {"voices": voices.get((row["output_id"], row["criterion_id"]), ())}

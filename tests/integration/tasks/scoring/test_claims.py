@@ -97,6 +97,15 @@ def test_groundedness_is_the_share_of_supported_claims(judge: LoopbackJudge, tmp
     assert judge.request_count == 5 + 4  # one text has no sentence, and one no claim to check
 
 
+def test_the_report_shows_each_claim_with_its_passage(judge: LoopbackJudge, tmp_path: Path):
+    rubric = tmp_path / "rubric.yaml"
+    rubric.write_text(RUBRIC.format(settings=""), encoding="utf-8")
+    run = publish(write_lines(tmp_path / "outputs.jsonl", rows_of()), rubric, judge="m", has_report=True)
+    page = (tmp_path / "lake" / "runs" / run.run_id / "report.html").read_text(encoding="utf-8")
+    assert "contradicted: The cafe is free. — “The cafe is not free.”" in page
+    assert "not in source: The moon is made of cheese." in page
+
+
 def test_a_second_run_and_a_second_criterion_ask_nothing_twice(judge: LoopbackJudge, tmp_path: Path):
     method = "{type: claims, measure: not_contradicted}"
     second = f"\n  - {{id: other, description: Is nothing denied?, weight: 1, method: {method}}}"
