@@ -19,7 +19,10 @@ ROOT = Path(__file__).parents[2]
 PREFECT = ("-m", "prefect", "--no-prompt")
 TRAP = 'raise ImportError(f"{__name__} of the user was imported")\n'
 USER_MODULES = ("tasks", "flows", "rubrics", "sql", "examples", "tests", "pages")
-OWN_PATHS = pytest.mark.parametrize("path", [None, "."], ids=["no PYTHONPATH", "PYTHONPATH=."])
+OWN_PATHS = pytest.mark.parametrize(
+    "path",
+    [pytest.param(".", id="PYTHONPATH=."), pytest.param(None, id="no PYTHONPATH", marks=pytest.mark.nightly)],
+)
 
 RUBRIC = """
 id: short
@@ -160,6 +163,7 @@ def test_pytest_runs_beside_the_user_s_modules(environment, folder, path):
     assert "1 passed" in run(command, folder, plain_environment(path))
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.server
 def test_an_evaluation_starts_a_server_of_its_own(environment, folder):
@@ -169,6 +173,7 @@ def test_an_evaluation_starts_a_server_of_its_own(environment, folder):
     assert (found["status"], found["output_count"]) == ("published", 3)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.server
 def test_a_worker_runs_a_deployment_of_the_user_s_folder(environment, folder, prefect_server):

@@ -4,12 +4,14 @@ import json
 import os
 import shutil
 import sqlite3
+import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,6 +59,18 @@ def _is_copied(lake: Lake) -> bool:
     os.link(temporary, catalog)
     temporary.unlink()
     return True
+
+
+def write_copy(folder: Path, made: Callable[[Path], Any]) -> None:
+    """Copy to a folder what a function of a test module makes there, made once in a process."""
+    shutil.copytree(_filled(made), folder, dirs_exist_ok=True)
+
+
+@cache
+def _filled(made: Callable[[Path], Any]) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="made-", dir=os.environ["PREFECT_HOME"]))  # removed at the end of the tests
+    made(folder)
+    return folder
 
 
 @cache

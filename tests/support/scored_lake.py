@@ -98,7 +98,7 @@ def write_run(lake: Lake, run_id: str, rubric: Rubric, outputs: pa.Table, verdic
     for field in OUTPUT_SCHEMA:
         if field.name not in outputs.column_names:
             outputs = outputs.append_column(field, pa.nulls(outputs.num_rows, field.type))
-    with duckdb.connect() as memory:
+    with duckdb.connect(config={"threads": 1}) as memory:
         add_criteria_sources(memory, RunFolder(lake.root / "runs" / run_id), rubric)
         memory.execute(JUDGMENTS)
         memory.unregister("source_case_criteria")

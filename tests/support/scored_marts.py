@@ -34,7 +34,7 @@ SOURCES = {
 
 def add_marts(lake: Lake, run_id: str, rubric: Rubric) -> None:
     """Build `MARTS` for a published run and put them into the lake."""
-    with duckdb.connect() as memory:
+    with duckdb.connect(config={"threads": 1}) as memory:
         with connect(lake, read_only=True) as connection:
             for name, query in SOURCES.items():
                 memory.register(name, connection.execute(query, [run_id]).to_arrow_table())

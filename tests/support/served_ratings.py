@@ -6,11 +6,12 @@ from typing import Any, Self
 
 from starlette.testclient import TestClient
 
-from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import commit
 from gradebook.tasks.ratings.rating_session import RatingSession
 from gradebook.tasks.serving.guard import Tokens
 from gradebook.tasks.serving.rating_page import rating_app
+from tests.support.new_lakes import write_copy
 from tests.support.rated_lake import TONE
 from tests.support.scored_lake import make_lake, write_scores
 
@@ -50,6 +51,12 @@ class Served:
 
 
 def rated_run(folder: Path) -> Lake:
+    """A lake of one run whose judge said tone 0 and 1 in turn; its texts are hostile."""
+    write_copy(folder, _make_run)
+    return find_lake(f"sqlite:{folder}/lake/catalog.sqlite")
+
+
+def _make_run(folder: Path) -> None:
     lake = make_lake(folder)
     rows = [{"case_id": f"c{place}", "output_id": f"o{place}", "scores": {"tone": place % 2}} for place in range(10)]
     write_scores(lake, RUN, TONE, rows)
@@ -59,7 +66,6 @@ def rated_run(folder: Path) -> Lake:
         connection.execute("update verdicts set method = 'judge'")
 
     commit(lake, "texts", tell)
-    return lake
 
 
 def paired_run(folder: Path) -> Lake:

@@ -33,6 +33,7 @@ def test_batches_score_everything_at_half_the_price_without_online_requests(eval
     assert query(gradebook, "select count(*) n from verdicts where status = 'unscored' or is_replayed") == [{"n": 0}]
 
 
+@pytest.mark.nightly
 def test_questions_without_a_batch_reply_are_asked_online(evaluate, gradebook, judge, words):
     judge.batches.script = ("expired",)
     finished = evaluate(*words)
@@ -50,6 +51,7 @@ def test_a_published_run_leaves_the_record_of_its_batches_and_a_second_run_sends
     assert (again.code, again.json["cost_usd"], len(judge.batches.batches)) == (0, 0, 1)
 
 
+@pytest.mark.nightly
 def test_batches_and_requests_online_share_one_budget(evaluate, gradebook, judge, words):
     stopped = evaluate(
         *words, "--budget-usd", "0.003"

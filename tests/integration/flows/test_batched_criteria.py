@@ -36,6 +36,7 @@ def test_batched_criteria_are_asked_once_and_each_is_paid_for_once(evaluate, gra
     assert judge.request_count == 2 * OUTPUTS
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_batched_criteria_are_asked_together_if_one_of_them_is_missing(evaluate, gradebook, judge, words):
     judge.faults = ["one liar"] * 2  # the first judgment of one request is useless, twice

@@ -85,6 +85,7 @@ def test_requests_of_batched_criteria_are_counted_as_they_are_sent(gradebook, tm
     assert [row["open_count"] for row in planned["criteria"]] == [COUNT] * 5
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_dry_run_of_batched_criteria_equals_the_run_s_requests_and_cost(evaluate, gradebook, judge, packed, tmp_path):
     turn_outputs(tmp_path)
@@ -130,6 +131,7 @@ def test_the_plan_of_a_cascade_is_exact_after_the_first_judge_has_replied(evalua
     assert after["replayed_count"] == 2 * COUNT + other.request_count
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_stored_replies_of_the_second_judge_count_only_if_the_first_is_unsure(evaluate, gradebook, first_asked):
     assert evaluate(*first_asked, "dear.yaml").code == 0  # so all its opinions are in the ledger

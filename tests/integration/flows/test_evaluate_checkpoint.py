@@ -47,6 +47,7 @@ async def put(flow_run_id: str, state: Any) -> None:
         await client.set_flow_run_state(flow_run_id, state, force=True)
 
 
+@pytest.mark.nightly
 @pytest.mark.server
 def test_a_checkpoint_may_be_decided_by_a_sample_of_its_cases(prefect_server, gradebook, rubric, tmp_path):
     from gradebook.flows.evaluate_checkpoint import evaluate_checkpoint

@@ -32,6 +32,7 @@ def test_texts_are_billed_and_counted_with_the_judgments(evaluate, judge, words)
     assert finished.json["cost_usd"] == pytest.approx(sum(row["cost_usd"] for row in finished.json["costs"]))
 
 
+@pytest.mark.nightly
 def test_the_budget_covers_texts_too_and_a_larger_one_resumes(evaluate, judge, words):
     finished = evaluate(*words, "--budget-usd", "0.000001")
     assert (finished.code, judge.request_count) == (3, 0)

@@ -126,6 +126,7 @@ def test_a_run_with_one_opinion_a_verdict_has_no_opinions(evaluated, gradebook, 
 
 
 # -------- panels
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_panel_asks_each_of_its_judges(evaluate, gradebook, judge, other, words, tmp_path):
     write_judge(tmp_path, "panel: [a.yaml, b.yaml]", a=("", judge), b=("", other))
@@ -136,6 +137,7 @@ def test_a_panel_asks_each_of_its_judges(evaluate, gradebook, judge, other, word
     assert count(gradebook, "judge_noise where agreement_rate is not null") == 2
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_panel_s_noise_is_measured_with_the_replicates_of_its_judges(
     evaluate, gradebook, judge, other, words, tmp_path
@@ -178,6 +180,7 @@ def test_all_judges_share_one_budget(evaluate, gradebook, judge, other, words, t
     assert judge.answered_count + other.answered_count == 2 * COUNT
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_recorded_replies_can_be_a_panel_member(evaluate, gradebook, judge, words, tmp_path):
     rows = [
@@ -193,6 +196,7 @@ def test_recorded_replies_can_be_a_panel_member(evaluate, gradebook, judge, word
     assert (judge.request_count, count(gradebook, off)) == (COUNT, 0)  # recorded replies are never worse
 
 
+@pytest.mark.nightly
 def test_per_case_criteria_are_judged_by_the_panel_too(evaluate, gradebook, judge, other, words, tmp_path):
     levels = [{"id": "no", "score": 0, "description": "No."}, {"id": "yes", "score": 1, "description": "Yes."}]
     own = [{"id": "polite", "description": "Is it polite?", "method": {"type": "judge"}, "levels": levels}]
@@ -281,6 +285,7 @@ def test_the_ledger_of_a_cascade_with_swaps_is_verified_to_the_last_key(
     assert verified.json["finding_count"] == 0
 
 
+@pytest.mark.nightly
 def test_each_replicate_is_recorded_but_a_panel_is_refused(evaluate, gradebook, judge, other, words, tmp_path):
     write_judge(tmp_path, "model: m\nreplicates: 2\nswap_share: 1")
     assert evaluate(*words, "--record", "kept.jsonl").code == 0

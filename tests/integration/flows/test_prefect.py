@@ -75,6 +75,7 @@ def test_an_evaluation_leaves_its_names_states_and_artifacts(evaluate, words):
     assert {model: mean for model, mean, *_ in rows_of(scores) if model in means} == means
 
 
+@pytest.mark.nightly
 @pytest.mark.server
 def test_an_evaluation_with_a_baseline_shows_the_comparison(evaluate, words):
     earlier = shutil.copy(words[0], words[0].with_name("earlier.jsonl"))
@@ -205,6 +206,7 @@ def test_no_heartbeat_is_expected_of_a_nightly_run_with_unmet_gates():
     assert f"prefect.flow-run.{GATES_NOT_MET}" in silent["expect"]
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.server
 def test_deploying_again_keeps_each_automation_once(deployed):

@@ -69,6 +69,7 @@ def test_a_checkpoint_whose_judge_failed_for_a_while_is_decided_by_the_same_run(
     assert query(gradebook, "select count(*) as n from judgments") == [{"n": CASES}]
 
 
+@pytest.mark.nightly
 @pytest.mark.server
 def test_a_retried_nightly_run_publishes_only_the_missing_runs(prefect_server, gradebook, judge, folder):
     from gradebook.flows.evaluate_nightly import evaluate_nightly
@@ -84,6 +85,7 @@ def test_a_retried_nightly_run_publishes_only_the_missing_runs(prefect_server, g
     ]
 
 
+@pytest.mark.nightly
 @pytest.mark.server
 def test_after_the_last_attempt_the_flow_run_has_failed_and_judgments_are_stored(
     prefect_server, gradebook, judge, folder

@@ -62,6 +62,7 @@ def test_a_changed_schema_file_asks_for_a_new_version(evaluate, rubric, tmp_path
     assert evaluate("outputs.jsonl", "--rubric", rubric, "--run-id", "after").code == 1
 
 
+@pytest.mark.nightly
 def test_a_stored_version_is_evaluated_without_its_schema_file(evaluate, gradebook, rubric, tmp_path):
     evaluate("outputs.jsonl", "--rubric", rubric, "--run-id", "before")
     (tmp_path / "schemas" / "address.json").unlink()

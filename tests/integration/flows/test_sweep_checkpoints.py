@@ -95,6 +95,7 @@ def test_a_table_with_an_invalid_row_is_refused(gradebook, rubric, tmp_path, row
     assert (finished.code, "saved.jsonl:1: found" in finished.err, words in finished.err) == (2, True, True)
 
 
+@pytest.mark.nightly
 @pytest.mark.server
 def test_a_table_of_the_lake_names_checkpoints(prefect_server, gradebook, rubric, saved):
     gradebook("evaluate", "saved/step-1.jsonl", "--rubric", rubric)

@@ -171,12 +171,14 @@ def test_without_a_rubric_cases_with_other_criteria_have_no_overall_score(review
     assert found["not_compared"] == ["m: the overall score of 1 case, scored on other criteria in run A than in run B"]
 
 
+@pytest.mark.nightly
 def test_an_additional_per_case_criterion_is_another_overall_score(reviewed):
     more = own(1) | {"id": "briefer"}
     found = reviewed(("none", output("c", criteria=[own(1)])), ("none", output("c", criteria=[more, own(1)])))
     assert (found["overall"][0]["n"], [row["n"] for row in found["criteria"]]) == (0, [1, 0])
 
 
+@pytest.mark.nightly
 def test_the_order_of_per_case_criteria_does_not_matter(reviewed):
     pair = [own(1), own(1) | {"id": "briefer"}]
     found = reviewed(("none", output("c", criteria=pair)), ("none", output("c", criteria=pair[::-1])))

@@ -226,6 +226,7 @@ def test_a_rubric_with_other_criteria_is_refused(runs, gradebook, tmp_path, chan
     assert (finished.code, message in finished.err) == (2, True), finished.err
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_after_a_kill_while_rescoring_one_run_is_published(copied, gradebook):
     words = ["rescore", "panel", "--rubric", "heavier.yaml", "--run-id", "killed", "--lake", lake_of(copied), "--json"]

@@ -88,6 +88,7 @@ def test_two_workers_of_dask_publish_the_rows_that_threads_do(cluster, gradebook
     assert [worker.poll() for worker in workers] == [None, None]
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.server
 def test_a_killed_worker_costs_no_verdict_and_no_request(cluster, tmp_path):

@@ -19,6 +19,7 @@ def lines_of(schema: str) -> list[str]:
     return sorted(line.strip().rstrip(",") for line in schema.splitlines())
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_schema_is_the_one_of_prefects_migrations():
     made = subprocess.run(

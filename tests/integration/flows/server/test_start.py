@@ -18,7 +18,7 @@ from gradebook import flows
 from gradebook.flows.server.start import report_lost_server
 from gradebook.rubrics.model.errors import UnfinishedError
 from tests.support.loopback_judge import LoopbackJudge
-from tests.support.prefect_homes import SERVER_SETTINGS
+from tests.support.prefect_homes import SERVER_SETTINGS, make_database
 from tests.support.samples import query, write_outputs, write_rubric
 
 CASES, IN_FLIGHT = 24, 4
@@ -63,6 +63,8 @@ class Server:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
+    (tmp_path / "home").mkdir()
+    make_database(tmp_path / "home")
     found = Server(tmp_path / "home")
     found.start()
     found.wait()

@@ -49,6 +49,7 @@ def test_runs_over_two_samples_are_two_runs_and_the_larger_has_the_outputs_of_th
     assert outputs[0] < outputs[1] < outputs[2]
 
 
+@pytest.mark.nightly
 def test_a_published_run_is_not_read_back_for_another_sample(files):
     publish(*files, sample=3, run_id="part")
     assert publish(*files, sample=3, run_id="part").run["output_count"] == 6
@@ -67,6 +68,7 @@ def test_a_run_over_a_sample_is_compared_on_the_cases_of_both(files):
     assert sorted(overall) == [("large", 5), ("small", 5)]
 
 
+@pytest.mark.nightly
 def test_a_rescored_run_is_still_one_over_a_sample(files):
     publish(*files, sample=5, run_id="part")
     files[1].write_text(RUBRIC.replace("1.0.0", "1.1.0").replace("weight: 1", "weight: 2"))

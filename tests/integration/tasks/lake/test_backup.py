@@ -89,6 +89,7 @@ def test_a_folder_copied_while_runs_work_is_read_elsewhere(tmp_path):
     assert_whole(find_lake(f"sqlite:{tmp_path}/copy/c.sqlite"))
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_bucket_copied_while_runs_work_is_read_from_a_folder_and_a_bucket(
     storage: Storage,

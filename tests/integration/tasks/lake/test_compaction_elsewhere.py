@@ -161,6 +161,7 @@ def test_upkeep_removes_orphans_of_a_bucket_that_are_older_than_a_day(storage, b
     assert compact_lake(lake_of(bucket), datetime.now(UTC) + timedelta(days=2)).removed_count == 0
 
 
+@pytest.mark.nightly
 def test_an_object_that_is_gone_or_harmed_is_named(storage, bucket, tmp_path, gradebook, monkeypatch):
     monkeypatch.delenv("PREFECT_API_URL")
     publish(tmp_path, bucket, 110, 120)
@@ -218,6 +219,7 @@ def test_a_key_that_storage_refuses_is_a_finding(bucket, tmp_path, gradebook, mo
     assert (code, "the storage refused the key in AWS_ACCESS_KEY_ID" in found["storage"][0]) == (1, True)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.server
 def test_a_night_ends_with_upkeep_of_the_bucket(storage, bucket, tmp_path, gradebook, prefect_server, monkeypatch):
@@ -246,6 +248,7 @@ def test_a_few_files_in_a_bucket_are_read_by_one_thread_and_many_by_several(buck
         assert connection.execute(threads).fetchone() == every
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.postgres
 def test_a_lake_of_postgresql_is_kept_and_examined_like_one_of_a_file(shared, tmp_path, gradebook, monkeypatch):

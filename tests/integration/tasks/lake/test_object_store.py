@@ -122,6 +122,7 @@ def test_commands_read_it_as_they_read_a_folder(gradebook, place, tmp_path):
     assert (tmp_path / "r.html").stat().st_size > 10_000
 
 
+@pytest.mark.nightly
 def test_outputs_of_an_earlier_run_are_not_uploaded_again(storage, place, tmp_path):
     publish(request_of(tmp_path, place))
     publish(request_of(tmp_path, place, version="1.1.0"))
@@ -224,6 +225,7 @@ def test_killed_after_its_upload_a_run_leaves_the_lake_whole_and_the_rerun_no_or
     assert len(storage.names(verdicts)) == 2
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_one_run_id_at_work_on_two_machines_is_published_once(storage, place, tmp_path, monkeypatch):
     request = replace(request_of(tmp_path, place), run_id="night")
@@ -288,6 +290,7 @@ def postgres_place(place, server, tmp_path, monkeypatch) -> tuple[str, str, str,
     return ("--lake", f"postgres:{server.create_database()}", *place[2:])
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.postgres
 def test_a_catalog_in_postgresql_with_files_in_the_bucket(gradebook, postgres_place, tmp_path):

@@ -94,6 +94,7 @@ def test_an_old_version_reads_as_it_was(evaluate, gradebook, place, request_word
     assert query(gradebook, count, place, "--at", str(first)) == [{"n": 1}]
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_writers_at_once_lose_nothing_and_each_version_is_its_own(lake):
     spawn = multiprocessing.get_context("spawn")

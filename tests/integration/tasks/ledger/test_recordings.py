@@ -44,8 +44,12 @@ def verdicts(lake: str, judge: str = "judge.yaml", **words: Any) -> list[tuple[A
 
 @pytest.mark.parametrize(
     "faults",  # of two questions, one after the other
-    [[], ["refusal", "400"], ["liar", "liar", "empty", "empty"], ["length", "length", "filter"]],
-    ids=["none", "refused", "useless", "ended"],
+    [
+        pytest.param(["liar", "liar", "empty", "empty"], id="useless"),
+        pytest.param([], id="none", marks=pytest.mark.nightly),
+        pytest.param(["refusal", "400"], id="refused", marks=pytest.mark.nightly),
+        pytest.param(["length", "length", "filter"], id="ended", marks=pytest.mark.nightly),
+    ],
 )
 def test_a_recording_gives_the_very_same_verdicts(judge, faults):
     judge.faults = faults
@@ -81,6 +85,7 @@ def test_an_unfinished_run_keeps_what_it_was_told(judge):
     assert [reply.level is not None for _, reply in read_replies(Path("kept.jsonl")).values()] == [True]
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_recording_is_replaced_by_the_next(judge):
     verdicts("first", record="kept.jsonl")

@@ -104,6 +104,7 @@ def night_of(folder: Path, suite: str, day: int, case: str) -> str | None:
     return found
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_suite_is_compared_with_its_own_earlier_run_only(tmp_path):
     (tmp_path / "rubric.yaml").write_text(RUBRIC, encoding="utf-8")

@@ -20,6 +20,7 @@ from gradebook.tasks.reporting.sections.people.people import read_people
 from gradebook.tasks.reporting.sections.trust.trust import read_trust
 from gradebook.tasks.reporting.source.findings import Sign
 from gradebook.tasks.reporting.source.report_source import opened_source
+from tests.support.nightly import nightly
 from tests.support.rated_lake import JudgedRun, publish_agreement, publish_runs, ratings_of
 from tests.support.reported_runs import publish_run
 from tests.support.scored_lake import make_lake
@@ -93,6 +94,9 @@ def test_the_sentence_is_the_one_a_lead_acts_on(world, summary):
     assert summary.verdict.sentence == EXPECTED.get(world, UNDECIDED)
 
 
+@pytest.mark.parametrize(
+    "world", ["worse", "gate", "chance", *nightly(["better", "same", "met", "good", "lenient", "unrated"])]
+)
 def test_every_surface_begins_with_the_same_sentence(summary, source, capsys):
     sentence = summary.verdict.sentence
     show_summary(summary, None)

@@ -1,6 +1,7 @@
 """Rows of a run for training: rewards, pairs beyond the judge's noise, examples, curriculum, best of n."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -9,6 +10,7 @@ import pytest
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.rewards import Gates
 from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import commit
 from gradebook.tasks.rewards.export import (
     best_rows,
@@ -19,6 +21,7 @@ from gradebook.tasks.rewards.export import (
     reward_rows,
     sft_rows,
 )
+from tests.support.new_lakes import write_copy
 from tests.support.published_runs import publish
 from tests.support.samples import write_lines
 from tests.support.scored_lake import make_lake, write_scores
@@ -46,18 +49,25 @@ SCORES: dict[str, list[dict[str, float | None]]] = {
 
 def export(folder: Any, gates: str = "veto", rubric: dict[str, Any] = RUBRIC, noise: float | None = None) -> Any:
     """The rewards of a published run of `SCORES`. noise: variance of the judge on tone."""
-    lake = make_lake(folder)
-    outputs = [
-        {"case_id": case, "sample_index": place, "output_id": f"{case}{place}", "scores": scores}
-        for case, listed in SCORES.items()
-        for place, scores in enumerate(listed)
-    ]
-    write_scores(lake, "night", Rubric.model_validate(rubric), outputs)
+    if rubric is RUBRIC:
+        write_copy(folder, publish_night)
+    else:
+        publish_night(folder, rubric)
+    lake = find_lake(f"sqlite:{folder}/lake/catalog.sqlite")
     if noise is not None:
         names = "(run_id, model, criterion_id, judge_variance)"
         insert = f"insert into judge_noise {names} values ('night', 'm', 'tone', ?)"
         commit(lake, "noise", lambda connection, _version: connection.execute(insert, [noise]))
     return read_rewards(lake, "night", Gates.read(gates))
+
+
+def publish_night(folder: Path, rubric: dict[str, Any] = RUBRIC) -> None:
+    outputs = [
+        {"case_id": case, "sample_index": place, "output_id": f"{case}{place}", "scores": scores}
+        for case, listed in SCORES.items()
+        for place, scores in enumerate(listed)
+    ]
+    write_scores(make_lake(folder), "night", Rubric.model_validate(rubric), outputs)
 
 
 def test_rewards_are_those_of_the_rule_and_null_where_unscored(tmp_path):

@@ -16,6 +16,7 @@ from gradebook.tasks.stages.pipeline import complete_run
 from gradebook.tasks.stages.preview import preview_run
 from gradebook.tasks.stages.submit import Stages
 from tests.support.loopback_judge import LoopbackJudge
+from tests.support.nightly import nightly
 from tests.support.published_runs import NOW, publish
 from tests.support.samples import judged_criteria, write_lines
 
@@ -56,6 +57,7 @@ WAYS = {
     "feedback": Asked("model: m\n", 34, feedback="llm"),  # a text for each of 8 outputs and 2 models
     "all": Asked("panel: [a, more.yaml]\n", 82, of_people=True, has_own=True, feedback="llm"),  # 66 + 3 x 2 + 10
 }
+DAILY = ("batched criteria with ratings", "all")  # the two in which a call is most easily counted twice
 
 
 def write_inputs(folder: Path, way: Asked) -> None:
@@ -105,7 +107,7 @@ def second_request(folder: Path, judge: str, way: Asked, **asked: Any) -> Evalua
     return EvaluationRequest(outputs, rubric, judge=judge, lake=f"sqlite:{lake}", feedback=way.feedback, **asked)
 
 
-@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize("name", [*DAILY, *nightly(name for name in WAYS if name not in DAILY)])
 def test_a_dry_run_and_the_price_of_a_change_count_the_same_calls(published: Published, tmp_path: Path, name: str):
     way = WAYS[name]
     folder, judge = published(way), write_judge(tmp_path, way)
