@@ -2,10 +2,13 @@
 
 import signal
 import urllib.request
+from contextlib import suppress
 from http.cookiejar import CookieJar
 from pathlib import Path
+from threading import Timer
 from urllib.parse import urlencode, urljoin
 
+import numpy as np
 import pytest
 
 from gradebook.tasks.lake.connections import connect
@@ -49,6 +52,33 @@ def test_a_killed_server_loses_no_acknowledged_rating_and_goes_on(tmp_path: Path
         assert "all ratings are in the lake" in said
     with connect(lake, read_only=True) as connection:
         assert [row[0] for row in connection.execute(RATED).fetchall()] == ["anna"] * 4
+
+
+@pytest.mark.nightly
+def test_no_acknowledged_rating_is_lost_in_fifty_kills_during_saves(tmp_path: Path):
+    lake, rng = rated_run(tmp_path), np.random.default_rng(7)
+    names = [f"r{number:02}" for number in range(50)]
+    acknowledged = dict.fromkeys(names, 0)
+    for name in names:
+        with rating_server(lake, "--overlap", "50", raters=",".join(names)) as server:
+            opener, before = visitor(server.links[name]), rng.integers(1, 9)
+            kill = Timer(rng.uniform(0.0, 0.03), server.process.kill)  # while one of the next saves is on its way
+            with suppress(OSError):  # the server is gone
+                while acknowledged[name] < 10:
+                    rate(opener, server.links[name], 1)
+                    acknowledged[name] += 1
+                    if acknowledged[name] == before:
+                        kill.start()
+            kill.join()
+    with rating_server(lake, "--overlap", "50", raters=",".join(names)) as server:
+        server.process.send_signal(signal.SIGINT)
+        server.process.communicate(timeout=60)
+    with connect(lake, read_only=True) as connection:
+        stored = connection.execute("select rater, count(*), count(distinct output_id) from ratings group by rater")
+        counts = {rater: (count, output_count) for rater, count, output_count in stored.fetchall()}
+    for name, count in acknowledged.items():
+        # A save that was on disk when the kill came may not have been acknowledged any more.
+        assert counts[name][0] == counts[name][1] in (count, count + 1), name
 
 
 @pytest.mark.parametrize(

@@ -207,7 +207,7 @@ def test_a_criterion_that_a_starter_uses_and_weighs_has_a_question_and_a_rationa
 
 def test_what_a_companion_puts_into_the_writers_mouth_is_held_against_the_entry():
     method = read_rubric("daily_reflection").criterion("hallucination_risk").method
-    assert method.model_dump() == {"type": "claims", "against": "prompt"}
+    assert method.model_dump(exclude_defaults=True) == {"type": "claims", "against": "prompt"}
 
 
 def weighted_criteria(rubric: Rubric) -> list[Criterion]:
