@@ -205,7 +205,7 @@ def test_a_draft_takes_another_text_and_an_active_version_does_not(gradebook, tm
     assert (codes, shown["criteria"][0]["weight"]) == ([0, 0, 0, 2], 3)
 
 
-def test_a_night_refuses_a_draft_that_a_person_may_try(gradebook, evaluate, tmp_path):
+def test_a_night_refuses_a_draft_that_a_person_may_try(prefect_server, gradebook, evaluate, tmp_path):
     rubric = write_rubric(tmp_path / "rubric.yaml")
     outputs = write_outputs(tmp_path / "outputs.jsonl")
     gradebook("rubric", "register", rubric, "--state", "draft")
