@@ -87,8 +87,8 @@ def test_only_the_rules_given_count():
     ids=str,
 )
 def test_a_note_counts_where_its_rule_is_named(settings, is_passed):
-    claims = RUBRIC.replace("{type: check, check: length_words, settings: {min: 20, max: 200}}", "{type: claims}")
-    assert verdict(claims, **settings) is is_passed
+    similar = RUBRIC.replace("{type: check, check: length_words, settings: {min: 20, max: 200}}", "{type: similarity}")
+    assert verdict(similar, **settings) is is_passed
 
 
 def test_a_text_that_is_no_rubric_fails():
