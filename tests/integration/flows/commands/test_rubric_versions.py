@@ -152,7 +152,6 @@ def test_a_rubric_is_reviewed_by_the_meta_rubric(gradebook, tmp_path):
         (("latin.txt", "--rubrics", "json_record"), "latin.txt:2: found the byte 0xe9"),
         (("ok.txt", "--rubrics", "json_recrd"), "the nearest is json_record"),
         (("ok.txt", "--rubrics", ","), "--rubrics: found ','"),
-        (("ok.txt", "--rubrics", "rag_answer"), "nothing scores yet"),
     ],
 )
 def test_a_bad_review_is_refused_and_writes_nothing(gradebook, tmp_path, words, message):
