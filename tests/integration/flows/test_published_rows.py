@@ -135,8 +135,9 @@ def test_the_digests_are_of_rows_in_every_table(story: Story):
         counts[table] += count
     # A weak spot needs ten outputs of a model: see commands/test_rebuild.py. Checkpoints are decided in
     # tests/integration/tasks/operations/test_checkpoint_decisions.py, disputes in
-    # tests/integration/tasks/serving/test_rating_page.py.
-    empty = ["adjudications", "checkpoints", "weak_spots"]
+    # tests/integration/tasks/serving/test_rating_page.py, preferences by test_pairs.py
+    # beside it, claims by tests/integration/tasks/scoring/test_claims.py.
+    empty = ["adjudications", "checkpoints", "claims", "preferences", "weak_spots"]
     assert sorted(table for table, count in counts.items() if not count) == empty
 
 
