@@ -6,6 +6,7 @@ import pytest
 
 from gradebook.flows.commands.options import PANELS
 from gradebook.tasks.runs.request import Use, options_of
+from tests.support.new_lakes import write_copy
 from tests.support.replicated_lake import make_rubric
 from tests.support.scored_lake import make_lake, write_scores
 
@@ -15,11 +16,15 @@ RUNS = ["nightly-1", "nightly-2"]
 @pytest.fixture
 def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Current folder with a lake of two runs."""
-    found = make_lake(tmp_path)
-    for run_id in RUNS:
-        write_scores(found, run_id, make_rubric("r", {"id": "tone", "weight": 1}), [{"case_id": "c", "scores": {}}])
+    write_copy(tmp_path, publish_runs)
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+def publish_runs(folder: Path) -> None:
+    lake, rubric = make_lake(folder), make_rubric("r", {"id": "tone", "weight": 1})
+    for run_id in RUNS:
+        write_scores(lake, run_id, rubric, [{"case_id": "c", "scores": {}}])
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from gradebook.tasks.stages.open_run import opened_run
 from gradebook.tasks.stages.rebuild import rebuild_run
 from gradebook.tasks.stages.rescore import RescoreRequest, rescore_run
 from gradebook.tasks.workspace.lock import claim_run
+from tests.support.nightly import nightly
 from tests.support.postgres import PostgresServer
 from tests.support.published_runs import NOW, score_and_publish
 from tests.support.s3 import BUCKET, CANARY, Storage, running_storage
@@ -108,7 +109,7 @@ def test_every_version_in_a_bucket_reads_the_same_after_upkeep(storage, bucket, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fixture", ["bucket", "shared"])
+@pytest.mark.parametrize("fixture", ["bucket", *nightly(["shared"])])
 def test_a_run_is_rebuilt_and_rescored_as_it_was_published_wherever_its_files_are(request, tmp_path, fixture):
     place = request.getfixturevalue(fixture)
     publish(tmp_path, place, 110)

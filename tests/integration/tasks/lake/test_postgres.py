@@ -44,6 +44,15 @@ def lake(place: tuple[str, str, str, str]) -> Lake:
     return found
 
 
+@pytest.fixture(scope="module")
+def read_lake(server: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """A lake in the database `read`, and beside it a table of somebody else, for tests that write nothing."""
+    found = find_lake(f"postgres:{server.create_database('read')}", str(tmp_path_factory.mktemp("read")))
+    prepare_lake(found)
+    server.ask("read", "create table other as select 42 as a")
+    return found
+
+
 @pytest.fixture
 def request_words(
     place: tuple[str, str, str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -205,12 +214,11 @@ def test_a_lake_needs_its_folder_of_files():
         "attach '{connection}' as other (type postgres)",
     ],
 )
-def test_reading_neither_writes_nor_reaches_the_server_otherwise(server, database, lake, sql):
-    server.ask(database, "create table other as select 42 as a")
+def test_reading_neither_writes_nor_reaches_the_server_otherwise(server, read_lake, sql):
     with pytest.raises(QueryError, match="sql: "):
-        run_query(lake, sql.replace("{connection}", lake.address))
+        run_query(read_lake, sql.replace("{connection}", read_lake.address))
     left = "select count(*) from pg_class where relname = 'hack' union all select count(*) from pg_largeobject_metadata"
-    assert server.ask(database, left).split() == ["0", "0"]
+    assert server.ask("read", left).split() == ["0", "0"]
 
 
 def test_the_refusals_are_ours_and_not_a_mistyped_query(lake):

@@ -13,6 +13,7 @@ from gradebook.tasks.judging.replies.journal import Journal
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import commit, prepare_lake
 from gradebook.tasks.ledger.spending import CostSum, read_spending
+from tests.support.new_lakes import write_copy
 
 NIGHT, NEXT_NIGHT = datetime(2026, 11, 1, 23, 59, tzinfo=UTC), datetime(2026, 11, 2, 0, 1, tzinfo=UTC)
 JUDGMENT: dict[str, Any] = dict.fromkeys(JUDGMENT_SCHEMA.names) | {
@@ -37,8 +38,13 @@ JUDGMENT: dict[str, Any] = dict.fromkeys(JUDGMENT_SCHEMA.names) | {
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
     """A lake with a published run of the judge `small` that took two judgments from the ledger."""
-    found = find_lake(f"sqlite:{tmp_path}/catalog.sqlite")
-    prepare_lake(found)
+    write_copy(tmp_path, publish_run)
+    return find_lake(f"sqlite:{tmp_path}/catalog.sqlite")
+
+
+def publish_run(folder: Path) -> None:
+    lake = find_lake(f"sqlite:{folder}/catalog.sqlite")
+    prepare_lake(lake)
 
     def body(connection: Any, _version: int) -> None:
         connection.execute(
@@ -49,8 +55,7 @@ def lake(tmp_path: Path) -> Lake:
             "values ('r1', 'score', 'tone', 2, 0.5), ('r1', 'plan', null, 0, 0)"
         )
 
-    commit(found, "a run", body)
-    return found
+    commit(lake, "a run", body)
 
 
 def add(lake: Lake, *changes: dict[str, Any]) -> None:
