@@ -198,7 +198,8 @@ create table if not exists ratings (
     selection varchar,
     inclusion_rate double,
     spent_s double,
-    gold_score double
+    gold_score double,
+    evidence varchar
 );
 
 create table if not exists adjudications (

@@ -62,7 +62,43 @@
     form.requestSubmit(form.querySelector("[value=submit]"));
   }
 
+  // Marked words: a JSON list in the hidden field, shown as buttons that take a passage away.
+  function showMarked(row) {
+    const field = row.querySelector("[name^='evidence.']");
+    const passages = JSON.parse(field.value || "[]");
+    const list = row.querySelector(".marked");
+    list.replaceChildren(...passages.map((passage, place) => {
+      const item = document.createElement("li");
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = `“${passage}”`;
+      button.title = "take this mark away";
+      button.addEventListener("click", () => {
+        field.value = JSON.stringify(passages.filter((_, other) => other !== place));
+        showMarked(row);
+        saveSoon();
+      });
+      item.append(button);
+      return item;
+    }));
+    list.hidden = !passages.length;
+  }
+
+  function mark(row) {
+    const selection = getSelection();
+    const words = selection.toString().trim().slice(0, 1000);
+    const texts = document.querySelector(".texts");
+    if (!words || !texts.contains(selection.anchorNode)) { say("Select words of the output first"); return; }
+    const field = row.querySelector("[name^='evidence.']");
+    const passages = JSON.parse(field.value || "[]");
+    if (passages.length >= 10 || passages.includes(words)) return;
+    field.value = JSON.stringify([...passages, words]);
+    showMarked(row);
+    saveSoon();
+  }
+
   const keys = {
+    e: () => mark(rows[active]),
     j: () => activate(active + 1),
     k: () => activate(active - 1),
     u: () => {
@@ -103,6 +139,10 @@
   });
 
   rows.forEach((row, index) => {
+    row.querySelector(".marking").hidden = false;
+    row.querySelector(".mark").addEventListener("mousedown", (event) => event.preventDefault()); // keeps the selection
+    row.querySelector(".mark").addEventListener("click", () => mark(row));
+    showMarked(row);
     row.addEventListener("focusin", () => activate(index, false));
     row.addEventListener("change", (event) => {
       if (event.target.type === "radio") row.classList.remove("missing");

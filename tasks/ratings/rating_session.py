@@ -36,6 +36,7 @@ PAGE_COLUMNS = (  # of ratings that the page adds to those of a file
     pa.field("inclusion_rate", pa.float64()),
     pa.field("spent_s", pa.float64()),
     pa.field("gold_score", pa.float64()),
+    pa.field("evidence", pa.string()),
 )
 _RATINGS_SCHEMA = pa.schema([*RATING_SCHEMA, *PAGE_COLUMNS, pa.field("line", pa.int64())])
 _DECISIONS_SCHEMA = pa.schema(
@@ -208,7 +209,8 @@ def _ratings_table(marks: list[Row], source: str) -> pa.Table:
     rows = []
     for line, mark in enumerate(marks):
         gold = orjson.loads(mark["gold"] or "{}").get(mark["criterion_id"], {})
-        known = {"source": source, "line": line, "gold_score": gold.get("score")}
+        evidence = orjson.loads(mark["details"]).get("evidence")
+        known = {"source": source, "line": line, "gold_score": gold.get("score"), "evidence": evidence}
         rows.append({**mark, **known, "rated_at": datetime.fromisoformat(mark["rated_at"])})
     return pa.Table.from_pylist(rows, schema=_RATINGS_SCHEMA)
 
@@ -217,6 +219,7 @@ def _decisions_table(marks: list[Row], run_id: str) -> pa.Table:
     rows = []
     for mark in marks:
         details = orjson.loads(mark["details"])
+        details.pop("evidence", None)
         needs_update = details.pop("needs_rubric_update", None) is not None
         named = {"run_id": run_id, "adjudicator": mark["rater"], "needs_rubric_update": needs_update}
         rows.append({**mark, **details, **named, "decided_at": datetime.fromisoformat(mark["rated_at"])})

@@ -1,5 +1,6 @@
 """Fields of a rating sheet: shown by the page, and read back from what a browser sends."""
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ CONFIDENCES = ("low", "medium", "high")
 _DETAILS = {"cause": tuple(CAUSES), "confidence": CONFIDENCES, "needs_rubric_update": ("yes",)}
 NOT_APPLICABLE = "n/a"  # no level's id has a slash
 MOST_NOTE = 5_000  # characters
+MOST_QUOTES, MOST_QUOTE = 10, 1_000  # marked for a criterion, and characters of each
 MOST_FIELDS = 2_000
 LONGEST_SHEET_S = 3_600.0  # a longer time was not spent on the sheet
 
@@ -30,7 +32,7 @@ Criteria = Mapping[str, Criterion | Overall]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Criterion on a sheet. chosen: id of its level, `n/a` or an empty text."""
+    """Criterion on a sheet. chosen: id of its level, `n/a` or an empty text; evidence: JSON list of marked passages."""
 
     criterion_id: str
     name: str
@@ -42,6 +44,7 @@ class Row:
     is_missing: bool
     opinions: Sequence[Mapping[str, Any]] = ()
     details: Mapping[str, str] = field(default_factory=dict)
+    evidence: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,7 @@ def group_rows(
                 criterion_id in missing,
                 (opinions or {}).get(criterion_id, ()),
                 {name: content.get(f"{name}.{criterion_id}", "") for name in _DETAILS},
+                content.get(f"evidence.{criterion_id}", ""),
             )
         )
     return tuple(Group(name, tuple(rows)) for name, rows in groups.items())
@@ -135,6 +139,7 @@ def read_form(body: bytes, criteria: Criteria) -> SheetForm:
             if chosen not in ("", *known):
                 raise WrongForm(f"{criterion_id}: no {name} {chosen[:80]!r}")
             content[f"{name}.{criterion_id}"] = chosen
+        content[f"evidence.{criterion_id}"] = _evidence(criterion_id, fields.get(f"evidence.{criterion_id}", ""))
     try:
         version, spent_s = int(fields.get("version", "")), float(fields.get("spent_s") or 0)
     except ValueError as error:
@@ -144,8 +149,23 @@ def read_form(body: bytes, criteria: Criteria) -> SheetForm:
     return SheetForm(fields.get("action", "submit"), version, spent_s, filled)
 
 
+def _evidence(criterion_id: str, text: str) -> str:
+    """Quotes marked for a criterion, a JSON list; empty if there are none. Raises `WrongForm`."""
+    if not text:
+        return ""
+    try:
+        quotes = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise WrongForm(f"{criterion_id}: the marked words are no list") from error
+    is_list = isinstance(quotes, list) and all(isinstance(each, str) and 0 < len(each) <= MOST_QUOTE for each in quotes)
+    if not is_list or len(quotes) > MOST_QUOTES:
+        raise WrongForm(f"{criterion_id}: at most {MOST_QUOTES} marked passages of 1 to {MOST_QUOTE:,} characters")
+    return json.dumps([each.replace("\x00", "") for each in quotes], ensure_ascii=False) if quotes else ""
+
+
 def _details_of(criterion_id: str, content: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name in _DETAILS if (value := content.get(f"{name}.{criterion_id}"))}
+    names = (*_DETAILS, "evidence")
+    return {name: value for name in names if (value := content.get(f"{name}.{criterion_id}"))}
 
 
 def _note(text: str) -> str:

@@ -1,5 +1,6 @@
 """The rating page in a browser: by keyboard alone, without its script, with hostile texts."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,10 @@ from tests.support.rating_server import RatingServer, rating_server
 from tests.support.served_ratings import paired_run, rated_run
 
 pytestmark = pytest.mark.browser
+SELECT = """place => {
+  const text = document.querySelector(".answer").firstChild;
+  getSelection().setBaseAndExtent(text, place * 10, text, place * 10 + 8);
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +74,29 @@ def test_sheets_are_rated_by_keyboard_alone_and_a_closed_tab_is_continued(browse
     again.wait_for_url("**/sheet/2")
     assert again.locator("input[value=good]").is_checked()
     assert again.complaints == []
+
+
+def test_selected_words_are_marked_for_a_criterion_and_can_be_taken_back(browser, tmp_path: Path):
+    lake = rated_run(tmp_path)
+    with rating_server(lake, raters="anna") as server:
+        page = opened(browser, server.links["anna"])
+        page.keyboard.press("e")
+        assert page.text_content("#saved") == "Select words of the output first"
+        for passage in (0, 1):
+            page.evaluate(SELECT, passage)
+            page.keyboard.press("e")
+        first, second = page.locator(".marked button").all_text_contents()
+        page.locator("#saved", has_text="Draft saved").wait_for()
+        page.reload()
+        assert page.locator(".marked button").all_text_contents() == [first, second]
+        assert [each["id"] for each in Axe().run(page)["violations"]] == []
+        page.locator(".marked button").first.click()
+        page.keyboard.press("2")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/sheet/2")
+    with connect(lake, read_only=True) as connection:
+        ((evidence,),) = connection.execute("select evidence from ratings").fetchall()
+    assert [f"“{passage}”" for passage in json.loads(evidence)] == [second]
 
 
 def test_two_tabs_of_one_sheet_overwrite_nothing(browser, server: RatingServer):

@@ -194,7 +194,13 @@ def test_the_lake_keeps_a_rating_as_the_file_gives_it(place):
     place.keep("first", HEAD + "c1,m,empathy,a,some\n")
     (row,) = place.kept().to_pylist()
     values = ("o0", "empathy", "a", "some", 0.5, None, None, str(place.path / "ratings.csv"))
-    unknown = {"selection": None, "inclusion_rate": None, "spent_s": None, "gold_score": None}  # no rating page gave it
+    unknown = {
+        "selection": None,
+        "inclusion_rate": None,
+        "spent_s": None,
+        "gold_score": None,
+        "evidence": None,
+    }  # no rating page gave it
     assert row == dict(zip(RATING_SCHEMA.names, values, strict=True)) | unknown
 
 

@@ -1,5 +1,6 @@
 """Rating forms: what is read from a browser, and what is refused."""
 
+import json
 from urllib.parse import urlencode
 
 import pytest
@@ -53,6 +54,13 @@ def test_what_does_not_apply_is_rated_and_has_no_score():
         (b"version=0&note.tone=%ff", "can't be read"),
         (b"&".join(b"a%d=1" % place for place in range(3_000)), "can't be read"),
         (form(version=0, note__tone="x" * 6_000), "at most 5,000"),
+        (form(version=0, evidence__tone="no list"), "tone: the marked words are no list"),
+        (form(version=0, evidence__tone="[" * 100_000), "tone: the marked words are no list"),
+        (form(version=0, evidence__tone='{"a": 1}'), "tone: at most 10 marked passages"),
+        (form(version=0, evidence__tone="[1]"), "tone: at most 10 marked passages"),
+        (form(version=0, evidence__tone='["a", ""]'), "tone: at most 10 marked passages"),
+        (form(version=0, evidence__tone=json.dumps(["a"] * 11)), "tone: at most 10 marked passages"),
+        (form(version=0, evidence__tone=json.dumps(["a" * 1_001])), "tone: at most 10 marked passages"),
     ],
 )
 def test_a_form_of_no_page_of_ours_is_refused(body: bytes, words: str):
@@ -63,6 +71,12 @@ def test_a_form_of_no_page_of_ours_is_refused(body: bytes, words: str):
 @pytest.mark.parametrize("spent", ["nan", "inf", "-5", "1e300"])
 def test_time_spent_is_within_an_hour(spent: str):
     assert 0 <= read_form(form(version=0, spent_s=spent), CRITERIA).spent_s <= 3_600
+
+
+def test_marked_words_go_with_the_rating():
+    sent = read_form(form(version=0, level__tone="good", evidence__tone='["kind", "warm"]'), CRITERIA)
+    (mark, _) = sent.marks(CRITERIA)
+    assert mark.details == {"evidence": '["kind", "warm"]'}
 
 
 def test_fields_of_no_criterion_are_dropped():
