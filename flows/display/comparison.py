@@ -15,6 +15,7 @@ from gradebook.tasks.comparing.run_comparison import ComparedModels, RunComparis
 from gradebook.tasks.comparing.sentences import pair_sentences
 from gradebook.tasks.comparing.verdict import comparison_verdict
 from gradebook.tasks.system.number_format import (
+    counted,
     difference_interval_words,
     p_words,
     rate_words,
@@ -82,6 +83,10 @@ def _baseline_table(pair: ComparedModels, comparison: RunComparison) -> Table:
 
 
 def _show_pair(pair: ModelComparison) -> None:
+    if pair.rows and all(_is_identical(row) for row in pair.rows):
+        pairs = counted(max(row.figures.n for row in pair.rows), "pair")
+        people.print(escape(plain(f"{pair.name}: A and B have the same scores, criterion by criterion, on {pairs}.")))
+        return
     people.print(_score_table(pair))
     if pair.rows:
         people.print(_test_table(pair))
@@ -89,6 +94,12 @@ def _show_pair(pair: ModelComparison) -> None:
         people.print(escape(plain(sentence)))
     if pair.explanation is not None:
         _show_explanation(pair.explanation)
+
+
+def _is_identical(row: ComparedRow) -> bool:
+    """Whether all scores of both sides are paired and equal."""
+    figures, counts = row.figures, row.counts
+    return bool(figures.n) and not (figures.better_count or figures.worse_count or counts.unpaired_count)
 
 
 def _score_table(pair: ModelComparison) -> Table:
@@ -116,7 +127,7 @@ def _score_table(pair: ModelComparison) -> Table:
 
 
 def _test_table(pair: ModelComparison) -> Table:
-    headings = ("p (mean)", "p (signs)", "p adjusted", "effect size", "bootstrap", "could find")
+    headings = ("p (mean)", "p (Wilcoxon)", "p adjusted", "effect size", "bootstrap", "detectable")
     table = table_titled("tests and effect sizes", "criterion", right=headings)
     for row in worst_first(pair.rows):
         found = row.figures
@@ -125,7 +136,7 @@ def _test_table(pair: ModelComparison) -> Table:
             *(p_words(p) for p in (found.p, found.p_wilcoxon, row.chance)),
             signed_words(found.effect_size, 2),
             difference_interval_words(found.boot_low, found.boot_high),
-            score_words(found.detectable_diff),
+            "none" if (found.detectable_diff or 0) > 1 else score_words(found.detectable_diff),
         )
     return table
 

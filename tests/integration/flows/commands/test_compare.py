@@ -31,6 +31,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
     found = make_lake(Path(tmp_path_factory.mktemp("lake")))
     write_scores(found, "a", RUBRIC, rows("m", is_worse=False))
     write_scores(found, "b", RUBRIC, rows("m", is_worse=True))
+    write_scores(found, "again", RUBRIC, rows("m", is_worse=False))
     write_scores(found, "both", RUBRIC, rows("old", is_worse=False) + rows("new", is_worse=True))
     return f"--lake=sqlite:{found.address}"
 
@@ -52,6 +53,14 @@ def test_the_terminal_shows_parts_cases_and_the_smallest_difference(compare):
     assert "cases that lost most" in shown
     assert "30 pairs would find a true overall difference of" in shown
     assert "A dominates B" in shown
+
+
+def test_equal_runs_are_told_in_a_sentence_and_not_in_tables(compare):
+    shown = compare("a", "again", "--require", "not_worse_by(0.02)").out
+    assert "m: A and B have the same scores, criterion by criterion, on 30 pairs." in shown
+    assert "p (Wilcoxon)" not in shown
+    assert "gate failed: required not_worse_by(0.02)" in shown  # thirty equal pairs are too few to show it
+    assert "p (Wilcoxon)" in compare("a", "b").out
 
 
 def test_a_share_at_a_score_is_shown(compare):
