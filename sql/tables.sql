@@ -230,7 +230,8 @@ create table if not exists preferences (
     notes varchar,
     rated_at timestamptz,
     inclusion_rate double,
-    spent_s double
+    spent_s double,
+    evidence varchar
 );
 
 create table if not exists quality_results (

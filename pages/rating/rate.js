@@ -98,7 +98,7 @@
   }
 
   const keys = {
-    e: () => mark(rows[active]),
+    e: () => { if (rows[active].querySelector(".marking")) mark(rows[active]); },
     j: () => activate(active + 1),
     k: () => activate(active - 1),
     u: () => {
@@ -139,10 +139,13 @@
   });
 
   rows.forEach((row, index) => {
-    row.querySelector(".marking").hidden = false;
-    row.querySelector(".mark").addEventListener("mousedown", (event) => event.preventDefault()); // keeps the selection
-    row.querySelector(".mark").addEventListener("click", () => mark(row));
-    showMarked(row);
+    const marking = row.querySelector(".marking"); // a lead's sheet has none
+    if (marking) {
+      marking.hidden = false;
+      row.querySelector(".mark").addEventListener("mousedown", (event) => event.preventDefault()); // keeps the selection
+      row.querySelector(".mark").addEventListener("click", () => mark(row));
+      showMarked(row);
+    }
     row.addEventListener("focusin", () => activate(index, false));
     row.addEventListener("change", (event) => {
       if (event.target.type === "radio") row.classList.remove("missing");

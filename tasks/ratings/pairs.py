@@ -6,6 +6,7 @@ from datetime import datetime
 
 import duckdb
 import numpy as np
+import orjson
 import pyarrow as pa
 
 from gradebook.rubrics.model.errors import InputError
@@ -35,6 +36,7 @@ _SCHEMA = pa.schema(
         pa.field("rated_at", pa.timestamp("us", tz="UTC")),
         pa.field("inclusion_rate", pa.float64()),
         pa.field("spent_s", pa.float64()),
+        pa.field("evidence", pa.string()),
     ]
 )
 
@@ -92,7 +94,9 @@ def preferences_table(marks: list[Row], run_id: str, baseline_run_id: str | None
         choice = "_".join(filter(None, (side.get(number, number), much))) or None
         named = {"run_id": run_id, "baseline_run_id": baseline_run_id, "output_a": output_a, "output_b": output_b}
         rated_at = datetime.fromisoformat(mark["rated_at"])
-        rows.append({**mark, **named, "choice": choice, "score": score, "shown_first": first, "rated_at": rated_at})
+        evidence = orjson.loads(mark["details"]).get("evidence")
+        chosen = {"choice": choice, "score": score, "shown_first": first, "evidence": evidence}
+        rows.append({**mark, **named, **chosen, "rated_at": rated_at})
     return pa.Table.from_pylist(rows, schema=_SCHEMA)
 
 

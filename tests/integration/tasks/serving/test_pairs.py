@@ -1,5 +1,6 @@
 """Pairs of outputs on the rating page: which are shown, on which side, and what is stored of a choice."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,6 +28,7 @@ def choose(served: Served, rater: str, prefer: str) -> None:
         page = served.client.get(place).text
         first = "1" if page.index(f"{prefer}") < page.index({"large": "small", "small": "large"}[prefer]) else "2"
         sent = {"level.tone": f"{first}_much", "level.overall": "tie", "version": "0", "action": "submit"}
+        sent["evidence.tone"] = json.dumps([prefer])
         assert served.client.post(place, data=sent, headers={"origin": ORIGIN}).status_code == 303
 
 
@@ -38,7 +40,7 @@ def test_sides_are_drawn_for_each_rater_and_choices_are_stored_by_output(served:
     with connect(served.lake, read_only=True) as connection:
         rows = connection.execute(
             "select rater, criterion_id, choice, score, count(*), count(distinct shown_first), any_value(case_id), "
-            "min(inclusion_rate) from preferences group by all order by all"
+            "min(inclusion_rate), min(evidence) from preferences group by all order by all"
         ).fetchall()
         pairs = connection.execute("select distinct output_a, output_b from preferences").fetchall()
         assert connection.execute("select count(*) from ratings").fetchall() == [(0,)]
@@ -52,6 +54,7 @@ def test_sides_are_drawn_for_each_rater_and_choices_are_stored_by_output(served:
     assert ("large0", "small0") not in pairs  # the same text
     assert {row[7] for row in rows} == {0.8}  # 4 of 5
     assert {row[5] for row in rows} != {1}  # both sides came first
+    assert [row[8] for row in rows] == [None, '["large"]', None, '["small"]']
     overall, tone = measure_run(served.lake, RUN).preferences
     assert (overall.tie_count, overall.b_share.value, overall.judge.value) == (8, 0.5, None)
     assert (tone.rater_count, tone.a_count, tone.b_count, tone.b_share.value, tone.judge.value) == (2, 4, 4, 0.5, 0.5)
