@@ -7,6 +7,8 @@ whose quote is not in the source is unverified. Untrusted text enters JSON-encod
 
 import hashlib
 import json
+import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,16 +17,23 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from gradebook.rubrics.prompts.reply_parser import ReadReply, clean_text, is_quoted, parse_reply, read_ending
+from gradebook.rubrics.prompts.reply_parser import (
+    ReadReply,
+    clean_text,
+    is_quoted,
+    parse_reply,
+    quoted_words,
+    read_ending,
+)
 from gradebook.rubrics.prompts.untrusted_text import fold_text, shown_json
 from gradebook.rubrics.text.sentences import Sentence, split_sentences
 
 EXTRACT_VERSION, VERIFY_VERSION = "claims_extract_v1", "claims_verify_v1"
 WINDOW = 20  # sentences of one question
 CLAIMS_AT_ONCE = 4  # verified in one question
-MOST_OF_SENTENCE = 8  # claims; a reply with more is unreadable
+MOST_OF_SENTENCE = 8  # claims, or one each 20 characters of a long one; a reply with more is unreadable
 MOST_CLAIM_LENGTH = 2_000  # characters
-LEAST_QUOTE = 8  # characters of a quote that is evidence, unless it is a whole passage
+LEAST_QUOTE = 8  # columns of a quote that is evidence, unless it is a whole passage; wide characters take two
 
 Kind = Literal["verifiable", "opinion", "ambiguous"]
 ClaimVerdict = Literal["supported", "contradicted", "not_in_source", "unverified"]
@@ -32,6 +41,7 @@ Messages = list[dict[str, str]]
 _TEXTS = Path(__file__).parent / "texts"
 _QUOTED = ("supported", "contradicted")  # verdicts with a quote that code found
 _USER_MARK = "=== user ===\n"
+_MARKS = re.compile(r"[\W_]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +159,7 @@ def read_extraction(text: str | None, finish_reason: str | None, refusal: str | 
     if ending is not None:
         return ending
     reply = parse_reply(text or "", _Claims)
-    if reply is None or len(reply.claims) > MOST_OF_SENTENCE * len(window.sentences):
+    if reply is None or len(reply.claims) > _most_claims(window):
         return ReadReply("parse_error")
     claims: list[dict[str, Any]] = []
     dropped: list[str] = []
@@ -160,14 +170,9 @@ def read_extraction(text: str | None, finish_reason: str | None, refusal: str | 
         if sentence is None or not is_there or not fold_text(listed.claim):
             dropped.append(clean_text(listed.span, MOST_CLAIM_LENGTH))
             continue
-        found = sentence.text.find(listed.span)
-        start = sentence.start + max(found, 0)
-        stop = start + len(listed.span) if found >= 0 else sentence.stop
         claims.append(
             {
-                "sentence": window.first + place,
-                "start": start,
-                "stop": stop,
+                "sentence": place,
                 "span": clean_text(listed.span, MOST_CLAIM_LENGTH),
                 "text": clean_text(listed.claim, MOST_CLAIM_LENGTH),
                 "kind": listed.kind,
@@ -177,10 +182,27 @@ def read_extraction(text: str | None, finish_reason: str | None, refusal: str | 
     return ReadReply("scored", rationale=stored, unverified=tuple(dropped))
 
 
-def claims_of(stored: str) -> tuple[tuple[Claim, ...], int]:
-    """Claims of a stored extraction, and the number of those that were dropped."""
+def claims_of(stored: str, window: Window) -> tuple[tuple[Claim, ...], int]:
+    """Claims of a stored extraction, and the number of those that were dropped.
+
+    window: of the text at hand. Another text can share the reply, with the same sentences in other places.
+    """
     read = json.loads(stored)
-    return tuple(Claim(**each) for each in read["claims"]), int(read["dropped"])
+    return tuple(_placed(each, window) for each in read["claims"]), int(read["dropped"])
+
+
+def _placed(stored: dict[str, Any], window: Window) -> Claim:
+    span = stored["span"]
+    place = stored["sentence"] % WINDOW  # the first replies were stored with the number in their text
+    sentence = window.sentences[place]
+    found = sentence.text.find(span)
+    start = sentence.start + max(found, 0)
+    stop = start + len(span) if found >= 0 else sentence.stop
+    return Claim(window.first + place, start, stop, span, stored["text"], stored["kind"])
+
+
+def _most_claims(window: Window) -> int:
+    return sum(max(MOST_OF_SENTENCE, len(sentence.text) // 20) for sentence in window.sentences)
 
 
 def render_verification(source: Sequence[str], claims: Sequence[str]) -> Messages:
@@ -218,10 +240,15 @@ def verdicts_of(stored: str) -> tuple[CheckedClaim, ...]:
 def _confirmed(said: _Said, source: Sequence[str]) -> ClaimVerdict:
     if said.verdict == "not_in_source":
         return "not_in_source"
-    quote = fold_text(said.quote)
-    is_evidence = len(quote) >= LEAST_QUOTE or quote in [fold_text(passage) for passage in source]
-    is_real = quote and is_evidence and any(is_quoted([said.quote], passage) for passage in source)
-    return said.verdict if is_real else "unverified"
+    return said.verdict if any(_is_evidence(said.quote, passage) for passage in source) else "unverified"
+
+
+def _is_evidence(quote: str, passage: str) -> bool:
+    """Whether a quote stands in a passage and says something: marks and blanks in a row count as one."""
+    words = quoted_words(quote, passage)
+    said = "" if words is None else _MARKS.sub(" ", words).strip()
+    width = sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in said)
+    return width >= LEAST_QUOTE or (said != "" and words == fold_text(passage))
 
 
 def claims_key(judge_digest: str, version: str, messages: Messages, replicate: int = 0) -> str:

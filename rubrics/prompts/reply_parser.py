@@ -127,14 +127,21 @@ def find_unquoted(quotes: Sequence[str], output: str) -> Iterator[str]:
         if quote in output:
             continue
         written = fold_text(output) if written is None else written
-        if fold_text(quote) not in written and not _is_encoded(quote, written):
+        if _words_in(quote, written) is None:
             yield quote
 
 
-def _is_encoded(quote: str, written: str) -> bool:
-    """Whether a quote is a JSON-encoded part of the output; a quotation mark at either end may be that of the
-    encoding.
+def quoted_words(quote: str, output: str) -> str | None:
+    """Words of an output that a quote stands for, folded and without JSON encoding; None if there are none."""
+    return _words_in(quote, fold_text(output))
+
+
+def _words_in(quote: str, written: str) -> str | None:
+    """Words of a quote in a folded output: as they stand, or as a JSON-encoded part of it, where a quotation mark at
+    either end may be that of the encoding.
     """
+    if (folded := fold_text(quote)) in written:
+        return folded
     starts, ends = quote.startswith('"'), quote.endswith('"')
     for text, is_there in (
         (quote, written.__contains__),
@@ -143,9 +150,9 @@ def _is_encoded(quote: str, written: str) -> bool:
         (quote[1:-1] if starts and ends else None, written.__eq__),
     ):
         decoded = None if text is None else _decode(text)
-        if decoded is not None and is_there(fold_text(decoded)):
-            return True
-    return False
+        if decoded is not None and is_there(folded := fold_text(decoded)):
+            return folded
+    return None
 
 
 def _decode(text: str) -> str | None:

@@ -9,7 +9,7 @@ _GOES_ON = re.compile(
     r"|\b[^\W\d_])\.\Z",
     re.IGNORECASE,
 )
-_END = re.compile(r"[.!?…]+[\"'”’»)\]]*(?=\s|\Z)|[。！？]+[」』”’）]*|\n\s*")  # noqa: RUF001 - full-width marks
+_END = re.compile(r"[.!?…।॥۔؟]+[\"'”’»)\]]*(?=\s|\Z)|[。！？]+[」』”’）]*|\n\s*")  # noqa: RUF001 - full-width marks
 _WORD = re.compile(r"\w")
 
 

@@ -81,7 +81,8 @@ class ClaimsPlanner:
             known = []
             for unit, questions in asked:
                 if all(question.request_key in held for question in questions):
-                    claims = [each for question in questions for each in claims_of(held[question.request_key])[0]]
+                    asked_of = zip(unit.windows, questions, strict=True)
+                    claims = [each for window, one in asked_of for each in claims_of(held[one.request_key], window)[0]]
                     known.append((unit, claims))
                 else:
                     self._guess(unit, found)

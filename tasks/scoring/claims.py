@@ -135,12 +135,12 @@ def _find_claims(checked: Sequence[_Checked], criterion_id: str, method: ClaimsM
     asked = [(each, list(extraction_questions(each.unit, criterion_id, asker.judge_digest))) for each in checked]
     answers = asker.ask(question for _, questions in asked for question in questions)
     for each, questions in asked:
-        for question in questions:
+        for window, question in zip(each.unit.windows, questions, strict=True):
             answer = answers[question.request_key]
             if answer.text is None:
                 each.fault = each.fault or (answer.reason or "no_reply", question.request_key)
                 continue
-            claims, dropped_count = claims_of(answer.text)
+            claims, dropped_count = claims_of(answer.text, window)
             each.claims += claims
             each.dropped_count += dropped_count
 

@@ -25,7 +25,12 @@ from gradebook.rubrics.prompts.untrusted_text import fold_text
 from gradebook.rubrics.text.sentences import split_sentences
 from tests.support.hostile_outputs import EVERY_HOSTILE_OUTPUT
 
-SOURCE = ("Returns take 60 days.", "The caf\u00e9 is free on Sundays.", "No.")
+SOURCE = (
+    "Returns take 60 days.",
+    "The caf\u00e9 is free on Sundays.",
+    "No.",
+    "Prices --------- \u9000\u8d27\u9700\u8981\u516d\u5341\u5929\u3002",
+)
 TEXT = "Dr. Lee is in. Returns take 60 days!\n- The cafe is free"
 
 
@@ -40,6 +45,10 @@ TEXT = "Dr. Lee is in. Returns take 60 days!\n- The cafe is free"
         ("- one\n- two\n\n# Head", ["- one", "- two", "# Head"]),
         ('"Is it?" she said.', ['"Is it?"', "she said."]),
         ("?! ... \n", []),
+        (
+            "\u0939\u093e\u0901\u0964 \u0928\u0939\u0940\u0902\u0964",
+            ["\u0939\u093e\u0901\u0964", "\u0928\u0939\u0940\u0902\u0964"],
+        ),
     ],
 )
 def test_sentences_have_their_places(text: str, sentences: list[str]):
@@ -62,9 +71,25 @@ def test_a_claim_has_its_place_and_invented_words_drop_it():
         {"sentence": 3, "span": "The cafe", "claim": ""},
     )
     read = read_extraction(reply, "stop", None, window)
-    claims, dropped_count = claims_of(read.rationale or "")
+    claims, dropped_count = claims_of(read.rationale or "", window)
     assert [(TEXT[each.start : each.stop], each.sentence) for each in claims] == [("60 days", 1)]
     assert dropped_count == 4
+
+
+def test_texts_that_share_a_reply_have_their_own_places():
+    texts = ("Tea is green. Cats fly.", "\n\nTea is green.   Cats fly.")
+    (one,), (other,) = map(windows_of, texts)
+    assert render_extraction(one) == render_extraction(other)
+    read = read_extraction(extraction({"sentence": 2, "span": "Cats fly"}), "stop", None, one)
+    for text, window in zip(texts, (one, other), strict=True):
+        ((claim,), _) = claims_of(read.rationale or "", window)
+        assert text[claim.start : claim.stop] == "Cats fly"
+
+
+def test_a_long_text_without_end_marks_can_have_many_claims():
+    (window,) = windows_of("word " * 100)
+    read = read_extraction(extraction(*[{"sentence": 1, "span": "word"}] * 20), "stop", None, window)
+    assert read.status == "scored"
 
 
 @pytest.mark.parametrize(
@@ -101,6 +126,12 @@ def verified(*said: tuple[int, str, str], count: int | None = None) -> Any:
         ("No.", "supported", "supported"),  # a whole passage
         ("", "supported", "unverified"),
         ("\u200b", "supported", "unverified"),
+        ("---------", "supported", "unverified"),
+        ("\\u0052\\u0065", "supported", "unverified"),  # two letters, encoded
+        ('"\\u0052\\u0065', "supported", "unverified"),
+        ("Returns\\u0020take", "supported", "supported"),
+        ("\u9000\u8d27\u9700\u8981", "supported", "supported"),  # four wide characters
+        ("\u9000\u8d27", "supported", "unverified"),
         ("made up", "not_in_source", "not_in_source"),
     ],
 )
