@@ -310,8 +310,13 @@ BAD_OPTIONS = {
         ("--data", "gs://bucket/y"),
         "--data: found 'gs://bucket/y', expected a local folder or s3://BUCKET/PREFIX",
     ),
-    "two sets of outputs": (("more.jsonl",), "unexpected extra argument"),
-    "an unknown option": (("--colour", "red"), "No such option: --colour"),
+    "two sets of outputs": (("more.jsonl",), "evaluate: Got unexpected extra argument"),
+    "an unknown option": (
+        ("--colour", "red"),
+        "evaluate: found the unknown option --colour, expected --log or",
+    ),
+    "a budget in words": (("--budget-usd", "five"), "--budget-usd: found 'five', expected a valid number;"),
+    "an option without its value": (("--judge",), "--judge: Option '--judge' requires an argument;"),
 }
 
 
