@@ -122,3 +122,13 @@ def share_words(count: int, total: int) -> str:
     if permille in (0, 1000) and count not in (0, total):
         return "<0.1%" if permille == 0 else ">99.9%"
     return f"{permille // 10}%" if permille % 10 == 0 else f"{permille / 10:.1f}%"
+
+
+def size_words(count: int) -> str:
+    """Size in bytes as text, such as `3.2 MB`."""
+    size, unit = float(count), "bytes"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if size < 1000:
+            break
+        size, unit = size / 1000, larger
+    return counted(count, "byte") if unit == "bytes" else f"{size:,.1f} {unit}"
