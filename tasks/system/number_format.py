@@ -52,6 +52,12 @@ def p_words(p: float | None) -> str:
     return f"{p:.3f}" if p >= 0.001 else "<0.001"
 
 
+def p_relation(p: float | None) -> str:
+    """p-value to follow the letter p: `= 0.044`, `<0.001`."""
+    words = p_words(p)
+    return words if words.startswith("<") else f"= {words}"
+
+
 def rate_words(value: float | None) -> str:
     """Share of 0..1 in percent; 0% and 100% only if exact."""
     if value is None:
