@@ -480,10 +480,11 @@ MODULES = (
     "workspace.lock",
 )
 ELSEWHERE = {
-    "comparing.model_pairs._named": "gradebook compare",
+    "comparing.model_pairs._full_name": "gradebook compare",
     "comparing.model_pairs.find_wanted": "gradebook compare",
     "comparing.model_pairs.pair_groups": "raised again by refuse_unpaired",
     "datasets.discovery._known_encoding": "refused by dataset_files before",
+    "datasets.ingest.refuse_bad_rows": "before Prefect starts; raised again by refuse_no_criteria",
     "datasets.discovery.digest_files": "a file that goes away, or that the user may not read",
     "judging.replies.recorded_judge._answer": "a recorded level of a row's own criterion: known when it is asked",
     "judging.replies.recorded_judge._read_lines": "a file that goes away",
