@@ -111,7 +111,11 @@ def _numbers(version: str) -> tuple[int, int, int]:
 
 def _step_of(difference: Difference, old: Rubric, new: Rubric, moved: dict[str, str]) -> Step:
     match difference.path:
-        case ("id",) | ("missing",) | ("require_thresholds",) | ("criteria", _, "gate") | ("categories", _, "parent"):
+        case (
+            ("id" | "missing" | "require_thresholds",)
+            | ("criteria", _, "gate" | "required")
+            | ("categories", _, "parent")
+        ):
             return "major"
         case ("criteria", _, "category"):
             return "major" if old.categories or new.categories else "minor"  # without a tree it is a label

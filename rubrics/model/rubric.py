@@ -206,6 +206,8 @@ class Criterion(Frozen):
     1"""
     scale: Scale | None = None
     """numbered points instead of `levels`; see below"""
+    required: bool = True
+    """`false`: where it has no verdict, it does not apply to the output, whose score is over the other criteria"""
     reward: bool = True
     """`false`: scored as any other, but left out of rewards for training, to show what the rewards do not ask for"""
     metadata: dict[str, Any] = {}
@@ -241,6 +243,14 @@ class Criterion(Frozen):
             raise ModelFault("penalty-with-threshold", words, "threshold")
         return self
 
+    @model_validator(mode="after")
+    def _gate_is_required(self) -> Self:
+        if self.gate and not self.required:
+            raise ModelFault(
+                "wrong-value", "found false on a gate, expected true: an unknown gate is unmet", "required"
+            )
+        return self
+
     @property
     def _needs_levels(self) -> bool:
         return self.method.type in ("judge", "ratings")
@@ -261,6 +271,13 @@ class CaseCriterion(Criterion):
 
     id: Annotated[str, Field(pattern=OWN_ID_PATTERN)]
     """letters, digits, `_`, `.`, `:`, `-`, up to 64, first a letter"""
+
+    @model_validator(mode="after")
+    def _applies_to_its_output(self) -> Self:
+        if not self.required:
+            words = "found false on a per-case criterion, expected true: leave it out of the rows it does not apply to"
+            raise ModelFault("wrong-value", words, "required")
+        return self
 
     @property
     def _needs_levels(self) -> bool:
@@ -396,6 +413,16 @@ class Rubric(Frozen):
         if fault := tree_fault(self):
             field, words = fault
             raise ModelFault("category-tree", words, field)
+        return self
+
+    @model_validator(mode="after")
+    def _optional_criteria_are_skipped_in_a_tree(self) -> Self:
+        optional = [criterion.id for criterion in self.criteria if not criterion.required]
+        if self.categories and optional and self.missing != "skip":
+            words = (
+                f"found {self.missing} with categories and `required: false` on {', '.join(optional)}, expected skip"
+            )
+            raise ModelFault("wrong-value", words, "missing")
         return self
 
     @property

@@ -52,14 +52,15 @@ class ScoreRule:
 
     def score(self, scores: Mapping[str, float | None], own: Sequence[CaseCriterion] = ()) -> OutputScore:
         """Score of one output. scores: 0..1 by criterion id; None or missing: unscored. own: per-case criteria."""
-        applied = (*self._criteria, *(self._own(each) for each in own))
-        present = [each for each in applied if scores.get(each.criterion.id) is not None]
+        known = (*self._criteria, *(self._own(each) for each in own))
+        present = [each for each in known if scores.get(each.criterion.id) is not None]
+        applied = [each for each in known if each.criterion.required or each in present]
         found = {each.criterion.id: scores[each.criterion.id] or 0.0 for each in present}
         missing = [each for each in applied if each.criterion.id not in found]
         is_weight_missing = any(each.weight for each in missing)
         points = fsum(each.weight * found[each.criterion.id] for each in present)
         base = _positive(present if self._rubric.missing == "skip" else applied)
-        if self._rubric.missing == "skip" and self._rubric.categories and is_weight_missing:
+        if self._rubric.missing == "skip" and self._rubric.categories and len(present) < len(known):
             points, base = _reweighted(present, found)
         is_open = self._rubric.missing == "null" and is_weight_missing
         low = high = points

@@ -35,7 +35,8 @@ class PairedVerdicts:
     """Weighted verdicts of one criterion, one row per pair.
 
     pairs: (row,), indices in 0..pair_count-1, each at most once. weights: (row,), negative for a penalty. scores_a,
-    scores_b: (row,), in 0..1, NaN if unscored. group: index of its group, if there is a tree.
+    scores_b: (row,), in 0..1, NaN if unscored. group: index of its group, if there is a tree. is_required: whether a
+    verdict counts in an output's base without a score too.
     """
 
     pairs: Places
@@ -43,6 +44,7 @@ class PairedVerdicts:
     scores_a: Floats
     scores_b: Floats
     group: int = 0
+    is_required: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +110,12 @@ def _inverse_bases(scores: PairedScores, *, is_skipped: bool) -> Floats:
 
     Without a tree there is one group: 1 / the sum of the positive weights that count for the pair's output.
     """
-    if scores.groups is None and not is_skipped:
+    is_counted = [scores.groups is None and not is_skipped and each.is_required for each in scores.criteria]
+    if all(is_counted):
         return _inverse(_bases(scores, [None] * len(scores.criteria)))
-    of_a = _inverse(_bases(scores, [each.scores_a for each in scores.criteria]), scores.groups)
-    of_b = _inverse(_bases(scores, [each.scores_b for each in scores.criteria]), scores.groups)
+    pairs = list(zip(scores.criteria, is_counted, strict=True))
+    of_a = _inverse(_bases(scores, [None if counted else each.scores_a for each, counted in pairs]), scores.groups)
+    of_b = _inverse(_bases(scores, [None if counted else each.scores_b for each, counted in pairs]), scores.groups)
     of_a += of_b
     of_a /= 2.0
     return of_a

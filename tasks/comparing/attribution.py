@@ -123,7 +123,9 @@ def weigh_pairs(sides: PairedSides, rubric: Rubric) -> WeightedPairs:
     weights = effective_weights(rubric)
     scale = WeightTree.of(rubric).positive_sums[TOP] if rubric.categories else 1.0
     found = dict(_weighted_verdicts(sides, {name: scale * weight for name, weight in weights.items()}, places))
-    scores = PairedScores(tuple(found.values()), places.size)
+    optional = {criterion.id for criterion in rubric.criteria if not criterion.required}
+    weighed = tuple(replace(each, is_required=name not in optional) for name, each in found.items())
+    scores = PairedScores(weighed, places.size)
     is_skipped = rubric.missing == "skip"
     return WeightedPairs(
         _put_in_groups(scores, tuple(found), rubric) if is_skipped and rubric.categories else scores,
@@ -188,7 +190,8 @@ def _bounds(scores: PairedScores) -> Interval:
         return DIFFERENCES
     gains, losses = np.zeros(scores.pair_count), np.zeros(scores.pair_count)
     for each in scores.criteria:
-        gains[each.pairs] += np.maximum(each.weights, 0.0)
+        is_in_both = each.is_required | ~np.isnan(each.scores_a + each.scores_b)
+        gains[each.pairs] += np.where(is_in_both, np.maximum(each.weights, 0.0), 0.0)
         losses[each.pairs] += np.maximum(-each.weights, 0.0)
     widest = 1.0 + float((losses[gains > 0] / gains[gains > 0]).max(initial=0.0))
     return Interval(-widest, widest)

@@ -71,8 +71,10 @@ def _of_criterion(row: Row, rubric: Row) -> Iterator[Unmet]:
     if row["is_gate"] and gap_count:
         fault = f"the gate {row['criterion_id']} is not scored for {gap_count:,} of {row['output_count']:,} outputs"
         yield Unmet(model_name(row), fault, fault)
+    elif row["is_optional"] and not row["n"]:
+        return
     elif not row["is_gate"] and rubric["require_thresholds"] and row["threshold"] is not None:
-        is_skipped = rubric["missing"] == "skip"
+        is_skipped = rubric["missing"] == "skip" or row["is_optional"]
         mean_low = row["mean"] if is_skipped else (row["mean"] or 0.0) * row["n"] / row["output_count"]
         yield from _below(row, f"mean of {row['criterion_id']}", row["threshold"], mean_low)
 

@@ -160,7 +160,9 @@ def store_rubric(connection: duckdb.DuckDBPyConnection, rubric: Rubric, now: dat
             [rubric.id, rubric.version, rubric_digest(rubric), canonical_body(rubric), now],
         )
         connection.register("kept_criteria", criteria_table("", rubric))
-        connection.execute("insert into criteria by name select * exclude (run_id, gate_threshold) from kept_criteria")
+        connection.execute(
+            "insert into criteria by name select * exclude (run_id, gate_threshold, is_required) from kept_criteria"
+        )
     connection.register("kept_levels", levels_table(rubric))  # earlier gradebooks stored none
     connection.execute(
         "insert into levels by name from kept_levels where not exists ("

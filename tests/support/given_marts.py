@@ -29,6 +29,7 @@ CRITERIA_SCHEMA = pa.schema(
         pa.field("weight", pa.float64()),
         pa.field("effective_weight", pa.float64()),
         pa.field("is_gate", pa.bool_()),
+        pa.field("is_required", pa.bool_()),
         pa.field("threshold", pa.float64()),
         pa.field("gate_threshold", pa.float64()),
         pa.field("method", pa.string()),

@@ -66,6 +66,7 @@ def _simplify_criterion(criterion: Criterion, weight: float) -> Row:
         "name": criterion.name,
         "description": criterion.description,
         "weight": max(weight, 0),  # dataknobs divides by the sum of all weights: it has no penalties
+        "required": None if criterion.required else False,
         "levels": [level.model_dump(mode="json", exclude_defaults=True) for level in levels],
         "method": named if len(named) > 1 else {"type": "judge"},
     }

@@ -138,6 +138,7 @@ def understand_criterion(foreign: ForeignCriterion, criterion_id: str) -> Row:
         "name": None if foreign.name == criterion_id else foreign.name,
         "description": foreign.description or foreign.name or criterion_id,
         "weight": foreign.weight,
+        "required": False if foreign.required is False else None,
         "levels": _understand_levels(foreign.levels or []) or None,
         "method": _understand_method(foreign.scoring_method),
     }
@@ -154,9 +155,9 @@ def express_criterion(plain: Row, omitted: Collection[str] = ()) -> Row:
         "weight": plain["weight"],
         "levels": [_express_level(level, omitted) for level in levels],
         "scoring_method": _express_method(plain["method"]),
-        "required": True,
+        "required": plain.get("required", True),
     }
-    return {key: value for key, value in foreign.items() if key not in omitted}
+    return {key: value for key, value in foreign.items() if key not in omitted or value is False}
 
 
 def without_namespaces(metadata: Row) -> Row:

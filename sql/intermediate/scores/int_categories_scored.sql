@@ -40,30 +40,31 @@ merged as (
         greatest(rubric_rank, case_rank) as rank,
         if(rubric_rank > 0 or rank = 0, parts.points, 0.0) as rubric_points,
         if(case_rank > 0 or rank = 0, cases.points, 0.0) as case_points,
-        if(rubric_rank = rank, if(rubric.missing = 'skip', parts.base_weight, categories.base_weight), 0.0)
-            as rubric_base,
+        coalesce(applied.base_weight, categories.base_weight) as applied_base,
+        if(rubric_rank = rank, if(rubric.missing = 'skip', parts.base_weight, applied_base), 0.0) as rubric_base,
         if(case_rank = rank, if(rubric.missing = 'skip', cases.scored_base_weight, cases.base_weight), 0.0)
             as case_base,
-        coalesce(categories.penalty_weight, 0.0) + coalesce(cases.penalty_weight, 0.0) as penalty_weight,
-        if(rubric_rank > 0 or rank = 0, categories.weighted_count - coalesce(parts.weighted_count, 0), 0)
-            as rubric_missing_count,
+        coalesce(applied.penalty_weight, categories.penalty_weight, 0.0) + coalesce(cases.penalty_weight, 0.0)
+            as penalty_weight,
+        coalesce(applied.weighted_count, categories.weighted_count) as applied_count,
+        if(rubric_rank > 0 or rank = 0, applied_count - coalesce(parts.weighted_count, 0), 0) as rubric_missing_count,
         if(case_rank > 0 or rank = 0, cases.weighted_count - coalesce(cases.scored_weighted_count, 0), 0)
             as case_missing_count,
-        coalesce(categories.mark_count, 0) + coalesce(cases.mark_count, 0) as mark_count,
+        coalesce(applied.mark_count, categories.mark_count, 0) + coalesce(cases.mark_count, 0) as mark_count,
         coalesce(parts.mark_count, 0) + coalesce(cases.scored_mark_count, 0) as scored_mark_count,
         coalesce(parts.below_mark_count, 0) + coalesce(cases.below_mark_count, 0) as below_mark_count,
         rubric.missing = 'null' and coalesce(rubric_missing_count, 0) + coalesce(case_missing_count, 0) > 0 as is_open,
     from rubric_parts as parts
     inner join categories on parts.category_number = categories.category_number
+    left join int_categories_applied as applied
+        on parts.output_number = applied.output_number and parts.category_number = applied.category_number
     full join case_parts as cases on parts.output_number = cases.output_number and categories.category = cases.category
     cross join int_rubric_summed as rubric
 ),
 
 final as (
     select
-        outputs.output_number,
-        outputs.group_number,
-        merged.category,
+        outputs.output_number, outputs.group_number, merged.category,
         nullif(coalesce(rubric_base, 0.0) + coalesce(case_base, 0.0), 0.0) as base_weight,
         if(is_open, null, coalesce(rubric_points, 0.0) + coalesce(case_points, 0.0)) / base_weight as score,
         coalesce(least(penalty_weight / base_weight, 0.0), 0.0) as least_score,

@@ -42,6 +42,7 @@ final as (
         output_number,
         group_number,
         criterion_number,
+        is_required,
         pass_mark,
         weight_share,
         weight_rank,

@@ -50,6 +50,7 @@ final as (
         weight,
         is_weighted,
         is_gate,
+        coalesce(is_required, true) as is_required,
         threshold,
         case when is_gate then gate_threshold else threshold end as pass_mark,
         weight_share,

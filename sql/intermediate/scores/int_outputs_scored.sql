@@ -19,6 +19,7 @@ joined as (
         rubric.missing,
         coalesce(irregular.applied_totals, rubric.totals) as applied,
         coalesce(irregular.scored_totals, rubric.totals) as present,
+        coalesce(irregular.excused_count, 0) as excused_count,
         if(rubric.missing = 'skip', present, applied) as base,
         coalesce(trees.points, points.points, 0.0) as points,
         trees.positive_weight as tree_weight,
@@ -50,13 +51,12 @@ scored as (
 
 final as (
     select
-        scored.output_number,
-        scored.group_number,
+        scored.output_number, scored.group_number,
         scored.score,
         scored.score_low,
         scored.score_high,
         scored.uniform_score,
-        scored.missing_weighted_count + scored.missing_gate_count as unscored_count,
+        scored.missing_weighted_count + scored.excused_count + scored.missing_gate_count as unscored_count,
         scored.missing_gate_count as unscored_gate_count,
         failures.failed_gates,
         scored.least_score,

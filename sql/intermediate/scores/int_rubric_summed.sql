@@ -1,5 +1,5 @@
--- int_rubric_summed: the one row of this run: its settings, and the totals of the rubric's criteria. Negative weights
--- occur in points rubrics. has_case_weights: some per-case criterion has a weight.
+-- int_rubric_summed: the one row of this run: its settings, and the totals of the rubric's criteria, all and the
+-- required ones. Negative weights occur in points rubrics. has_case_weights: some per-case criterion has a weight.
 -- materialized: table
 with run as (select * from stg_run),
 
@@ -8,20 +8,30 @@ criteria as (select * from int_criteria_weighted),
 summed as (
     select
         count(*) as criterion_count,
+        countif(not is_required) as optional_count,
         totals_of(weight, is_weighted, is_gate, threshold) as totals,
     from criteria
     where not is_per_case
+),
+
+required as (
+    select totals_of(weight, is_weighted, is_gate, threshold) as required_totals,
+    from criteria
+    where not is_per_case and is_required
 ),
 
 final as (
     select
         run.*,
         summed.criterion_count,
+        summed.optional_count,
         summed.totals,
+        required.required_totals,
         exists (select 1 from int_trees_summed) as has_tree,
         exists (select 1 from criteria where is_per_case and is_weighted) as has_case_weights,
     from run
     cross join summed
+    cross join required
 )
 
 select * from final

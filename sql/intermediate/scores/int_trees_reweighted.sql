@@ -9,7 +9,7 @@ with verdicts as (
     cross join int_rubric_summed as rubric
     inner join int_verdicts_weighted as verdicts on outputs.output_number = verdicts.output_number
     where rubric.missing = 'skip' and rubric.has_tree and verdicts.is_weighted
-        and outputs.scored_totals.weighted_count < outputs.applied_totals.weighted_count
+        and outputs.scored_totals.weighted_count < outputs.applied_totals.weighted_count + outputs.excused_count
 ),
 
 steps as (

@@ -1,6 +1,18 @@
 -- criterion_requirements: one row per model, checkpoint, criterion_id of the rubric of the run $run_id, in order: the
--- mean and the threshold, 0..1, that it is checked against.
-with final as (
+-- mean and the threshold, 0..1, that it is checked against. is_optional: it does
+-- not apply to the outputs without a score.
+with optional as (
+    select each ->> 'id' as criterion_id,
+    from (
+        select unnest(rubrics.body::json -> '$.criteria[*]') as each
+        from runs
+        inner join rubrics on runs.rubric_id = rubrics.rubric_id and runs.rubric_version = rubrics.rubric_version
+        where runs.run_id = $run_id
+    )
+    where not coalesce((each ->> 'required')::boolean, true)
+),
+
+final as (
     select
         scores.model,
         scores.checkpoint,
@@ -10,6 +22,7 @@ with final as (
         scores.mean,
         criteria.is_gate,
         criteria.threshold,
+        criteria.criterion_id in (select criterion_id from optional) as is_optional,
     from criterion_scores as scores
     inner join runs on scores.run_id = runs.run_id
     inner join criteria

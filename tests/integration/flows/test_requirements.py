@@ -37,6 +37,12 @@ def test_reached_required_thresholds_are_met(run):
     assert run([LONG, LONG], LENGTH, "require_thresholds: true").code == 0
 
 
+def test_an_optional_criterion_without_a_score_is_no_requirement(run):
+    optional = RATED.replace("id: rated,", "id: rated, required: false, threshold: 1,") + f"\n  - {LENGTH}"
+    finished = run([LONG, LONG], optional, "require_thresholds: true", "pass_threshold: 1")
+    assert (finished.code, finished.json["unmet"]) == (0, [])
+
+
 def test_an_unscored_gate_is_not_met(run):
     finished = run([LONG, LONG], GATE)
     assert (finished.code, finished.json["unmet"]) == (1, ["m: the gate safe is not scored for 2 of 2 outputs"])

@@ -18,7 +18,7 @@ COLUMNS = ("score", "score_low", "score_high", "failed_gates", "is_passed")
 
 
 @st.composite
-def criteria(draw: st.DrawFn, name: str, categories: list[str]) -> dict[str, Any]:
+def criteria(draw: st.DrawFn, name: str, categories: list[str], *, may_be_optional: bool = False) -> dict[str, Any]:
     is_gate = draw(st.integers(0, 4)) == 0
     weight = None if is_gate else draw(WEIGHTS)
     may_have_mark = is_gate or (weight or 0) > 0
@@ -28,6 +28,7 @@ def criteria(draw: st.DrawFn, name: str, categories: list[str]) -> dict[str, Any
         "method": METHOD,
         "gate": is_gate,
         "weight": weight,
+        "required": not (may_be_optional and not is_gate and draw(st.booleans())),
         "threshold": draw(st.one_of(st.none(), SHARES)) if may_have_mark else None,
         "category": draw(st.sampled_from([None, *categories])) if categories else None,
     }
@@ -46,13 +47,19 @@ def worlds(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, list[dict[str, An
         {"id": f"first_{name or 'all'}", "description": "Is it?", "method": METHOD, "weight": 1.0, "category": name}
         for name in names or [None]
     ]
-    others = [draw(criteria(f"c{index}", names)) for index in range(draw(st.integers(0, 4)))]
+    missing = draw(st.sampled_from(["null", "skip", "zero"]))
+    may_be_optional = missing == "skip" or not names
+    if may_be_optional:
+        firsts[0]["required"] = draw(st.booleans())
+    others = [
+        draw(criteria(f"c{index}", names, may_be_optional=may_be_optional)) for index in range(draw(st.integers(0, 4)))
+    ]
     values = {
         "id": "reply",
         "version": "1.0.0",
         "categories": tree,
         "criteria": [*firsts, *others],
-        "missing": draw(st.sampled_from(["null", "skip", "zero"])),
+        "missing": missing,
         "pass_threshold": draw(st.one_of(st.none(), SHARES)),
         "require_thresholds": draw(st.booleans()),
     }
@@ -91,6 +98,7 @@ def row_of(rubric: Rubric, criterion: Any) -> dict[str, Any]:
     return {
         "weight": rubric.weight_of(criterion),
         "is_gate": criterion.gate,
+        "is_required": criterion.required,
         "threshold": criterion.threshold,
         "gate_threshold": criterion.gate_threshold,
         "category": criterion.category,
@@ -101,3 +109,18 @@ def near(value: Any) -> Any:
     if isinstance(value, tuple):
         return list(value)
     return pytest.approx(value, abs=1e-11) if isinstance(value, float) else value
+
+
+OPTIONAL = {"tone": {"weight": 3.0}, "tools": {"weight": 1.0, "is_required": False, "threshold": 0.5}}
+
+
+@pytest.mark.parametrize("missing", ["null", "zero", "skip"])
+def test_an_optional_criterion_without_a_score_leaves_the_output_to_the_others(build, missing):
+    # tone 0.5 alone, then (3 x 0.5 + 1 x 1) / 4; where tone is missing, only `null` has no score
+    scores = {"a": {"tone": 0.5, "tools": None}, "b": {"tone": 0.5, "tools": 1.0}, "c": {"tone": None, "tools": 1.0}}
+    connection = build(OPTIONAL, scores, missing=missing, pass_threshold=0.5, require_thresholds=True)
+    rows = connection.execute(
+        "select score, is_passed, unscored_count from output_scores order by output_id"
+    ).fetchall()
+    assert rows[:2] == [(0.5, True, 1), (0.625, True, 0)]
+    assert rows[2][0] == {"null": None, "zero": 0.25, "skip": 1.0}[missing]

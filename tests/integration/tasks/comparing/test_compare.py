@@ -52,6 +52,8 @@ DEEP = rubric(
     missing="skip",
 )
 
+OPTIONAL = rubric("optional", {"id": "tone", "weight": 3}, {"id": "tools", "required": False})
+
 
 def plain_rows(name: str, case_count: int = 12) -> list[dict[str, Any]]:
     """Cases of two samples by two models: in run b the tone of model m falls, its facts rise in some."""
@@ -83,6 +85,10 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     write_scores(lake, "deep_b", DEEP, [row | {"scores": turned(row["scores"])} for row in old])
     write_scores(lake, "gaps_a", TREE, [{"case_id": "c", "scores": {"a": 1.0, "b": None, "c": 0.0}}])
     write_scores(lake, "gaps_b", TREE, [{"case_id": "c", "scores": {"a": 0.0, "b": None, "c": 0.0}}])
+    gapped = {"c": {"tone": 0.5, "tools": None}, "d": {"tone": 0.5, "tools": 0.0}}
+    for name, tone in (("a", 0.5), ("b", 1.0)):
+        rows = [{"case_id": case, "scores": scores | {"tone": tone}} for case, scores in gapped.items()]
+        write_scores(lake, f"optional_{name}", OPTIONAL, rows)
     tones = {"x": 0.0, "y": 0.5, "z": 1.0}
     same = [{"case_id": "c", "output_id": name, "scores": {"tone": tone}} for name, tone in tones.items()]
     for name in "ab":
@@ -180,6 +186,14 @@ def test_a_missing_score_on_both_sides_leaves_no_remainder(lake):
     (pair,) = compare_runs(lake, "gaps_a", "gaps_b", Asked(resample_count=0)).models
     parts = {part.criterion_id: part.part for part in pair.explanation.parts}
     assert parts == {"a": pytest.approx(-2 / 3), "b": 0.0, "c": 0.0}
+
+
+def test_an_optional_criterion_without_a_score_takes_no_part_of_the_weight(lake):
+    # tone +0.5: of the whole in case c, of 3/4 in d
+    (pair,) = compare_runs(lake, "optional_a", "optional_b", Asked(resample_count=0)).models
+    parts = {part.criterion_id: part.part for part in pair.explanation.parts}
+    assert parts == {"tone": pytest.approx((0.5 + 0.375) / 2), "tools": 0.0}
+    assert pair.overall.figures.mean_diff == pytest.approx(0.4375)
 
 
 def test_missing_scores_on_both_sides_leave_no_remainder_at_any_depth(lake):

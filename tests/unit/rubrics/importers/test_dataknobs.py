@@ -78,11 +78,11 @@ def test_what_has_no_place_is_kept_and_named():
         "scoring_method.decode_prompt (2)",
         "scoring_method.decode_output_schema",
         "criteria.id",
-        "criteria.required",
         "levels.id",
     )
     notes = imported.rubric["criteria"][1]["metadata"]["dataknobs"]
-    assert notes["required"] is False and notes["levels"] == {"insider_talk": {"id": "insider talk"}}
+    assert imported.rubric["criteria"][1]["required"] is False
+    assert notes["levels"] == {"insider_talk": {"id": "insider talk"}}
 
 
 def test_the_example_comes_back_as_the_same_json():

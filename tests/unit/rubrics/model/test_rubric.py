@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from gradebook.rubrics.model.levels import Scale
-from gradebook.rubrics.model.rubric import Criterion, Level, Rubric
+from gradebook.rubrics.model.rubric import CaseCriterion, Criterion, Level, Rubric
 
 LEVELS = [{"id": "bad", "score": 0.0}, {"id": "good", "score": 1.0}]
 
@@ -37,6 +37,26 @@ def test_a_gate_weighs_nothing():
 def test_a_gate_with_a_weight_is_refused():
     with pytest.raises(ValidationError, match="found 0.2 on a gate"):
         rubric(criterion(gate=True, weight=0.2))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"criteria": [criterion(gate=True, required=False)]}, "found false on a gate"),
+        (
+            {"criteria": [criterion(category="voice", required=False)], "categories": [{"id": "voice"}]},
+            "found null with categories and `required: false` on tone, expected skip",
+        ),
+    ],
+)
+def test_an_optional_criterion_is_no_gate_and_needs_skip_in_a_tree(values, message):
+    with pytest.raises(ValidationError, match=message):
+        rubric(**values)
+
+
+def test_a_per_case_criterion_is_required():
+    with pytest.raises(ValidationError, match="found false on a per-case criterion"):
+        CaseCriterion.model_validate(criterion(required=False))
 
 
 def test_levels_are_sorted_worst_first():

@@ -58,6 +58,14 @@ def test_what_a_gap_does_is_the_remainder():
     assert (found.parts.tolist(), found.remainder) == ([0.0, 0.0], 0.5)
 
 
+def test_an_optional_verdict_that_both_lack_leaves_the_others_the_whole_weight():
+    # the second pair has it on both sides: (1 + 1/2) / 2 of the first criterion, -1/4 of the second
+    first, second = table([1, 1], [[0.0, None], [0.0, 1.0]], [[1.0, None], [1.0, 0.5]]).criteria
+    scores = PairedScores((first, replace(second, is_required=False)), 2)
+    found = decompose(scores, np.array([1.0, 0.25]))
+    assert (found.parts.tolist(), found.remainder) == ([0.75, -0.125], 0.0)
+
+
 # The whole holds a category of weight 2 and the third criterion; the category holds the others and one of its own kind.
 GROUPS = Groups(parents=np.array([0, 0, 1]), weights=np.array([0.0, 2.0, 3.0]))
 PLACES = (1, 1, 0, 2)  # the group of each of four criteria

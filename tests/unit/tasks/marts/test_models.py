@@ -36,7 +36,7 @@ create table source_judgments (
 );
 create table source_criteria as
     select 'tone' as criterion_id, null::varchar as category, 1.0::double as weight, 1.0::double as effective_weight,
-        false as is_gate, null::double as threshold, 1.0::double as gate_threshold;
+        false as is_gate, true as is_required, null::double as threshold, 1.0::double as gate_threshold;
 create table source_category_weights as
     select '(none)' as category, 'tone' as criterion_id, 1.0::double as weight;
 create table source_categories as select '(none)' as category, null::varchar as parent;

@@ -1,0 +1,36 @@
+-- int_categories_applied: one row per output_number with a missing score or a per-case criterion, category_number of
+-- the rubric: totals over the criteria that apply to the output. Without rows where every criterion is required.
+-- materialized: table
+with criteria as (
+    select * exclude (output_number)
+    from int_category_criteria_weighted
+    where category_number > 0
+),
+
+applicable as (
+    select
+        outputs.output_number,
+        criteria.*,
+        criteria.is_required or verdicts.score is not null as is_applied,
+    from int_irregular_outputs_summed as outputs
+    cross join int_rubric_summed as rubric
+    cross join criteria
+    left join int_verdicts_numbered as verdicts
+        on outputs.output_number = verdicts.output_number
+        and criteria.criterion_number = verdicts.criterion_number
+    where rubric.optional_count > 0
+),
+
+final as (
+    select
+        output_number,
+        category_number,
+        exact_sum(if(is_applied, category_base, 0.0)) as base_weight,
+        exact_sum(if(is_applied and weight_rank = 2, least(category_weight, 0.0), 0.0)) as penalty_weight,
+        countif(is_applied and category_weight <> 0) as weighted_count,
+        countif(is_applied and pass_mark is not null) as mark_count,
+    from applicable
+    group by output_number, category_number
+)
+
+select * from final
