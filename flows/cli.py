@@ -8,15 +8,16 @@ import traceback
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
-from gradebook.rubrics.model.errors import GradebookError, UnfinishedError
+from gradebook.rubrics.model.errors import GradebookError, InputError, UnfinishedError
 from gradebook.tasks.system.lazy_imports import refuse_pandas
 
+USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]  # not public: base of the others
 INTERRUPTED = 130  # typer's exit code for Ctrl-C; typer prints no message
 
 
@@ -152,15 +153,15 @@ def main() -> None:
     """Run the command; expected failures end with a sentence on stderr and an exit code."""
     refuse_pandas()
     try:
-        app(prog_name="gradebook")
+        code = app(prog_name="gradebook", standalone_mode=False)
     except GradebookError as error:
         _print_error(str(error))
         sys.exit(error.exit_code)
+    except USAGE_ERROR as error:
+        _refuse_usage(error)
     except SystemExit as end:
-        if end.code != INTERRUPTED:
-            raise
-        _print_error("interrupted; run the same command again to resume")
-        sys.exit(UnfinishedError.exit_code)
+        # Typer makes exit code 1 of a closed pipe: `| head` is no failure.
+        sys.exit(0 if isinstance(end.__context__, BrokenPipeError) else end.code)
     except BrokenPipeError:
         sys.exit(0)
     except KeyboardInterrupt:
@@ -173,6 +174,21 @@ def main() -> None:
             sys.exit(UnfinishedError.exit_code)
         _print_error(f"unexpected {type(error).__name__}: {error} (traceback in {_write_traceback()})")
         sys.exit(UnfinishedError.exit_code)
+    if code == INTERRUPTED:
+        _print_error("interrupted; run the same command again to resume")
+        sys.exit(UnfinishedError.exit_code)
+    sys.exit(code)
+
+
+def _refuse_usage(error: Any) -> NoReturn:
+    """Exit with 2 after a usage error in a sentence; a group of commands without one shows its help."""
+    from gradebook.flows.display.usage_errors import usage_error
+
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+    else:
+        _print_error(str(usage_error(error)))
+    sys.exit(InputError.exit_code)
 
 
 def _print_error(sentence: str) -> None:

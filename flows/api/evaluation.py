@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from gradebook.flows.api.given import GivenRubric, outputs_path, rubric_name
 from gradebook.flows.api.published import Run, lake_uri
+from gradebook.flows.api.wording import in_parameters
 from gradebook.rubrics.model.errors import Fault, OutputsError
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.published.summary import RunSummary
@@ -29,6 +30,7 @@ AGAIN = ("gradebook.evaluate(...)",)  # what resumes a run of such outputs
 Returned = TypeVar("Returned")
 
 
+@in_parameters
 def evaluate(  # noqa: PLR0913 - each is an option of the command
     outputs: Any,
     rubric: GivenRubric,

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from gradebook.flows.api.wording import in_parameters
 from gradebook.rubrics.files.digest import canonical_body, rubric_from_body
 from gradebook.rubrics.files.dump import rubric_values, rubric_yaml
 from gradebook.rubrics.files.load import read_rubric
@@ -27,6 +28,7 @@ INTEGERS = ("case_id", "checkpoint", "sample_index", "cluster")  # whole numbers
 EXPECTED = "a path, a list of dicts, or a table of pandas, Polars or Arrow"
 
 
+@in_parameters
 def load_rubric(rubric: GivenRubric, lake: str | None = None) -> Rubric:
     """Load a rubric from a file, by the name of a shipped one, or from a mapping with the keys of a file.
 
@@ -57,6 +59,7 @@ def _refuse_faults(values: dict[str, Any], name: str) -> Rubric:
     return rubric_from_body(canonical_body(found))
 
 
+@in_parameters
 def lint(rubric: GivenRubric) -> tuple[LintFinding, ...]:
     """Every finding of lint about a rubric, as `gradebook rubric lint` without a lake.
 

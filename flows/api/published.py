@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from gradebook.flows.api.wording import in_parameters
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.comparing.compare import Asked, compare_runs
 from gradebook.tasks.comparing.compare import Comparison as ComparedRuns
@@ -32,7 +33,7 @@ FORMS = {".html": "html", ".md": "md", ".png": "png"}
 MOST_SHOWN = 20  # rows of a table in a notebook
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Difference:
     """Comparison of two runs: B - A, case by case. found: its figures."""
 
@@ -51,6 +52,9 @@ class Difference:
     def as_dict(self) -> dict[str, Any]:
         """Plain values, as `gradebook compare --json` prints them."""
         return {"verdict": self.verdict.as_json()} | self.found.as_json()
+
+    def __repr__(self) -> str:
+        return f"<Difference: {self}>"
 
     def __str__(self) -> str:
         return self.verdict.sentence
@@ -108,6 +112,7 @@ class Run:
         """Rows of one reading statement over all runs of the lake, as `gradebook sql`. Raises `QueryError`."""
         return run_query(self._lake, statement)
 
+    @in_parameters
     def compare(self, other: "Run | str", fail_if: str | None = None, *, require: str | None = None) -> Difference:
         """Compare this run with an earlier one, its baseline: a run or its id. Raises `InputError`."""
         if isinstance(other, Run) and other._lake != self._lake:
@@ -115,6 +120,7 @@ class Run:
         name = other.run_id if isinstance(other, Run) else other
         return Difference(compare_runs(self._lake, name, self.run_id, Asked(gate=gate_rule(fail_if, require))))
 
+    @in_parameters
     def report(self, path: str | Path, against: str | None = None) -> Path:
         """Write the report: .html a page, .md Markdown, .png a picture. against: run to compare with."""
         target = Path(path)
@@ -161,6 +167,7 @@ class Lake:
         """Rows of all runs, newest first, as `gradebook runs` lists them."""
         return list_runs(self._lake)
 
+    @in_parameters
     def run(self, run_id: str | None = None) -> Run:
         """A published run; without an id the latest one. Raises `InputError` if there is none."""
         found = run_id or latest_run(self._lake)
@@ -170,6 +177,7 @@ class Lake:
         """Rows of one reading statement, as `gradebook sql`. Raises `QueryError`."""
         return run_query(self._lake, statement)
 
+    @in_parameters
     def compare(self, run_a: str, run_b: str, fail_if: str | None = None, *, require: str | None = None) -> Difference:
         """Compare two runs, B - A, as `gradebook compare`. Raises `InputError`."""
         return Difference(compare_runs(self._lake, run_a, run_b, Asked(gate=gate_rule(fail_if, require))))
@@ -182,6 +190,7 @@ class Lake:
         return _html(self._lake.name, names, [[row[name] for name in names] for row in self.runs[:MOST_SHOWN]])
 
 
+@in_parameters
 def open_lake(uri: str | None = None, data: str | None = None, at: str | None = None) -> Lake:
     """Open a lake that exists. uri: by default GRADEBOOK_LAKE, else sqlite:lake/catalog.sqlite.
 

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from gradebook.flows.api.given import GivenRubric, load_rubric
+from gradebook.flows.api.wording import in_parameters
 from gradebook.rubrics.files.digest import rubric_digest
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.methods import CheckMethod, FunctionMethod
@@ -30,6 +31,7 @@ class Scorer(RubricScorer):
     0.2
     """
 
+    @in_parameters
     def __init__(  # noqa: PLR0913 - each is a setting with a default
         self,
         rubric: GivenRubric,
@@ -57,6 +59,7 @@ class Scorer(RubricScorer):
         )
 
 
+@in_parameters
 def score(output: str | Mapping[str, Any], rubric: GivenRubric, judge: str | None = None) -> Score:
     """Score one output in this process: no lake, no server, nothing written.
 
@@ -76,6 +79,7 @@ def score(output: str | Mapping[str, Any], rubric: GivenRubric, judge: str | Non
         return scorer.score(output)
 
 
+@in_parameters
 def check(
     output: str | Mapping[str, Any], rubric: GivenRubric, judge: str | None = None, *, at_least: float | None = None
 ) -> Score:

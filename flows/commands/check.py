@@ -64,6 +64,7 @@ def show(name: NameArgument, as_json: JsonOption = False) -> None:
 @app.command("try")
 def try_out(  # noqa: PLR0913 - each is an option
     name: NameArgument,
+    output: Annotated[str | None, typer.Argument(help="the output to check; - or a pipe: stdin")] = None,
     text: Annotated[str | None, typer.Option("--text", help="the output to check; - reads stdin")] = None,
     file: Annotated[Path | None, typer.Option("--file", help="a file with the output to check")] = None,
     set_words: Annotated[
@@ -80,7 +81,8 @@ def try_out(  # noqa: PLR0913 - each is an option
     """Run a check on one text and show its verdict.
 
     \b
-    gradebook checks try length_words --set max=3 --text "one two three four"
+    gradebook checks try length_words "one two three four" --set max=3
+    echo '{"id": 1}' | gradebook checks try json_valid
     gradebook checks try contains --set "any=[refund, money back]" \\
         --file reply.txt
     gradebook checks try matches_reference --text Paris --reference paris \\
@@ -89,7 +91,7 @@ def try_out(  # noqa: PLR0913 - each is an option
     Exit: 0 passed, 1 failed or unscored, 2 unknown check or setting.
     """
     row = {
-        "output": _read_output(text, file),
+        "output": _read_output(output, text, file),
         "prompt": prompt,
         "reference": reference,
         "context": context,
@@ -103,12 +105,15 @@ def try_out(  # noqa: PLR0913 - each is an option
     raise typer.Exit(DONE if tried.is_passed else NOT_MET)
 
 
-def _read_output(text: str | None, file: Path | None) -> str:
-    if (text is None) == (file is None):
-        found = "neither --text nor --file" if text is None else "both --text and --file"
-        raise InputError("checks try", found, "one of them")
+def _read_output(output: str | None, text: str | None, file: Path | None) -> str:
+    given = [each for each in (output, text, file) if each is not None]
+    if len(given) > 1:
+        raise InputError("checks try", "several outputs", "one: an argument, --text or --file")
     if file is None:
-        return sys.stdin.read() if text == "-" else str(text)
+        piped = "" if given or sys.stdin.isatty() else sys.stdin.read()
+        if not given and not piped:
+            raise InputError("checks try", "no output to check", "one: an argument, --text, --file or a pipe")
+        return piped or (sys.stdin.read() if given[0] == "-" else str(given[0]))
     try:
         return file.read_bytes().decode()
     except UnicodeDecodeError as error:

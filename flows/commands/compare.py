@@ -35,7 +35,7 @@ def compare(  # noqa: PLR0913 - each is an option
         typer.Argument(help="id of run B; without it, two models of run A are compared", autocompletion=complete_run),
     ] = None,
     model_a: Annotated[
-        str | None, typer.Option("--model-a", help="model of the baseline, named as in `gradebook report`")
+        str | None, typer.Option("--model-a", help="model of the baseline: its name, or a part that no other has")
     ] = None,
     model_b: Annotated[str | None, typer.Option("--model-b", help="model to compare with it")] = None,
     require: RequireOption = None,

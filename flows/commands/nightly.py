@@ -83,6 +83,8 @@ def _show_night(night: Night) -> None:
     for end in night.ends:
         for sentence in (*end.unmet, *([end.fault] if end.fault else [])):
             people.print(f"[red]{escape(end.suite)}:[/] {escape(plain(sentence))}")
+        if end.unchecked:
+            people.print(f"[yellow]{escape(end.suite)}:[/] {escape(plain(end.unchecked))}")
         if end.run_id:
             people.print(f"{escape(end.suite)}: run {end.run_id}{f', report {end.report}' if end.report else ''}")
     colour = "red" if night.failed or night.unmet else "green"

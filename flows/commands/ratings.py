@@ -17,7 +17,7 @@ from gradebook.flows.commands.options import (
     MapOption,
     print_json,
 )
-from gradebook.flows.display.terminal import people, plain, show_rows
+from gradebook.flows.display.terminal import notes, people, plain, show_rows
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.versions import find_lake_at
 from gradebook.tasks.ratings.import_ratings import RatingImport, import_ratings
@@ -110,7 +110,10 @@ def list_ratings(
     at: AtOption = None, lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_json: JsonOption = False
 ) -> None:
     """Show the number of ratings per rater and criterion."""
-    _show_rows(count_ratings(find_lake_at(lake, data, at)), as_json=as_json)
+    rows = count_ratings(find_lake_at(lake, data, at))
+    _show_rows(rows, as_json=as_json)
+    if not (rows or as_json):
+        notes.print(f"no rating in {escape(plain(lake))}; gradebook rate or ratings import adds them")
 
 
 @app.command()

@@ -26,7 +26,9 @@ from gradebook.tasks.stages.review import APPROVED, STDIN, enter_artifact, revie
 
 def review(  # noqa: PLR0913 - each is an option
     artifact: Annotated[str, typer.Argument(help="a text or JSON file; - for stdin")],
-    rubrics: Annotated[str | None, typer.Option("--rubrics", help="rubric files or names, separated by commas")] = None,
+    rubrics: Annotated[
+        str | None, typer.Option("--rubrics", "--rubric", help="rubric files or names, separated by commas")
+    ] = None,
     target_type: Annotated[
         str | None,
         typer.Option("--target-type", help="type of the artifact, for which the map names rubrics"),

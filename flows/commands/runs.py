@@ -1,9 +1,15 @@
 """The command `gradebook runs`."""
 
+from rich.markup import escape
+
 from gradebook.flows.commands.options import DEFAULT_LAKE, AtOption, DataOption, JsonOption, LakeOption, print_json
-from gradebook.flows.display.terminal import show_rows
+from gradebook.flows.display.terminal import notes, plain, show_rows
+from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.lake.versions import find_lake_at
 from gradebook.tasks.published.run_list import list_runs
+from gradebook.tasks.system.number_format import usd_words
+
+HEADINGS = ("run", "status", "rubric", "outputs", "billed", "judge", "version", "dataset", "reason")
 
 
 def runs(
@@ -14,6 +20,20 @@ def runs(
     if as_json:
         print_json({"runs": list(rows)})
     elif rows:
-        for row in rows:
-            row["reason"] = (row["reason"] or "").partition("\n")[0]
-        show_rows(rows[0], (row.values() for row in rows))
+        show_rows(HEADINGS, map(_cells, rows))
+    else:
+        notes.print(f"no run in {escape(plain(lake))}; gradebook evaluate makes one")
+
+
+def _cells(row: Row) -> tuple[object, ...]:
+    return (
+        row["run_id"],
+        row["status"],
+        f"{row['rubric_id']} {row['rubric_version']}",
+        "" if row["output_count"] is None else f"{row['output_count']:,}",
+        usd_words(row["cost_usd"]),
+        row["judge"],
+        row["version"],
+        row["dataset"],
+        (row["reason"] or "").partition("\n")[0],
+    )

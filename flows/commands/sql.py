@@ -23,7 +23,7 @@ class Format(StrEnum):
     parquet = "parquet"
 
 
-def sql(
+def sql(  # noqa: PLR0913 - each is an option
     query: Annotated[
         str | None, typer.Argument(help="one read-only SQL statement; default: a shell, or on a pipe stdin")
     ] = None,
@@ -33,6 +33,7 @@ def sql(
     timeout: Annotated[float, typer.Option("--timeout", min=0.001, help="maximum duration in seconds")] = 600.0,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="the same as --format json")] = False,
 ) -> None:
     """Query the evaluation tables in DuckDB's SQL, read only.
 
@@ -46,6 +47,9 @@ def sql(
     gradebook sql < question.sql
     gradebook sql
     """
+    if as_json and form not in (Format.table, Format.json):
+        raise InputError("--json", f"--format {form.value} as well", "one of the two")
+    form = Format.json if as_json else form
     if form is Format.parquet and out is None:
         raise InputError("--out", "none", "a file for --format parquet")
     is_shell = query is None and sys.stdin.isatty() and sys.stdout.isatty()

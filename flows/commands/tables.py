@@ -37,7 +37,8 @@ def tables(
 
 def show_tables() -> None:
     """Print each table, mart and view with its kind and one line."""
-    show_rows(("name", "kind", "what it has"), ((each.name, each.kind, each.line) for each in list_tables()))
+    rows = ((each.name, each.kind, each.line) for each in list_tables())
+    show_rows(("name", "kind", "what it has"), rows, is_whole=True)
 
 
 def show_columns(name: str) -> None:
@@ -45,4 +46,5 @@ def show_columns(name: str) -> None:
     found = find_table(name)
     say(f"{found.name}, a {found.kind}: {found.description}")
     people.print()
-    show_rows(("column", "type", "meaning"), ((each.name, each.type.lower(), each.meaning) for each in found.columns))
+    rows = ((each.name, each.type.lower(), each.meaning) for each in found.columns)
+    show_rows(("column", "type", "meaning"), rows, is_whole=True)

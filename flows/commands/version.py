@@ -7,7 +7,7 @@ import typer
 from gradebook.flows.commands.options import DEFAULT_LAKE, DataOption, JsonOption, LakeOption, print_json
 from gradebook.flows.display.terminal import notes, show_rows
 from gradebook.tasks.lake.address import find_lake
-from gradebook.tasks.lake.versions import VersionLog, list_versions
+from gradebook.tasks.lake.versions import Version, VersionLog, list_versions
 
 MOST_TABLES_SHOWN = 3
 
@@ -39,15 +39,21 @@ def versions(
 
 def _show_log(log: VersionLog) -> None:
     rows = [
-        (each.version, f"{each.made_at:%Y-%m-%d %H:%M:%S}", each.message, _added(each.row_counts))
+        (each.version, *_cause(each), f"{each.made_at:%Y-%m-%d %H:%M}", _added(each.row_counts))
         for each in log.versions
     ]
     published = {index for index, each in enumerate(log.versions) if each.kind == "published"}
-    show_rows(("version", "made at (UTC)", "cause", "rows added"), rows, bold=published)
+    show_rows(("version", "cause", "run", "made at (UTC)", "rows added"), rows, bold=published)
     left_out = [f"{log.older_count:,} older (--limit)"] if log.older_count else []
     left_out += [f"{log.hidden_count:,} intermediate (--all)"] if log.hidden_count else []
     if left_out:
         notes.print(f"not listed: {', '.join(left_out)}")
+
+
+def _cause(version: Version) -> tuple[str, str]:
+    """Cause of a version without its run, and the run."""
+    run_id = version.run_id or ""
+    return version.message.removesuffix(run_id).rstrip(), run_id
 
 
 def _added(row_counts: dict[str, int]) -> str:

@@ -181,7 +181,10 @@ def _deployment(client: "SyncPrefectClient", name: str) -> "DeploymentResponse":
 
 @contextmanager
 def _client() -> "Iterator[SyncPrefectClient]":
-    """Open a client of the server in Prefect's settings. Raises `UnfinishedError` if none is set or none answers."""
+    """Open a client of the server in Prefect's settings.
+
+    Raises `InputError` if none is set, `UnfinishedError` if none answers.
+    """
     import httpx
     from prefect.client.orchestration import get_client
     from prefect.exceptions import PrefectHTTPStatusError
@@ -189,7 +192,7 @@ def _client() -> "Iterator[SyncPrefectClient]":
 
     address = PREFECT_API_URL.value()
     if not address:  # Prefect would start a server inside the training job
-        raise UnfinishedError("notify: found no PREFECT_API_URL, expected the address of a Prefect server")
+        raise InputError("notify", "no PREFECT_API_URL", "the address of a Prefect server")
     try:
         with (
             temporary_settings({PREFECT_CLIENT_MAX_RETRIES: RETRIES}),

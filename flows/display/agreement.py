@@ -12,6 +12,7 @@ from gradebook.tasks.agreement.mart import JUDGES
 from gradebook.tasks.agreement.preferences import Preference
 from gradebook.tasks.agreement.published_run import AgreementPart, RunAgreement
 from gradebook.tasks.agreement.raters import RaterPace, RaterRow, RunRaters
+from gradebook.tasks.comparing.sentences import each_once
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.system.number_format import counted
 
@@ -83,7 +84,7 @@ def show_calibration(found: RunCalibration) -> None:
             "Rogan-Gladen",
         )
         show_rows((*headings, "to halve it"), map(_calibration_cells, found.rows))
-    for note in _notes(found):
+    for note in each_once(_notes(found)):
         say(f"note: {plain(note)}")
     if found.next_outputs:
         people.print()
@@ -193,13 +194,14 @@ def _calibration_cells(row: Calibration) -> tuple[str, ...]:
     return (row.criterion_id, row.name, f"{row.n:,}", f"{row.unrated_count:,}", *map(_with_interval, estimates), more)
 
 
-def _notes(found: RunCalibration) -> Iterator[str]:
+def _notes(found: RunCalibration) -> Iterator[tuple[str, str]]:
+    """Names and remarks of the calibrated means."""
     for row in found.rows:
         if row.note:
-            yield f"{row.criterion_id} of {row.name}: {row.note}"
+            yield f"{row.criterion_id} of {row.name}", row.note
         reason = row.corrected.reason or row.more_reason
         if reason and reason not in (row.note or ""):
-            yield f"{row.criterion_id} of {row.name}: {reason}"
+            yield f"{row.criterion_id} of {row.name}", reason
 
 
 def _with_interval(found: Measure | Estimate) -> str:

@@ -1,6 +1,7 @@
 """Lists and descriptions of checks, on stdout."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -34,7 +35,7 @@ def show_check(check: Mapping[str, Any]) -> None:
     people.print(Text(check["name"], "bold"))
     people.print(Text(check["summary"]))
     if check["details"]:
-        people.print(Text(check["details"]))
+        people.print(Text(_joined_lines(check["details"])))
     people.print()
     table = Table("setting", "default", "meaning", box=None, pad_edge=False)
     for setting in check["settings"]:
@@ -54,6 +55,11 @@ def show_tried(tried: Tried) -> None:
     found = tried.reason if tried.is_passed is None else tried.evidence
     level = f" ({tried.level_id})" if tried.level_id else ""
     typer.echo(f"{VERDICTS[tried.is_passed]}{level}" + (f": {plain(found)}" if found else ""))
+
+
+def _joined_lines(text: str) -> str:
+    """Join the lines of each paragraph, so that the console alone wraps them; indented and listed lines stay."""
+    return re.sub(r"(?<=\S)\n(?![\s\-*|]|\d+\. )", " ", text)
 
 
 def _json(value: Any) -> str:

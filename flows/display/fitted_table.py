@@ -35,11 +35,16 @@ class FittedTable(Table):
     """Table whose columns are ordered by importance.
 
     A run's id and a number are never cut. A longer name is cut in the middle, a sentence wraps over at most three
-    lines, and columns that still do not fit are left out from the right and named below the table.
+    lines, and columns that still do not fit are left out from the right and named below the table: a run's id only
+    where it is the last column.
+
+    is_whole: sentences wrap over as many lines as they need.
     """
 
+    is_whole = False
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        columns = [_measured(column, place, console) for place, column in enumerate(self.columns)]
+        columns = [_measured(column, place, len(self.columns), console) for place, column in enumerate(self.columns)]
         shown = _that_fit(columns, options.max_width)
         _shrink(shown, options.max_width)
         table = Table(title=self.title, title_justify="left", title_style="bold", caption_justify="left", **LOOK)
@@ -47,7 +52,7 @@ class FittedTable(Table):
             table.add_column(each.column.header, justify=each.column.justify, width=each.width, overflow="fold")
         is_cut = False
         for index, row in enumerate(self.rows):
-            cells = [_cut(each, index) for each in shown]
+            cells = [_cut(each, index, is_whole=self.is_whole) for each in shown]
             is_cut = is_cut or any(cell is not each.cells[index] for cell, each in zip(cells, shown, strict=True))
             table.add_row(*cells, style=row.style)
         omitted = ", ".join(str(each.column.header) for each in columns if each not in shown)
@@ -61,20 +66,20 @@ class FittedTable(Table):
 LOOK: dict[str, Any] = {"box": SIMPLE_HEAD, "pad_edge": False, "show_edge": False, "collapse_padding": True}
 
 
-def _measured(column: Column, place: int, console: Console) -> _Fitted:
+def _measured(column: Column, place: int, count: int, console: Console) -> _Fitted:
     cells = [
         cell if isinstance(cell, Text) else console.render_str(str(cell), highlight=False) for cell in column.cells
     ]
     heading = str(column.header)
     width = max(map(_width, [Text(heading), *cells]))
-    is_key = place == 0 or _is_run(heading) or _is_criterion(heading)
+    is_key = place == 0 or (_is_run(heading) and place < count - 1) or _is_criterion(heading)
     return _Fitted(column, cells, width, min(width, _least(heading, column, cells)), is_key)
 
 
 def _least(heading: str, column: Column, cells: Sequence[Text]) -> int:
     """Least width that leaves a column readable."""
     has_letters = any(letter.isalpha() for cell in cells for letter in cell.plain)
-    if _is_run(heading) or column.justify == "right" or not has_letters:
+    if _is_run(heading) or column.no_wrap or column.justify == "right" or not has_letters:
         return max(map(_width, [Text(heading), *cells]))
     if any(" " in cell.plain for cell in cells):
         return max(LEAST_SENTENCE_WIDTH, len(heading))
@@ -117,12 +122,13 @@ def _width(text: Text) -> int:
     return max((line.cell_len for line in text.split(allow_blank=True)), default=0)
 
 
-def _cut(column: _Fitted, index: int) -> Text:
+def _cut(column: _Fitted, index: int, *, is_whole: bool) -> Text:
     """Cut the middle out of a cell: a name to one line, a sentence to at most three; a run's id stays whole."""
     cell, width = column.cells[index], column.width
-    if _width(cell) <= width or _is_run(str(column.column.header)):
+    is_sentence = " " in cell.plain
+    if _width(cell) <= width or (is_whole and is_sentence) or _is_run(str(column.column.header)):
         return cell
-    most = width if " " not in cell.plain else width * MOST_LINES - LEAST_WIDTH if width > LEAST_WIDTH else width
+    most = width if not is_sentence else width * MOST_LINES - LEAST_WIDTH if width > LEAST_WIDTH else width
     if cell.cell_len <= most:
         return cell
     kept = max(most - 1, 1)

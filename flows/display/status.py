@@ -6,7 +6,7 @@ from gradebook.flows.display.progress_bars import STAGE_WORDS
 from gradebook.flows.display.terminal import people, plain, show_rows
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.published.status import Status, UnpublishedRun
-from gradebook.tasks.system.number_format import counted, usd_words
+from gradebook.tasks.system.number_format import counted, size_words, usd_words
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 QUIET_S = 900.0  # a running run that wrote nothing for longer is marked as quiet
@@ -26,7 +26,8 @@ def show_status(status: Status) -> None:
             f"\n[red]failed[/] {row['run_id']}, {row['rubric_id']} {row['rubric_version']}: {escape(plain(reason))}"
         )
         if go_on := status.go_on(row["run_id"]):
-            people.print(f"  {escape(plain(go_on))}", soft_wrap=True)
+            larger = ", with a larger --budget-usd if the budget was reached" if "--budget-usd" in go_on else ""
+            people.print(f"  resume it with{larger}\n  {escape(plain(go_on))}", soft_wrap=True)
     if not (status.at_work or status.left or status.failures):
         people.print("no run is running, interrupted or failed")
     _show_published(status)
@@ -37,16 +38,6 @@ def age_words(seconds: float) -> str:
     """Duration in its largest whole unit, such as `5 min`."""
     length, unit = next((each for each in _UNITS if seconds >= each[0]), _UNITS[-1])
     return f"{int(seconds // length)} {unit}"
-
-
-def size_words(count: int) -> str:
-    """Size in bytes as text, such as `3.2 MB`."""
-    size, unit = float(count), "bytes"
-    for larger in ("kB", "MB", "GB", "TB"):
-        if size < 1000:
-            break
-        size, unit = size / 1000, larger
-    return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
 
 
 def _show_at_work(status: Status) -> None:

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from gradebook.flows.display.terminal import people, plain, table_titled
 from gradebook.flows.display.verdict import show_verdict
+from gradebook.tasks.comparing.sentences import each_once
 from gradebook.tasks.lake.rows import model_name
 from gradebook.tasks.planning.plan import RunPlan
 from gradebook.tasks.published.summary import RunSummary, cost_words
@@ -157,10 +158,9 @@ def _show_calibration(summary: RunSummary) -> None:
             interval = short_interval_words(row["ci_low"], row["ci_high"])
             table.add_row(escape(plain(row["criterion_id"])), escape(_model(row)), *counts, *means, interval)
         people.print(table)
-    for row in summary.calibration:
-        if row["note"]:
-            whose = f"{plain(row['criterion_id'])} of {_model(row)}"
-            people.print(f"[yellow]note:[/] {escape(whose)}: {escape(plain(row['note']))}")
+    notes = ((f"{row['criterion_id']} of {_model(row)}", row["note"]) for row in summary.calibration if row["note"])
+    for words in each_once(notes):
+        people.print(f"[yellow]note:[/] {escape(plain(words))}")
     if summary.calibration_fault:
         people.print(f"[yellow]note:[/] no corrected means: {escape(plain(summary.calibration_fault))}")
 

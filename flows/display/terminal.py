@@ -47,10 +47,19 @@ def show_wide(is_wanted: bool = True) -> None:
 
 
 def show_rows(
-    headings: Iterable[str], rows: Iterable[Iterable[object]], bold: Container[int] = (), null: str = "–"
+    headings: Iterable[str],
+    rows: Iterable[Iterable[object]],
+    bold: Container[int] = (),
+    null: str = "–",
+    *,
+    is_whole: bool = False,
 ) -> None:
-    """Print rows as a table on stdout. bold: indexes of the rows to print in bold, from 0. null: text for None."""
+    """Print rows as a table on stdout.
+
+    bold: indexes of the rows to print in bold, from 0. null: text for None. is_whole: no sentence is shortened.
+    """
     table = FittedTable(*(escape(plain(heading)) for heading in headings))
+    table.is_whole = is_whole
     for index, row in enumerate(rows):
         cells = (escape(null if value is None else plain(value)) for value in row)
         table.add_row(*cells, style="bold" if index in bold else None)

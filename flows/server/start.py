@@ -23,6 +23,7 @@ from gradebook.tasks.operations.nightly import Night, NightUnfinished
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.runs.request import EvaluationRequest, Use, json_values
 from gradebook.tasks.stages.check_request import check_request, refuse_bad_start
+from gradebook.tasks.stages.open_run import refuse_taken_id
 from gradebook.tasks.stages.suite_process import use_suite_process
 from gradebook.tasks.system.lazy_imports import uncollected
 from gradebook.tasks.workspace.folder import RunFolder
@@ -47,6 +48,7 @@ def evaluate_here(
     """
     checked = check_request(request)
     refuse_bad_start(request, checked)
+    refuse_taken_id(request, checked)
     with _prefect_set_up(checked.lake, is_verbose=is_verbose, is_shown=is_shown):
         from gradebook.flows.evaluate_outputs import evaluate_outputs
 

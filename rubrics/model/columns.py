@@ -47,6 +47,7 @@ def column_faults(
     ]
     missing = [
         f"{shown}; expected {column}: name the column that holds it, --map {column}={_likely_name(column, counts)}"
+        + (", or add one with the model's name" if column == "model" else "")
         for column in required
         if column not in column_map and column not in counts and column not in made
     ]

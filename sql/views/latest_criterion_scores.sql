@@ -8,7 +8,21 @@ with latest as (
 ),
 
 final as (
-    select latest.rubric_id, scores.*
+    select
+        latest.rubric_id,
+        scores.model,
+        scores.checkpoint,
+        scores.criterion_id,
+        scores.mean,
+        scores.ci_low,
+        scores.ci_high,
+        scores.pass_rate,
+        scores.weight,
+        scores.n,
+        scores.* exclude (
+            model, checkpoint, criterion_id, mean, ci_low, ci_high, pass_rate, weight, n, run_id
+        ),
+        scores.run_id,
     from criterion_scores as scores
     inner join latest on scores.run_id = latest.run_id
 )

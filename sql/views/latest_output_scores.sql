@@ -8,7 +8,19 @@ with latest as (
 ),
 
 final as (
-    select latest.rubric_id, scores.*
+    select
+        latest.rubric_id,
+        scores.case_id,
+        scores.model,
+        scores.checkpoint,
+        scores.score,
+        scores.is_passed,
+        scores.failed_gates,
+        scores.* exclude (
+            case_id, model, checkpoint, score, is_passed, failed_gates, output_id, run_id
+        ),
+        scores.output_id,
+        scores.run_id,
     from output_scores as scores
     inner join latest on scores.run_id = latest.run_id
 )

@@ -8,7 +8,22 @@ with latest as (
 ),
 
 final as (
-    select latest.rubric_id, scores.*
+    select
+        latest.rubric_id,
+        scores.model,
+        scores.checkpoint,
+        scores.mean,
+        scores.ci_low,
+        scores.ci_high,
+        scores.pass_rate,
+        scores.gate_failure_rate,
+        scores.n,
+        scores.output_count,
+        scores.* exclude (
+            model, checkpoint, mean, ci_low, ci_high, pass_rate, gate_failure_rate, n, output_count,
+            run_id
+        ),
+        scores.run_id,
     from run_scores as scores
     inner join latest on scores.run_id = latest.run_id
 )

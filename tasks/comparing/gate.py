@@ -133,18 +133,19 @@ def evaluate_gate(
     """Evaluate a gate on every pair of models. models: name and rows of each pair.
 
     alone: descriptions of models without a partner. The gate fails if what is required does not hold for a pair, if an
-    unknown figure decides it, or if a model has no partner: an unknown outcome passes no gate.
+    unknown figure decides it, or if a model has no partner: an unknown outcome passes no gate. What is found names its
+    pair only where there are several.
     """
     rule = gate.parse()
     reasons = [f"{words}: nothing to check the rule against" for words in alone]
     found = []
     for name, rows in models:
-        figures = RowFigures(rows)
+        figures, whose = RowFigures(rows), "" if len(models) == 1 and not alone else f"{name}: "
         match holds(rule, figures):
             case None:
-                reasons.append(f"{name}: no value of {_listed(unknown_names(rule, figures))}")
+                reasons.append(f"{whose}no value of {_listed(unknown_names(rule, figures))}")
             case is_failed:
-                found.append(f"{name}: {_listed(describe_figures(rule, figures))}")
+                found.append(f"{whose}{_listed(describe_figures(rule, figures))}")
                 reasons += found[-1:] if is_failed else []
     return GateFinding(gate, bool(reasons), tuple(reasons), tuple(found))
 

@@ -85,6 +85,9 @@ def find_wanted(
     One run without models is compared by its two models. Raises `InputError` if it does not have two, or if a run or a
     model would be compared with itself.
     """
+    groups = [read_rows(connection, _GROUPS, run) for run in (run_a, run_b or run_a)]
+    sides = zip(groups, models, (run_a, run_b or run_a), ("--model-a", "--model-b"), strict=True)
+    models = tuple(name and _full_name(rows, name, run, option) for rows, name, run, option in sides)  # type: ignore[assignment]
     wanted = Wanted(run_a, run_b or run_a, *models)
     if wanted.is_one_run and all(models):
         if models[0] == models[1]:
@@ -96,7 +99,7 @@ def find_wanted(
         )
     if run_b is not None:
         return wanted
-    names = [model_name(row) for row in read_rows(connection, _GROUPS, run_a)]
+    names = [model_name(row) for row in groups[0]]
     named = [name for name in models if name is not None]
     others = [name for name in names if name not in named]
     if len(named) + len(others) == 2:
@@ -118,8 +121,8 @@ def pair_groups(connection: duckdb.DuckDBPyConnection, wanted: Wanted) -> tuple[
     """
     of_a = read_rows(connection, _GROUPS, wanted.run_a)
     of_b = of_a if wanted.is_one_run else read_rows(connection, _GROUPS, wanted.run_b)
-    of_a = _named(of_a, wanted.model_a, wanted.run_a, "--model-a")
-    of_b = _named(of_b, wanted.model_b, wanted.run_b, "--model-b")
+    of_a = tuple(row for row in of_a if wanted.model_a in (None, model_name(row)))
+    of_b = tuple(row for row in of_b if wanted.model_b in (None, model_name(row)))
     if len(of_a) == len(of_b) == 1:
         return [(of_a[0], of_b[0])], []
     pairs = [*_same_pairs(of_a, of_b)]
@@ -215,13 +218,14 @@ def _rubrics_banner(a: Side, b: Side, compared_count: int) -> str:
     return f"different rubrics: {a.name} and {b.name}. Their overall scores are not comparable; {compared}."
 
 
-def _named(groups: Iterable[Row], name: str | None, run_id: str, option: str) -> tuple[Row, ...]:
-    """Groups of that name; all groups without a name."""
-    found = tuple(groups)
-    chosen = tuple(group for group in found if name in (None, model_name(group)))
-    if not chosen and name is not None:
-        raise InputError(option, f"{name!r}", f"a model of {run_id}: {', '.join(_names(found))}")
-    return chosen
+def _full_name(groups: Iterable[Row], name: str, run_id: str, option: str) -> str:
+    """Name of the model that is called so, or that alone has this part in its name. Raises `InputError`."""
+    names = [*_names(groups)]
+    found = [each for each in names if each == name] or [each for each in names if name.casefold() in each.casefold()]
+    if len(found) != 1:
+        several = f" in {len(found)} names" if found else ""
+        raise InputError(option, f"{name!r}{several}", f"a model of {run_id}: {', '.join(found or names)}")
+    return found[0]
 
 
 def _names(groups: Iterable[Row]) -> Iterator[str]:

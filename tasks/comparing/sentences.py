@@ -1,13 +1,13 @@
 """Sentences about a comparison, for the terminal and the report."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from gradebook.rubrics.statistics.chance import Chance
 from gradebook.rubrics.statistics.comparison import PairFigures, PassFigures
 from gradebook.rubrics.statistics.rules import CATEGORY, OVERALL
 from gradebook.rubrics.statistics.spread import SpreadFigures
 from gradebook.tasks.comparing.figures import ComparedRow, worst_first
-from gradebook.tasks.system.number_format import counted, p_words, rate_words, signed_words
+from gradebook.tasks.system.number_format import counted, p_relation, rate_words, signed_words
 
 MOST_NAMED = 6
 WORSE, BETTER, NO_CHANGE = "worse", "better", "no"
@@ -72,9 +72,17 @@ def case_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
 
 
 def caution_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
-    """Remarks on rows whose mean and win count disagree, and on rough figures."""
-    for row in rows:
-        yield from (f"{row.name}: {words}." for words in (row.conflict, row.caution) if words)
+    """Remarks on rows whose mean and win count disagree, and on rough figures: a remark on several rows once."""
+    remarks = ((row.name, words) for row in rows for words in (row.conflict, row.caution) if words)
+    yield from (f"{words}." for words in each_once(remarks))
+
+
+def each_once(remarks: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Remarks on named things, in order; a remark on several of them once. remarks: name and remark."""
+    names: dict[str, list[str]] = {}
+    for name, words in remarks:
+        names.setdefault(words, []).append(name)
+    yield from (f"{', '.join(found)}: {words}" for words, found in names.items())
 
 
 def outcome_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
@@ -105,7 +113,7 @@ def pass_sentence(passes: PassFigures) -> str:
     return (
         f"Passed: {rate_words(passes.pass_rate_a)} in A, {rate_words(passes.pass_rate_b)} in B, of "
         f"{counted(passes.pass_n, 'pair')}; {passes.gained_count:,} gained and {passes.lost_count:,} lost "
-        f"(McNemar p = {p_words(passes.p_mcnemar)})."
+        f"(McNemar p {p_relation(passes.p_mcnemar)})."
     )
 
 

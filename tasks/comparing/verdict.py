@@ -10,7 +10,7 @@ from gradebook.tasks.comparing.compare import Comparison
 from gradebook.tasks.comparing.figures import ComparedRow, worst_first
 from gradebook.tasks.comparing.sentences import overall_row, row_name, unchanged_sentence
 from gradebook.tasks.lake.rows import Row
-from gradebook.tasks.system.number_format import difference_interval_words, p_words, signed_words
+from gradebook.tasks.system.number_format import difference_interval_words, p_relation, signed_words
 from gradebook.tasks.system.shell import shell_line
 
 MOST_NAMED = 3
@@ -90,7 +90,7 @@ def change_fact(name: str, rows: Sequence[ComparedRow], of_b: str, of_a: str) ->
         way = "better" if outcome is Chance.ABOVE else "worse"
         words = (
             f"{of_b} is {way} than {of_a} beyond chance: {signed_words(figures.mean_diff)} overall "
-            f"({interval}, p {_p(figures.p)})"
+            f"({interval}, p {p_relation(figures.p)})"
         )
     elif overall is None and changed:
         words = f"{of_b} and {of_a} have no overall difference, as their rubrics differ"
@@ -115,11 +115,6 @@ def _power(overall: ComparedRow | None) -> str:
     if overall is None or overall.figures.detectable_diff is None:
         return ""
     return f" (a true difference of {overall.figures.detectable_diff:.3f} would be found four times in five)"
-
-
-def _p(p: float | None) -> str:
-    words = p_words(p)
-    return words if words.startswith("<") else f"= {words}"
 
 
 def _named(rows: Sequence[ComparedRow]) -> str:

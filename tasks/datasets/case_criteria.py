@@ -73,8 +73,13 @@ def taken_ids(rubric: Rubric) -> tuple[str, ...]:
 def refuse_no_criteria(rubric: Rubric, own_count: OwnCount) -> None:
     """Raise `OutputsError` if neither the rubric nor any row has a criterion."""
     if not rubric.criteria and not own_count.criterion_count:
-        message = "found no row with criteria of its own, expected some for --rubric none"
-        raise OutputsError((Fault("outputs", None, message),))
+        raise no_criteria()
+
+
+def no_criteria() -> OutputsError:
+    """Error of outputs without any criterion."""
+    message = "found no row with criteria of its own, expected some for --rubric none"
+    return OutputsError((Fault("outputs", None, message),))
 
 
 def own_level_scores(files: Sequence[Path], column_map: Mapping[str, str]) -> OwnScores:

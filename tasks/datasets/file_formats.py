@@ -151,7 +151,8 @@ def _parse_object(path: Path, number: int, line: bytes) -> dict[str, Any] | str 
         if not line.strip():
             return None
         _decode(path, number, line)
-        return f"found text that is not JSON ({error}), expected one JSON object"
+        place = min(error.pos, len(error.doc.rstrip())) + 1
+        return f"found text that is not JSON ({error.msg}, at character {place}), expected one JSON object"
     if type(content) is not dict:
         return f"found {describe_value(content)}, expected one JSON object"
     return content

@@ -11,6 +11,7 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from gradebook.rubrics.model.errors import MOST_FAULTS_SHOWN, Fault, OutputsError
+from gradebook.tasks.datasets.case_criteria import no_criteria
 from gradebook.tasks.datasets.discovery import read_rows
 from gradebook.tasks.datasets.file_formats import RawRow
 from gradebook.tasks.datasets.one_checkpoint import OneCheckpoint
@@ -89,22 +90,32 @@ def ingest_outputs(  # noqa: PLR0913  # six of them have defaults, and are named
 
 
 def refuse_bad_rows(
-    files: Sequence[Path], fitter: RowFitter, column_map: Mapping[str, str], max_bad_rate: float
+    files: Sequence[Path],
+    fitter: RowFitter,
+    column_map: Mapping[str, str],
+    max_bad_rate: float,
+    *,
+    needs_criteria: bool = False,
 ) -> None:
-    """Read up to 1,000 rows of a dataset, and raise the `OutputsError` that `ingest_outputs` is sure to raise.
+    """Read up to 1,000 rows of a dataset, and raise the `OutputsError` that the ingest is sure to raise.
 
-    It is sure to where a header lacks a column, and where there are no further rows. Nothing is written.
+    It is sure to where a header lacks a column, and where there are no further rows. needs_criteria: at least one row
+    has to bring criteria of its own. Nothing is written.
     """
     bad_rows = _BadRows(files, max_bad_rate, lambda _raw, _reason: None)
     rows = read_rows(files, column_map)
-    row_count = 0
+    row_count, has_criteria = 0, False
     for raw in islice(rows, _FIRST_ROWS):
         row_count += 1
         fitted = raw.content if isinstance(raw.content, str) else fitter.fit(raw.content, raw.format)
         if isinstance(fitted, str):
             bad_rows.add(raw, fitted)
+        else:
+            has_criteria = has_criteria or bool(fitted.criteria)
     if next(rows, None) is None:
         bad_rows.raise_if_too_many(row_count)
+        if needs_criteria and not has_criteria:
+            raise no_criteria()
 
 
 def _store_rows(

@@ -25,7 +25,7 @@ from gradebook.tasks.lake.orphans import orphans, remove_orphans
 from gradebook.tasks.lake.schema import CATALOG, begin_statistics, tables_without_statistics
 from gradebook.tasks.lake.sql import query, quoted
 from gradebook.tasks.system.files import sync_new_files
-from gradebook.tasks.system.number_format import counted
+from gradebook.tasks.system.number_format import counted, size_words
 
 FLUSHED_FROM = 2_000  # inlined rows of a table: fewer cost a query less than one more file
 MERGED_FROM = 10  # small files of a table
@@ -63,9 +63,13 @@ class Upkeep:
     @property
     def sentence(self) -> str:
         """Summary in one sentence."""
-        words = [f"{counted(self.file_count_before, 'file')} before, {self.file_count_after:,} after"]
-        words.append(f"{self.bytes_before:,} bytes before, {self.bytes_after:,} after")
-        words.append(f"{counted(self.removed_count, 'unused file')} ({self.removed_bytes:,} bytes) removed")
+        after = f"{counted(self.file_count_after, 'file')} of {size_words(self.bytes_after)}"
+        before = f"{counted(self.file_count_before, 'file')} of {size_words(self.bytes_before)}"
+        words = [f"nothing to merge: {after}" if after == before else f"{after} in place of {before}"]
+        if self.flushed:
+            words.append(f"rows of the catalog written to files: {', '.join(self.flushed)}")
+        if self.removed_count:
+            words.append(f"removed {counted(self.removed_count, 'unused file')} of {size_words(self.removed_bytes)}")
         if self.left:
             words.append(f"left for the next run because of other writers: {', '.join(self.left)}")
         return "; ".join(words)

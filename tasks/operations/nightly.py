@@ -1,5 +1,6 @@
 """Nightly run: outcome of each suite, remaining budget, and summary."""
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -11,6 +12,7 @@ import duckdb
 
 from gradebook.rubrics.model.errors import GradebookError, LakeError, UnfinishedError
 from gradebook.rubrics.statistics.rules import OVERALL
+from gradebook.tasks.comparing.gate import gate_rule
 from gradebook.tasks.judging.money.budget import read_budget
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.compaction import Upkeep
@@ -45,7 +47,8 @@ class SuiteEnd:
 
     counted_usd: what the suite counts toward a budget by its own record, requests that may have been billed included.
     None without a record.
-    fault: why there is no published run; None if there is one. unmet: gates and rules that are not met.
+    fault: why there is no published run; None if there is one. unmet: gates and rules that are not met. unchecked: why
+    the rule against the baseline was not checked; None if it was, or there is none.
     """
 
     suite: str
@@ -58,6 +61,7 @@ class SuiteEnd:
     report: str | None = None
     fault: str | None = None
     counted_usd: float | None = None
+    unchecked: str | None = None
 
     @property
     def spent_usd(self) -> float | None:
@@ -166,7 +170,16 @@ def published_end(suite: str, summary: RunSummary, report: Path) -> SuiteEnd:
         tuple(_means(summary)),
         report.as_uri(),
         counted_usd=counted_usd,
+        unchecked=_unchecked(summary),
     )
+
+
+def _unchecked(summary: RunSummary) -> str | None:
+    settings = json.loads(summary.run.get("settings") or "{}")
+    gate = gate_rule(settings.get("fail_if"), settings.get("require"))
+    if gate is None or settings.get("baseline_run_id") is not None or settings.get("baseline_fault") is not None:
+        return None
+    return f"no run of an earlier night to compare with, so {gate.option} was not checked"
 
 
 def failed_end(suite: str, request: EvaluationRequest, began_at: datetime, error: Exception) -> SuiteEnd:
@@ -191,7 +204,7 @@ def night_text(night: Night) -> str:
     for end in night.ends:
         parts = [f"run {escaped(end.run_id)}"] if end.run_id else []
         parts += [f"[report]({end.report})"] if end.report else []
-        parts += [str(escaped(sentence)) for sentence in (*end.unmet, *([end.fault] if end.fault else []))]
+        parts += [str(escaped(sentence)) for sentence in (*end.unmet, *filter(None, (end.fault, end.unchecked)))]
         lines.append(f"- **{escaped(end.suite)}**: {'; '.join(parts)}")
     spent = price_words(night.cost_usd)
     lines += ["", f"Spent {spent}" + ("." if night.budget_usd is None else f" of {price_words(night.budget_usd)}.")]

@@ -36,6 +36,7 @@ class RunSummary:
     why there are none. comparison: with the baseline, if any. report_fault: why the page could not be written.
     unscored: reasons of the verdicts without a score, as rows of unscored_reasons. standings: of the judge, by
     criterion, by the ratings at publication. reading: cases to read first, as rows of cases_to_read.
+    has_rubric_requirement: whether a gate or threshold of the rubric counts, not the rule against the baseline alone.
     """
 
     run: Row
@@ -55,6 +56,7 @@ class RunSummary:
     unscored: tuple[Row, ...] = ()
     standings: tuple[JudgeStanding, ...] = ()
     reading: tuple[Row, ...] = ()
+    has_rubric_requirement: bool = True
 
     @property
     def verdict(self) -> RunVerdict:
@@ -66,6 +68,7 @@ class RunSummary:
                 self.criteria,
                 self.run_gate,
                 self.has_requirement,
+                self.has_rubric_requirement,
                 self.unmet,
                 self.standings,
                 self.reading,
@@ -168,6 +171,7 @@ def summarise(lake: Lake, run_id: str) -> RunSummary:
         unscored=unscored,
         standings=judge_standings(parts, means, {row["criterion_id"] for row in criteria if (row["weight"] or 0) < 0}),
         reading=reading,
+        has_rubric_requirement=outcome.has_rubric_requirement,
     )
 
 
@@ -184,6 +188,7 @@ class _Outcome:
     """Requirements of a run: the rubric's, and its rule against the baseline, as `gate` counts them."""
 
     has_requirement: bool
+    has_rubric_requirement: bool
     unmet: tuple[Unmet, ...]
     waived: tuple[Unmet, ...]
     comparison: RunComparison | None
@@ -201,6 +206,7 @@ def _outcome(connection: duckdb.DuckDBPyConnection, lake: Lake, run: Row) -> _Ou
     counts_rubric, counts_baseline = gate in ("both", "rubric"), gate in ("both", "baseline")
     return _Outcome(
         (has_requirement and counts_rubric) or (has_rule and counts_baseline),
+        has_requirement and counts_rubric,
         (*(unmet if counts_rubric else ()), *(of_baseline if counts_baseline else ())),
         (*(() if counts_rubric else unmet), *(() if counts_baseline else of_baseline)),
         comparison,

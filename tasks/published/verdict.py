@@ -25,6 +25,7 @@ class Grounds:
     criteria: Sequence[Row]
     gate: str
     has_requirement: bool
+    has_rubric_requirement: bool
     unmet: Sequence[Unmet]
     standings: Sequence[JudgeStanding]
     reading: Sequence[Row]
@@ -67,7 +68,8 @@ def _shipping(found: Grounds) -> str:
     faults = {name: [each for each in found.unmet if each.model == name] for name in names}
     good, bad = [name for name in names if not faults[name]], [name for name in names if faults[name]]
     if not bad:
-        return f"{_listed(good)} may ship: every gate and threshold is met"
+        what = "every gate and threshold" if found.has_rubric_requirement else "the rule against the baseline"
+        return f"{_listed(good)} may ship: {what} is met"
     if len(names) == 1:
         return f"{bad[0]} may not ship: {_reasons(faults[bad[0]])}"
     named = [f"{name} ({_reasons(faults[name])})" for name in bad[:MOST_NAMED]]
@@ -218,7 +220,7 @@ def _next_steps(found: Grounds) -> Iterator[NextStep]:
 
 def _to_read(found: Grounds, run_id: str) -> Iterator[NextStep]:
     """The cases to read, of a model that may not ship or else of the one with the lowest mean."""
-    cases = {model_name(row): row["case_ids"] for row in found.reading}
+    cases = {model_name(row): row for row in found.reading}
     failing = [each.model for each in found.unmet if each.model in cases]
     lowest = [name for row in reversed(found.scores) if (name := model_name(row)) in cases]
     for name in (failing or lowest)[:1]:
@@ -226,7 +228,9 @@ def _to_read(found: Grounds, run_id: str) -> Iterator[NextStep]:
         columns = "case_id, model, score, failed_gates"
         order = "order by len(failed_gates) desc, score limit 9"
         select = f"select {columns} from output_scores where run_id = '{run_id}' {order}"
-        yield NextStep(f"read the worst cases{of_model}: {', '.join(cases[name])}", ("gradebook", "sql", select))
+        which = "the worst cases" if cases[name]["are_failed"] else "the cases with the lowest scores"
+        words = f"read {which}{of_model}: {', '.join(cases[name]['case_ids'])}"
+        yield NextStep(words, ("gradebook", "sql", select))
 
 
 def _weakest(found: Grounds) -> Iterator[NextStep]:

@@ -177,6 +177,10 @@ def export_source(format_name: str, source: str, lake: Lake, run_id: str | None 
         if not rubric.criteria:
             raise RubricError((Fault(source, None, "found a rubric without criteria, expected some to export"),))
         return form.write(cast("Any", rubric))
+    if not Path(source).exists():
+        given = f"{source}, which is no file" if "." in source else f"{source}, a rubric"
+        expected = "a file of rows with criteria of their own: the format has cases"
+        raise InputError(f"--format {form.name}", given, expected)
     rows = read_json_lines(_decoded(Path(source)), source)
     bare = [number for number, row in rows if not isinstance(row.get("criteria"), list)]
     if bare:

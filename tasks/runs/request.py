@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, MISSING, dataclass, field, fields, replace
 from datetime import date, datetime
+from decimal import Decimal
 from enum import Flag, StrEnum, auto
 from types import MappingProxyType, UnionType
 from typing import Annotated, Any, get_args, get_origin
@@ -41,6 +42,12 @@ class Panel(StrEnum):
     MONEY = "Money"
     COMPARE = "Compare"
     RUN = "Run"
+
+
+def _value_words(value: Any) -> str:
+    if isinstance(value, float):
+        return format(Decimal(repr(value)), "f")  # no exponent
+    return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +93,7 @@ class Option:
             return [word for column, name in value.items() for word in (self.flag, f"{column}={name}")]
         if self.value_type is tuple:
             return [word for each in value for word in (self.flag, each)]
-        return [self.flag, value.isoformat() if self.value_type is datetime else str(value)]
+        return [self.flag, _value_words(value)]
 
     def refuse(self, value: Any) -> None:
         """Raise `InputError` if the value is not allowed."""

@@ -101,7 +101,8 @@ def refuse_bad_start(request: EvaluationRequest, checked: CheckedRequest) -> Non
         is_unscored_allowed=request.allow_unscored,
         checkpoint=request.checkpoint,
     )
-    refuse_bad_rows(checked.files, fitter, request.column_map, request.max_bad_rate)
+    is_bare = not checked.rubric.criteria
+    refuse_bad_rows(checked.files, fitter, request.column_map, request.max_bad_rate, needs_criteria=is_bare)
 
 
 def read_request_ratings(request: EvaluationRequest, rubric: Rubric, files: tuple[Path, ...]) -> pa.Table | None:

@@ -85,6 +85,13 @@ def previewed_run(request: EvaluationRequest, now: datetime) -> Iterator[Run]:
         yield run
 
 
+def refuse_taken_id(request: EvaluationRequest, checked: CheckedRequest) -> None:
+    """Raise `InputError` if the run id that a request gives belongs to another evaluation."""
+    runs = checked.lake.root / "runs"
+    if request.run_id is not None and (runs / request.run_id).is_dir():
+        find_run(runs, _fingerprint(request, checked, digest_files(checked.files)), request.run_id)
+
+
 @contextmanager
 def claimed_run(
     lake: Lake, fingerprint: str, run_id: str | None, now: datetime, run_in: Callable[[RunFolder], Run]

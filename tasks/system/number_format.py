@@ -52,6 +52,12 @@ def p_words(p: float | None) -> str:
     return f"{p:.3f}" if p >= 0.001 else "<0.001"
 
 
+def p_relation(p: float | None) -> str:
+    """p-value to follow the letter p: `= 0.044`, `<0.001`."""
+    words = p_words(p)
+    return words if words.startswith("<") else f"= {words}"
+
+
 def rate_words(value: float | None) -> str:
     """Share of 0..1 in percent; 0% and 100% only if exact."""
     if value is None:
@@ -122,3 +128,13 @@ def share_words(count: int, total: int) -> str:
     if permille in (0, 1000) and count not in (0, total):
         return "<0.1%" if permille == 0 else ">99.9%"
     return f"{permille // 10}%" if permille % 10 == 0 else f"{permille / 10:.1f}%"
+
+
+def size_words(count: int) -> str:
+    """Size in bytes as text, such as `3.2 MB`."""
+    size, unit = float(count), "bytes"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if size < 1000:
+            break
+        size, unit = size / 1000, larger
+    return counted(count, "byte") if unit == "bytes" else f"{size:,.1f} {unit}"

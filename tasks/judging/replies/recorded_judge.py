@@ -220,9 +220,9 @@ def _read_lines(path: Path) -> list[bytes]:
         raise JudgeSettingsError(f"{path}: can't be read ({error.strerror}), expected recorded replies") from None
 
 
-def _messages(error: Exception) -> list[str]:
-    if not isinstance(error, ValidationError):
-        return [f"found no JSON, expected a recorded reply: {error}"]
+def _messages(error: orjson.JSONDecodeError | ValidationError) -> list[str]:
+    if isinstance(error, orjson.JSONDecodeError):
+        return [f"found no JSON, expected a recorded reply: {error.msg}, at character {error.pos + 1}"]
     return [f"{'.'.join(map(str, fault['loc'])) or 'line'}: {fault['msg']}" for fault in error.errors()]
 
 

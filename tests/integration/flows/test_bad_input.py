@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gradebook.tasks.workspace.folder import RunFolder
 from tests.support.samples import query, write_outputs, write_rubric
 
 CHECK = "{type: check, check: length_words, settings: {min: 2}}"
@@ -310,8 +311,13 @@ BAD_OPTIONS = {
         ("--data", "gs://bucket/y"),
         "--data: found 'gs://bucket/y', expected a local folder or s3://BUCKET/PREFIX",
     ),
-    "two sets of outputs": (("more.jsonl",), "unexpected extra argument"),
-    "an unknown option": (("--colour", "red"), "No such option: --colour"),
+    "two sets of outputs": (("more.jsonl",), "evaluate: Got unexpected extra argument"),
+    "an unknown option": (
+        ("--colour", "red"),
+        "evaluate: found the unknown option --colour, expected --log or",
+    ),
+    "a budget in words": (("--budget-usd", "five"), "--budget-usd: found 'five', expected a valid number;"),
+    "an option without its value": (("--judge",), "--judge: Option '--judge' requires an argument;"),
 }
 
 
@@ -343,8 +349,19 @@ def test_a_lake_that_cant_be_made_is_refused_before_prefect_starts(gradebook, ou
     assert_refused(gradebook("evaluate", outputs, "--rubric", rubric, "--lake", f"sqlite:{lake}", "--json"), words)
 
 
-def test_a_wrong_column_is_refused_before_prefect_is_imported(outputs, rubric, tmp_path):
-    words = ["evaluate", str(outputs), "--rubric", str(rubric), "--map", "output=answer"]
+@pytest.mark.parametrize(
+    ("named", "words", "sentence"),
+    [
+        (None, ["--map", "output=answer"], "which --map output=answer names"),
+        ("none", [], "outputs: found no row with criteria of its own"),
+        (None, ["--run-id", "r1"], "--run-id: found r1, which evaluated other outputs"),
+    ],
+)
+def test_what_is_found_early_is_refused_before_prefect_is_imported(outputs, rubric, tmp_path, named, words, sentence):
+    taken = RunFolder(tmp_path / "lake" / "runs" / "r1")
+    taken.path.mkdir(parents=True)
+    taken.identity_file.write_text(json.dumps({"fingerprint": "another", "created_at": "2026-11-01T00:00:00+00:00"}))
+    words = ["evaluate", str(outputs), "--rubric", named or str(rubric), *words]
     program = (
         f"import sys; sys.argv = ['gradebook', *{words}]\n"
         "from gradebook.flows.cli import main\n"
@@ -354,7 +371,7 @@ def test_a_wrong_column_is_refused_before_prefect_is_imported(outputs, rubric, t
     finished = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    assert (finished.returncode, "which --map output=answer names" in finished.stderr) == (2, True), finished.stderr
+    assert (finished.returncode, sentence in finished.stderr) == (2, True), finished.stderr
 
 
 def test_reading_does_not_change_another_program_s_database(gradebook, tmp_path):

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support.samples import write_outputs, write_rubric
+from tests.support.scored_lake import make_lake
 
 ROOT = Path(__file__).parents[3]
 SLOW_TO_IMPORT = ("prefect", "great_expectations", "pandas", "openai")
@@ -54,6 +55,22 @@ def test_only_the_module_of_the_chosen_command_is_imported(words, loaded):
 def test_the_version_is_that_of_the_package(gradebook):
     finished = gradebook("--version")
     assert (finished.code, finished.out) == (0, f"gradebook {metadata.version('gradebook')}\n")
+
+
+def test_a_missing_argument_is_named_with_what_it_is(gradebook):
+    finished = gradebook("compare")
+    assert (finished.code, finished.out) == (2, "")
+    assert finished.err.startswith("gradebook: RUN_A: found none, expected id of run A, the baseline;")
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_a_reader_that_closes_the_pipe_early_is_no_failure(tmp_path, form):
+    lake = make_lake(tmp_path)
+    query = f"{sys.executable} -m gradebook sql 'from range(100000)' --format {form} --lake sqlite:{lake.address}"
+    finished = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", f"{query} | head -1"], cwd=ROOT, capture_output=True, check=False
+    )
+    assert (finished.returncode, finished.stderr) == (0, b"")
 
 
 def test_a_misspelled_command_gets_a_suggestion(gradebook):

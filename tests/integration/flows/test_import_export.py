@@ -141,3 +141,9 @@ def test_a_bad_import_is_refused_and_writes_nothing(gradebook, tmp_path, words, 
 def test_an_export_lists_lost_fields(gradebook):
     finished = gradebook("rubric", "export", "general_answer", "--format", "autorubric")
     assert (finished.code, "lost:" in finished.err) == (0, True)
+
+
+def test_a_rubric_in_a_format_of_cases_is_told_from_a_missing_file(gradebook):
+    finished = gradebook("rubric", "export", "json_record", "--format", "healthbench")
+    assert finished.code == 2
+    assert "--format healthbench: found json_record, a rubric, expected a file of rows with criteria" in finished.err

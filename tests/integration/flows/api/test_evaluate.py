@@ -197,6 +197,7 @@ def test_a_run_answers_for_itself(tmp_path):
     assert second.criteria.num_rows == 2
     assert "right" in first.to_pandas().columns
     difference = second.compare(first, fail_if="mean_diff < 0")
+    assert repr(difference) == f"<Difference: {difference.verdict.sentence}>"
     assert (difference.is_failed, difference.as_dict()["overall"][0]["mean_diff"]) == (True, -0.5)
     assert second.report(tmp_path / "night.md").read_text(encoding="utf-8").startswith("**m @ 100 may not ship")
     with pytest.raises(gradebook.InputError, match=r"ends in \.html, \.md, \.png"):

@@ -70,17 +70,17 @@ def test_a_share_at_a_score_is_shown(compare):
 @pytest.mark.parametrize(
     ("gate", "code", "words"),
     [
-        (("--fail-if", "mean_diff < -0.1"), 1, "failed: required not (mean_diff < -0.1), found m: mean_diff = -0.25"),
-        (("--fail-if", "mean_diff < -0.5"), 0, "passed: required not (mean_diff < -0.5), found m: mean_diff = -0.25"),
-        (("--fail-if", "p_mcnemar < 0.05"), 1, "failed: required not (p_mcnemar < 0.05), found m: no value of p_mcne"),
-        (("--fail-if", "not_worse_by(0.02)"), 1, "failed: required not_worse_by(0.02), found m: diff_low = "),
-        (("--require", "not_worse_by(0.02)"), 1, "failed: required not_worse_by(0.02), found m: diff_low = "),
-        (("--require", "not_worse_by(0.9)"), 0, "passed: required not_worse_by(0.9), found m: diff_low = "),
-        (("--require", "p_mcnemar > 0.05"), 1, "failed: required p_mcnemar > 0.05, found m: no value of p_mcnemar"),
+        (("--fail-if", "mean_diff < -0.1"), 1, "failed: required not (mean_diff < -0.1), found mean_diff = -0.25"),
+        (("--fail-if", "mean_diff < -0.5"), 0, "passed: required not (mean_diff < -0.5), found mean_diff = -0.25"),
+        (("--fail-if", "p_mcnemar < 0.05"), 1, "failed: required not (p_mcnemar < 0.05), found no value of p_mcne"),
+        (("--fail-if", "not_worse_by(0.02)"), 1, "failed: required not_worse_by(0.02), found diff_low = "),
+        (("--require", "not_worse_by(0.02)"), 1, "failed: required not_worse_by(0.02), found diff_low = "),
+        (("--require", "not_worse_by(0.9)"), 0, "passed: required not_worse_by(0.9), found diff_low = "),
+        (("--require", "p_mcnemar > 0.05"), 1, "failed: required p_mcnemar > 0.05, found no value of p_mcnemar"),
         (
             ("--fail-if", "mean_diff < -0.5", "--require", "mean_diff > 0"),
             1,
-            "failed: required not (mean_diff < -0.5) and (mean_diff > 0), found m: mean_diff = -0.25",
+            "failed: required not (mean_diff < -0.5) and (mean_diff > 0), found mean_diff = -0.25",
         ),
     ],
 )
@@ -93,7 +93,7 @@ def test_a_gate_sets_the_exit_code(compare, gate, code, words):
 def test_a_rule_is_in_the_json_with_its_reasons(compare):
     found = compare("a", "b", "--fail-if", "worse_rate > 0.4", "--json")
     assert (found.code, found.json["gate"]["is_failed"]) == (1, True)
-    assert found.json["gate"]["reasons"] == ["m: worse_rate = 0.5"]
+    assert found.json["gate"]["reasons"] == ["worse_rate = 0.5"]
 
 
 @pytest.mark.parametrize(
@@ -118,6 +118,10 @@ def test_invalid_options_are_refused(compare, gradebook, lake, words, told):
     finished = gradebook("compare", *words, lake)
     assert (finished.code, finished.out) == (2, "")
     assert told in finished.err
+
+
+def test_a_part_of_a_name_that_one_model_has_is_enough(compare):
+    assert "new is worse than old" in compare("both", "--model-a", "OL", "--model-b", "ne").out
 
 
 def test_two_models_of_one_run_are_compared_as_named(compare):

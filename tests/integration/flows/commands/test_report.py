@@ -63,7 +63,10 @@ def test_a_run_is_compared_as_the_lake_was_then(report):
         (("b", "--against", "b"), "--against: found b, the run itself, expected another run"),
         (("b", "--against", "c", "--at", "b"), "--against: found no 'c' in "),
         (("b", "--against", "d"), "--against: found the models n, o and m, expected one each or a common one\n"),
-        (("b", "--format", "pdf"), "Invalid value for '--format'"),
+        (
+            ("b", "--format", "pdf"),
+            "--format: found 'pdf', expected one of 'html', 'md', 'png'; ",
+        ),
         (("b", "--format", "md", "--out", "folder"), "--out: can't write folder: Is a directory"),
         (("b", "--format", "png", "--out", "file/x.png"), "--out: can't write file/x.png: "),
         (("b", "--format", "md", "--out", "/proc/x.md"), "--out: can't write /proc/x.md: "),

@@ -79,3 +79,18 @@ def test_the_latest_run_of_each_rubric_is_read(lake, query, rows):
 def test_an_earlier_version_has_the_latest_runs_of_its_time(lake, gradebook):
     words = ("sql", "select run_id from latest_run_scores order by all", "--format", "csv", "--at", "k-1")
     assert gradebook(*words, "--lake", f"sqlite:{Path(lake.address)}").out.split() == ["run_id", "b-1", "k-1"]
+
+
+@pytest.mark.parametrize(
+    ("view", "begin"),
+    [
+        ("latest_run_scores", "rubric_id,model,checkpoint,mean,ci_low"),
+        ("latest_criterion_scores", "rubric_id,model,checkpoint,criterion_id,mean"),
+        ("latest_output_scores", "rubric_id,case_id,model,checkpoint,score"),
+    ],
+)
+def test_the_views_begin_with_names_and_scores_and_end_with_the_run(gradebook, lake, view, begin):
+    heading, *_ = gradebook(
+        "sql", f"from {view}", "--format", "csv", "--lake", f"sqlite:{Path(lake.address)}"
+    ).out.splitlines()
+    assert heading.startswith(begin) and heading.endswith(",run_id")

@@ -295,7 +295,7 @@ def test_per_case_criteria_are_not_part_of_any_criterion(lake):
 
 def test_an_unknown_figure_is_named(lake):
     gate = compare_runs(lake, "a", "b", Asked(("m", "m"), GateRule("criterion.safe.effect_size < 0"), 0)).gate
-    assert gate.reasons == ("m: no value of criterion.safe.effect_size",)
+    assert gate.reasons == ("no value of criterion.safe.effect_size",)
 
 
 @pytest.mark.parametrize(

@@ -226,7 +226,7 @@ def test_many_unpaired_parts_are_cut_to_a_few_names(tmp_path):
 def test_a_gate_that_failed_is_one_unmet_requirement_with_each_model(folder):
     summary = summarise(lake_in(folder), "b")
     assert (summary.is_met, summary.has_requirement, len(summary.unmet)) == (False, True, 1)
-    assert str(summary.unmet[0]).startswith(f"gate failed: required not ({RULE}), found m: ")
+    assert str(summary.unmet[0]).startswith(f"gate failed: required not ({RULE}), found ")
     assert "; n: " in str(summary.unmet[0])
 
 

@@ -147,4 +147,4 @@ def test_the_command_says_what_it_did(gradebook, lake):
     done = gradebook("compact", "--lake", f"sqlite:{lake.address}", "--json")
     assert (done.code, done.json["file_count_before"], done.json["file_count_after"]) == (0, 9, 9)
     said = gradebook("compact", "--lake", f"sqlite:{lake.address}").out
-    assert said.startswith("9 files before, 9 after; ")
+    assert said.startswith("nothing to merge: 9 files of ")

@@ -15,6 +15,7 @@ from gradebook.tasks.operations.nightly import (
     budget_left,
     failed_end,
     night_text,
+    published_end,
 )
 from gradebook.tasks.runs.request import EvaluationRequest
 from tests.support.published_runs import NOW, publish
@@ -91,6 +92,19 @@ def test_hostile_names_and_faults_are_text_in_the_artifact():
     assert "[y]" not in text
     assert not any(line.startswith("# ") for line in text.splitlines())
     assert "| 0.500 | 0.400 | +0.100 | $1.00 |" in text
+
+
+def test_a_rule_without_an_earlier_night_is_said_to_be_unchecked(tmp_path):
+    (tmp_path / "rubric.yaml").write_text(RUBRIC, encoding="utf-8")
+    outputs = write_lines(tmp_path / "o.jsonl", [{"case_id": "c", "model": "m", "output": "yes"}])
+    asked = {"baseline": "latest", "require": "not_worse_by(0.02)", "suite": "a", "night": date(2026, 11, 20)}
+    ends = []
+    for run_id, night in (("first", 20), ("again", 20), ("next", 21)):
+        summary = publish(
+            outputs, tmp_path / "rubric.yaml", **asked | {"run_id": run_id, "night": date(2026, 11, night)}
+        )
+        ends.append(published_end("a", summary, tmp_path / "lake" / "runs" / run_id / "report.html").unchecked)
+    assert ends == [*["no run of an earlier night to compare with, so --require was not checked"] * 2, None]
 
 
 def night_of(folder: Path, suite: str, day: int, case: str) -> str | None:

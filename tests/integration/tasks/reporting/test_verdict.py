@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from html import unescape
 
 import pytest
@@ -168,3 +169,13 @@ def test_what_to_do_next_names_the_cases_the_criterion_and_a_command(lakes):
     assert second.sentence.startswith("work on kind, which costs most score (mean 0.750): Says yes")
     (*_, rate) = summarise(lakes["unrated"], "unrated").verdict.next_steps
     assert rate.command() == "gradebook rate unrated --n 50"
+
+
+def test_cases_of_which_none_failed_are_not_the_worst(lakes):
+    first, *_ = summarise(lakes["worse"], "worse").verdict.next_steps
+    assert first.sentence == "read the cases with the lowest scores: c10, c11, c2"
+
+
+def test_a_rule_that_passed_alone_is_not_every_gate(lakes):
+    found = replace(summarise(lakes["same"], "same"), has_requirement=True, has_rubric_requirement=False)
+    assert found.verdict.sentence.startswith("m may ship: the rule against the baseline is met;")

@@ -222,3 +222,8 @@ def test_flow_signatures_have_only_options_and_the_flow_s_own_parameters():
     }
     found = set(inspect.signature(evaluate_checkpoint.fn).parameters) - own
     assert found == {option.name for option in options_of(Use.CHECKPOINT_FLOW)}
+
+
+def test_a_small_budget_is_written_without_an_exponent():
+    request = EvaluationRequest("outputs.jsonl", "rubric.yaml", budget_usd=1e-05)
+    assert option_words(request, options_of(Use.RESUME))[-2:] == ["--budget-usd", "0.00001"]

@@ -1,3 +1,4 @@
+import io
 import wave
 
 import pytest
@@ -34,6 +35,7 @@ def test_a_check_is_shown_with_its_settings_and_examples(gradebook):
     ("words", "code", "told"),
     [
         (["length_words", "--set", "max=3", "--text", "one two"], 0, "pass\n"),
+        (["length_words", "one two", "--set", "max=3"], 0, "pass\n"),
         (["length_words", "--set", "max=1", "--text", "one two"], 1, "fail: 2 words, at most 1 allowed\n"),
         (["matches_reference", "--text", "one"], 1, "unscored: no reference\n"),
         (["matches_reference", "--text", "one", "--reference", "one"], 0, "pass\n"),
@@ -81,12 +83,13 @@ def test_a_tried_check_is_also_json(gradebook):
         (["try", "length_words", "--text", "a", "--metadata", "{"], "--metadata: found '{', expected a JSON object"),
         (["try", "length_words", "--text", "a", "--set", "max=1", "--mode", "lose"], "expected strict or loose"),
         (["try", "length_words", "--text", "a\udcff", "--set", "max=1"], "found bytes that are no UTF-8"),
-        (["try", "length_words"], "found neither --text nor --file"),
-        (["try", "length_words", "--text", "a", "--file", "b"], "found both --text and --file"),
+        (["try", "length_words"], "found no output to check, expected one: an argument, --text, --file or a pipe"),
+        (["try", "length_words", "a", "--file", "b"], "found several outputs, expected one"),
         (["try", "length_words", "--file", "b", "--set", "max=1"], "--file: can't read b: No such file or directory"),
     ],
 )
-def test_invalid_input_is_reported(gradebook, words, told):
+def test_invalid_input_is_reported(gradebook, monkeypatch, words, told):
+    monkeypatch.setattr("sys.stdin", io.StringIO())
     finished = gradebook("checks", *words)
     assert (finished.code, finished.out) == (2, "")
     assert told in finished.err
@@ -105,3 +108,9 @@ def test_a_sound_file_is_tried_from_the_current_folder(gradebook, tmp_path):
         sound.writeframes(bytes(16_000))  # 8,000 samples of 2 bytes: a second
     finished = gradebook("checks", "try", "audio_duration", "--set", "min=1", "--set", "max=1", "--text", "file:a.wav")
     assert (finished.code, finished.out) == (0, "pass: duration in seconds 1\n")
+
+
+def test_a_pipe_is_checked(gradebook, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO('{"id": 1}'))
+    finished = gradebook("checks", "try", "json_valid")
+    assert (finished.code, finished.out) == (0, "pass\n")

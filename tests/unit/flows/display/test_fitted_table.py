@@ -23,12 +23,25 @@ def test_a_name_is_cut_in_the_middle():
     assert printed(table, 11)[2] == "answe…first"
 
 
-def test_a_run_id_is_never_cut_and_other_columns_leave_first():
-    table = FittedTable("model", "checkpoint", "reason", "run_id")
-    table.add_row("m" * 40, "step-1", "a sentence of several words", RUN)
+def test_a_run_id_is_never_cut_and_the_last_columns_leave_first():
+    table = FittedTable("model", "run_id", "checkpoint", "reason")
+    table.add_row("m" * 40, RUN, "step-1", "a sentence of several words")
     head, _, row, *note = printed(table, 44)
     assert (head.split(), row.split()[-1]) == (["model", "run_id"], RUN)
     assert " ".join(note) == "not shown: checkpoint, reason; --wide shows all"
+
+
+def test_a_run_id_in_the_last_column_drives_out_no_number():
+    table = FittedTable("model", "mean", "run_id")
+    table.add_row("support-small", "0.590", RUN)
+    assert printed(table, 30)[0].split() == ["model", "mean"]
+
+
+def test_a_definition_is_shown_whole_where_asked():
+    table = FittedTable("column", "meaning")
+    table.is_whole = True
+    table.add_row("score", " ".join(["word"] * 100))
+    assert " ".join(printed(table, 40)).count("word") == 100
 
 
 def test_a_run_id_that_is_longer_than_the_console_goes_on_in_the_next_line():

@@ -5,7 +5,7 @@ import pytest
 
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.rubric import Rubric
-from gradebook.tasks.comparing.model_pairs import Wanted, pair_groups, same_criteria
+from gradebook.tasks.comparing.model_pairs import Wanted, find_wanted, pair_groups, same_criteria
 from gradebook.tasks.lake.rows import model_name
 
 TONE = {"id": "tone", "description": "Is it kind?", "method": {"type": "check", "check": "length_words"}}
@@ -70,3 +70,12 @@ def test_a_schema_changed_by_another_version_is_another_question():
 def test_models_that_share_no_name_are_refused():
     with pytest.raises(InputError, match="expected one each or a common one"):
         paired(["m@1", "n"], ["o@1", "p"])
+
+
+def test_a_part_of_several_names_is_refused_with_these():
+    with duckdb.connect() as connection:
+        connection.execute("create table run_scores (run_id varchar, model varchar, checkpoint varchar)")
+        connection.execute("insert into run_scores values ('a', 'support-large', null), ('a', 'support-small', null)")
+        with pytest.raises(InputError, match="--model-b: found 'support' in 2 names, expected a model of a"):
+            find_wanted(connection, "a", None, (None, "support"))
+        assert find_wanted(connection, "a", None, ("small", None)).model_b == "support-large"

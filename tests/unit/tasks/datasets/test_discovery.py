@@ -90,7 +90,7 @@ def test_a_csv_cell_may_be_longer_than_the_default_limit_of_the_csv_module(tmp_p
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (b"{", "found text that is not JSON (unexpected end of data"),
+        (b"{", "found text that is not JSON (unexpected end of data, at character 2), expected one JSON object"),
         (b'{"output": "\\ud800"}', "found text that is not JSON (no low surrogate in string"),
         (b'{"a": ' + b"[" * 2000 + b"]" * 2000 + b"}", "found text that is not JSON (depth limit exceeded"),
         (b'"text"', 'found the text "text", expected one JSON object'),

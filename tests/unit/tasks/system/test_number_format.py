@@ -3,7 +3,7 @@
 import pytest
 
 from gradebook.tasks.lake.rows import pair_name
-from gradebook.tasks.system.number_format import rate_words
+from gradebook.tasks.system.number_format import p_relation, rate_words, size_words
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,11 @@ def test_0_and_100_percent_are_shown_only_if_exact(value, words):
 )
 def test_the_name_of_a_pair_omits_a_shared_part(names, words):
     assert pair_name(*names) == words
+
+
+def test_sizes_are_in_the_largest_unit_that_leaves_a_whole_part():
+    assert [size_words(count) for count in (1, 999, 65_358, 3_200_000)] == ["1 byte", "999 bytes", "65.4 kB", "3.2 MB"]
+
+
+def test_a_tiny_p_has_one_relation():
+    assert [p_relation(p) for p in (0.0441, 1e-9)] == ["= 0.044", "<0.001"]

@@ -1,0 +1,32 @@
+"""Usage errors of the command line, in the words of every other error: place, found, expected, hint."""
+
+from typing import Any
+
+from gradebook.rubrics.model.errors import InputError
+
+
+def usage_error(error: Any) -> InputError:
+    """Word a usage error of Typer. Its classes are not public, so its attributes tell the kind."""
+    words = error.ctx.command_path if error.ctx else "gradebook"
+    command, hint = words.removeprefix("gradebook").strip(), f"`{words} --help` lists what it takes"
+    parameter, name = getattr(error, "param", None), getattr(error, "option_name", "")
+    if parameter is not None and hasattr(error, "param_type"):
+        return InputError(_name(parameter), "none", parameter.help or "a value", hint)
+    if parameter is not None and hasattr(error.__cause__, "errors"):  # of pydantic
+        fault = error.__cause__.errors()[0]
+        expected = fault["msg"].removeprefix("Input should be ").partition(", unable to parse")[0]
+        if choices := expected.partition(" is not one of ")[2]:
+            expected = f"one of {choices.rstrip('.')}"
+        return InputError(_name(parameter), repr(fault["input"]), expected, hint)
+    if name and hasattr(error, "possibilities"):
+        close = " or ".join(sorted(error.possibilities or ()))
+        return InputError(command or name, f"the unknown option {name}", close or "one of its own", hint)
+    message = error.message.rstrip(".")
+    place = name or (_name(parameter) if parameter is not None else command)
+    return InputError(place, message, hint=hint) if place else InputError(message, hint=hint)
+
+
+def _name(parameter: Any) -> str:
+    """Name of a parameter as in the help: its longest option, or the argument in capitals."""
+    is_option = parameter.param_type_name == "option"
+    return max(parameter.opts, key=len) if is_option else str(parameter.name).upper()
