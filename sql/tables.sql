@@ -186,6 +186,15 @@ create table if not exists claims (
     request_key varchar
 );
 
+create table if not exists similarities (
+    run_id varchar,
+    output_id varchar,
+    criterion_id varchar,
+    similarity double,
+    null_similarity double,
+    other_case_count bigint
+);
+
 create table if not exists ratings (
     output_id varchar,
     criterion_id varchar,

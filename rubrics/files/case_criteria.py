@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from gradebook.rubrics.check_kit.regexes import repeated_places
 from gradebook.rubrics.files.validate import CASE_CRITERIA, validate_case_criteria
-from gradebook.rubrics.model.methods import ROW_METHODS, SCORED_METHODS, CheckMethod, Method, SchemaMethod
+from gradebook.rubrics.model.methods import ROW_METHODS, CheckMethod, Method, SchemaMethod
 from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import CaseCriterion
 from gradebook.rubrics.prompts.prompt import criterion_digest
@@ -64,9 +64,10 @@ def case_criteria_fault(values: list[Any], taken: Collection[str] = (), *, is_un
         seen.add(criterion.id)
         place_counts[index] = sum(map(repeated_places, _patterns(criterion.method)))
         if criterion.method.type not in ROW_METHODS and not is_unscored_allowed:
-            why = "which no row may choose" if criterion.method.type in SCORED_METHODS else "which nothing scores"
             expected = f"expected {', '.join(ROW_METHODS)} (or --allow-unscored)"
-            found.append(f"criteria[{index}].method: found {criterion.method.type}, {why}, {expected}")
+            found.append(
+                f"criteria[{index}].method: found {criterion.method.type}, which no row may choose, {expected}"
+            )
     for index, count in place_counts.items():
         if count > MOST_PLACES:
             words = f"found patterns whose repeats match {count:,} places, expected at most {MOST_PLACES:,}"

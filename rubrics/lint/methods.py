@@ -5,7 +5,7 @@ from typing import Any
 
 from gradebook.rubrics.lint.findings import Remark, register_rule
 from gradebook.rubrics.model.functions import STAND_INS, is_within
-from gradebook.rubrics.model.methods import SCORED_METHODS, FunctionMethod, SchemaMethod
+from gradebook.rubrics.model.methods import FunctionMethod, SchemaMethod, SimilarityMethod
 from gradebook.rubrics.model.rubric import Rubric
 
 _ANNOTATIONS = (
@@ -24,13 +24,12 @@ _EMPTY: tuple[tuple[str, Any], ...] = (
 )
 
 
-@register_rule("unsupported-method", "note", "Expect no verdicts yet, or use check, schema, judge or ratings.")
-def find_unsupported_methods(rubric: Rubric) -> Iterator[Remark]:
-    """The criterion's method is not implemented yet: similarity."""
+@register_rule("similarity-gate", "warning", "Give it a weight, and let claims, a check or a judge be the gate.")
+def find_similarity_gates(rubric: Rubric) -> Iterator[Remark]:
+    """A gate rests on similarity, which a reversed meaning passes and a right answer in other words fails."""
     for index, criterion in enumerate(rubric.criteria):
-        if criterion.method.type not in SCORED_METHODS:
-            expected = f"expected one of {', '.join(SCORED_METHODS)}"
-            message = f"found the method {criterion.method.type}, which nothing scores yet, {expected}"
+        if criterion.gate and isinstance(criterion.method, SimilarityMethod):
+            message = "found a gate by similarity, which no threshold makes reliable, expected a weight"
             yield Remark(("criteria", index, "method"), message)
 
 

@@ -120,12 +120,25 @@ class ClaimsMethod(Frozen):
 
 
 class SimilarityMethod(Frozen):
-    """similarity in meaning of the output and the row's `reference`; not implemented yet"""
+    """likeness of the output's wording to the row's `reference`, `context` or `prompt`, beside its likeness to those of
+    other cases: [similarity](judging.md#similarity)
+    """
 
     type: Literal["similarity"]
     """`similarity`"""
     against: Literal["reference", "context", "prompt"] = "reference"
-    """the column to compare with"""
+    """the column to compare with; the most similar passage or message counts"""
+    separator: Annotated[str, Field(min_length=1)] | None = None
+    """separator between several references, of which the most similar counts; needs `against: reference`"""
+    is_rescaled: bool = True
+    """the score is 0 at the mean similarity to other cases and 1 where both texts are the same; `false`: the
+    similarity itself"""
+
+    @model_validator(mode="after")
+    def _separator_is_of_references(self) -> Self:
+        if self.separator is not None and self.against != "reference":
+            raise ValueError(f"found separator with against: {self.against}, expected against: reference")
+        return self
 
 
 class FunctionMethod(Frozen):
@@ -154,6 +167,4 @@ METHODS: dict[str, type[Frozen]] = {
     "similarity": SimilarityMethod,
     "function": FunctionMethod,
 }
-# the others are valid in a rubric, but not implemented
-SCORED_METHODS = ("check", "schema", "judge", "ratings", "claims", "function")
 ROW_METHODS = ("check", "schema", "judge", "ratings")  # of per-case criteria: a row of a file must not choose code

@@ -46,12 +46,28 @@ class Case:
     media: tuple[Medium, ...] = ()
     media_fault: str | None = None
 
+    def passages(self, column: str) -> tuple[str, ...]:
+        """Texts of `context`, `reference` or `prompt` that are not blank; of a chat one a message."""
+        if column == "context":
+            found = self.context
+        elif column == "reference":
+            found = (self.reference or "",)
+        else:
+            shown = shown_prompt(self.prompt)
+            found = tuple(map(_message_text, shown)) if isinstance(shown, list) else (shown or "",)
+        return tuple(each for each in found if each.strip())
+
     @property
     def unread(self) -> "Case":
         """Copy for a case whose reply has already arrived: its images and sounds are not read again, and may be
         gone.
         """
         return replace(self, media=tuple(replace(medium, load=None) for medium in self.media), media_fault=None)
+
+
+def _message_text(message: dict[str, Any]) -> str:
+    content = message.get("content")
+    return content if isinstance(content, str) else json.dumps(message, ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,8 @@ calibration         Rated, corrected_mean, ratings_to_halve: means from few rati
 post_stratified     post_stratified_mean: the same, weighted by the judge's scores
 rogan_gladen        rogan_gladen_mean: the same for two levels
 rating_next         rate_next: outputs to rate next
+lexical             LexicalVectors: hashed character n-grams of texts
+similarity          compare_vectors: texts beside those of other cases
 clusters            cluster_sums: values that share a case
 Everything else is internal to this package.
 """

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from gradebook.tasks.scoring.functions import FunctionPool, opened_functions
 from gradebook.tasks.scoring.judge_sessions import judging
 from gradebook.tasks.scoring.judge_shard import JudgedShards
 from gradebook.tasks.scoring.process_pool import CheckPool, opened_checks
+from gradebook.tasks.scoring.similarity import OtherCases
 from gradebook.tasks.workspace.folder import RunFolder
 
 
@@ -31,6 +32,7 @@ class ScoringSetup:
     lake: Lake | None = None  # whose ledger answers questions about claims
     session: Session | None = None  # of the judge, or of the one that writes texts; None: no judge
     judged: JudgedShards | None = None  # answers of the judge by shard
+    others: OtherCases = field(default_factory=OtherCases)  # that similarities are compared with
     checks: CheckPool | None = None  # None: checks and schemas run in this process
 
     def computation(self, criterion: Criterion, shard: str, shard_index: int) -> Computation:
@@ -41,14 +43,16 @@ class ScoringSetup:
 
 @contextmanager
 def opened_setup(run: Run, plan: RunPlan, shards: Sequence[str] = ()) -> Iterator[ScoringSetup]:
-    """Setup of a run, open while the block runs. shards: those that processes may check. Raises as `judging`."""
+    """Setup of a run, open while the block runs. shards: of the run. Raises as `judging`."""
     log_file, runner = run.folder.path / "functions.log", read_runner(run.request.runner)
     with judging(run, plan) as sessions, opened_functions(run.rubric, run.functions, log_file) as functions:
         judged = session = None
         if run.judge is not None:
             session = writer_session(run.judge, sessions)
             judged = JudgedShards(run.folder, run.rubric, run.judge, sessions, run.folders)
-        setup = ScoringSetup(run.folder, run.rubric.schemas, run.folders, functions, run.lake, session, judged)
+        setup = ScoringSetup(
+            run.folder, run.rubric.schemas, run.folders, functions, run.lake, session, judged, OtherCases(shards)
+        )
         computations = [
             setup.computation(criterion, shard, index)
             for criterion in filter(is_computed, run.rubric.criteria)

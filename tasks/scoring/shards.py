@@ -15,11 +15,12 @@ from gradebook.tasks.judging.session.session import JudgingSession
 from gradebook.tasks.ratings.run_ratings import prefers_people, score_ratings
 from gradebook.tasks.scoring.case_criteria import score_case_criteria
 from gradebook.tasks.scoring.claims import RECORDED, leave_claims_unscored, score_claims
-from gradebook.tasks.scoring.computed import compute_verdicts, is_computed, leave_unscored, write_counted
+from gradebook.tasks.scoring.computed import compute_verdicts, is_computed, write_counted
 from gradebook.tasks.scoring.functions import FUNCTION_COLUMNS, score_function
 from gradebook.tasks.scoring.human_preferred import score_preferred
 from gradebook.tasks.scoring.judge import NO_JUDGE, judge_outputs, score_judge, score_without_judge
 from gradebook.tasks.scoring.setup import ScoringSetup
+from gradebook.tasks.scoring.similarity import score_similarity
 from gradebook.tasks.system.files import replaced_file
 from gradebook.tasks.system.processes import COMPUTING
 from gradebook.tasks.system.progress import reporter
@@ -97,9 +98,9 @@ def _score(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: i
         return _judged(setup, criterion, shard, shard_index, timing)
     if method.type == "function":
         return score_function(run_id, criterion, _read_columns(shard, *FUNCTION_COLUMNS), setup.functions, timing)
-    if method.type == "claims":
-        return _claims(setup, criterion, shard, shard_index, timing)
-    return leave_unscored(run_id, criterion, _read_columns(shard))
+    if method.type == "similarity":
+        return score_similarity(setup.folder, criterion, shard, shard_index, setup.others, timing)
+    return _claims(setup, criterion, shard, shard_index, timing)
 
 
 def _claims(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int, timing: Timing) -> pa.Table:

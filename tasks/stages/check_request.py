@@ -8,7 +8,6 @@ import pyarrow as pa
 
 from gradebook.rubrics.files.validate import unreadable_files
 from gradebook.rubrics.model.errors import Fault, InputError, JudgeSettingsError, RubricError
-from gradebook.rubrics.model.methods import SCORED_METHODS
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.comparing.baseline import refuse_baseline
 from gradebook.tasks.datasets.case_criteria import own_level_scores, taken_ids
@@ -69,7 +68,6 @@ def check_request(request: EvaluationRequest) -> CheckedRequest:
     allowed, within = request.allow_functions, request.functions_within
     functions = read_function_settings(Path.cwd(), os.environ, allowed, within)
     if not request.allow_unscored:
-        _refuse_unsupported(rubric)
         refuse_other_functions(rubric, functions)
     refuse_changed_rubric(lake, rubric)
     if request.trigger in UNATTENDED:
@@ -112,18 +110,6 @@ def read_request_ratings(request: EvaluationRequest, rubric: Rubric, files: tupl
     if not request.ratings:
         return None
     return read_ratings(Path(request.ratings), rubric, lambda: own_level_scores(files, request.column_map))
-
-
-def _refuse_unsupported(rubric: Rubric) -> None:
-    """Raise `RubricError` for criteria that can't be scored: they would leave every output without a score."""
-    expected = f"expected {', '.join(SCORED_METHODS)}; with --allow-unscored it stays unscored"
-    faults = tuple(
-        Fault(rubric.id, None, f"{c.id}: found the method {c.method.type}, which nothing scores yet, {expected}")
-        for c in rubric.criteria
-        if c.method.type not in SCORED_METHODS
-    )
-    if faults:
-        raise RubricError(faults)
 
 
 def _refuse_unplaced_files(rubric: Rubric) -> None:

@@ -1,6 +1,9 @@
 """Notes of a run: everything that was skipped, changed or left unscored, stated for readers."""
 
-from gradebook.rubrics.model.methods import ROW_METHODS, SCORED_METHODS
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gradebook.rubrics.model.methods import ROW_METHODS
 from gradebook.rubrics.prompts.model_families import family_of, is_same_model
 from gradebook.tasks.comparing.baseline import baseline_notes
 from gradebook.tasks.comparing.gate import gate_rule
@@ -13,6 +16,7 @@ from gradebook.tasks.planning.plan import RunPlan
 from gradebook.tasks.runs.function_settings import function_of, runnable_functions
 from gradebook.tasks.runs.run import Run
 from gradebook.tasks.system.number_format import counted
+from gradebook.tasks.workspace.folder import RunFolder
 
 MOST_MODELS_NAMED = 5
 MOST_UNREADABLE_RATE = 0.1  # share of a judge's replies without a note
@@ -21,10 +25,9 @@ MOST_UNREADABLE_RATE = 0.1  # share of a judge's replies without a note
 def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | None = None) -> list[str]:
     """One sentence for each remarkable event, in the order of the stages."""
     own = plan.own_count
-    unsupported = [criterion.id for criterion in run.rubric.criteria if criterion.method.type not in SCORED_METHODS]
     runnable = runnable_functions(run.rubric, run.functions)
     barred = [each.id for each in run.rubric.criteria if function_of(each) and each.id not in runnable]
-    own_unsupported_count = sum(count for method, count in own.methods.items() if method not in ROW_METHODS)
+    barred_count = sum(count for method, count in own.methods.items() if method not in ROW_METHODS)
     claimed = [criterion.id for criterion in run.rubric.criteria if criterion.method.type == "claims"]
     judged = [criterion.id for criterion in run.rubric.judged_criteria] + claimed
     own_judged_count = own.methods.get("judge", 0)
@@ -39,9 +42,7 @@ def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | 
         f"{counted(own.output_count, 'output')} with per-case criteria, {own.criterion_count:,} in total": (
             own.output_count
         ),
-        f"methods that are not supported yet: {_named(unsupported, own_unsupported_count)} unscored": (
-            unsupported or own_unsupported_count
-        ),
+        f"methods that no row may choose: {_named([], barred_count)} unscored": barred_count,
         f"functions of packages that are not allowed: {', '.join(barred)} unscored": barred,
         f"{counted(plan.unmatched_rating_count, 'rating')} of other outputs left out": plan.unmatched_rating_count,
         f"recorded replies hold no claims: {', '.join(claimed)} unscored": (
@@ -52,7 +53,7 @@ def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | 
         ),
     }
     notes = [sentence for sentence, is_true in sentences.items() if is_true]
-    notes = [*unreadable_notes(run), *notes]
+    notes = [*unreadable_notes(run), *similarity_notes(run.folder), *notes]
     notes += [*family_notes(run, ingested), *model_notes(run), *run.folder.notes]
     notes += baseline_notes(
         run.rubric.id, run.folder, run.request.baseline, gate_rule(run.request.fail_if, run.request.require)
@@ -74,6 +75,21 @@ def family_notes(run: Run, ingested: Ingested) -> list[str]:
                 "judges tend to favour their own"
             )
     return notes
+
+
+def similarity_notes(folder: RunFolder) -> list[str]:
+    """A sentence for each criterion of the method similarity: the mean beside its null."""
+    files = folder.similarities_files()
+    if not files:
+        return []
+    table = pa.concat_tables([pq.read_table(file) for file in files])
+    means = table.group_by("criterion_id").aggregate([("similarity", "mean"), ("null_similarity", "mean")])
+    return [
+        f"{row['criterion_id']}: mean similarity {row['similarity_mean']:.3f}, "
+        f"{row['null_similarity_mean']:.3f} to other cases"
+        for row in means.sort_by("criterion_id").to_pylist()
+        if row["null_similarity_mean"] is not None
+    ]
 
 
 def unreadable_notes(run: Run) -> list[str]:

@@ -118,6 +118,11 @@ def _publish(run: Run, ingested: Ingested, notes: list[str]) -> int:
     shard_bytes = sum(Path(shard).stat().st_size for shard in ingested.shards)
 
     files, added = RunFiles(run.lake, folder), set[str]()
+    parts_of_tables = (
+        ("opinions", folder.opinion_files()),
+        ("claims", folder.claims_files()),
+        ("similarities", folder.similarities_files()),
+    )
 
     def body(connection: duckdb.DuckDBPyConnection, version: int) -> None:
         _refuse_published(connection, run.run_id)
@@ -134,10 +139,9 @@ def _publish(run: Run, ingested: Ingested, notes: list[str]) -> int:
         replace_findings(connection, run.run_id, findings)
         _insert_parquet(connection, "quarantine", folder.quarantine_file)
         _insert_case_criteria(connection, run)
-        for file in folder.opinion_files():
-            _insert_parquet(connection, "opinions", file)
-        for file in folder.claims_files():
-            _insert_parquet(connection, "claims", file)
+        for table, parts in parts_of_tables:
+            for file in parts:
+                _insert_parquet(connection, table, file)
         if folder.feedback_file.exists():
             _insert_parquet(connection, "written_feedback", folder.feedback_file)
         _insert_ratings(connection, folder)

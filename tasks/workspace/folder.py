@@ -12,7 +12,18 @@ from gradebook.rubrics.model.errors import LakeError
 from gradebook.tasks.system.files import write_text
 
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")  # a folder's name, and no path
-_WORKING_FOLDERS = ("shards", "plan", "media", "verdicts", "collected", "opinions", "claims", "case_criteria", "marts")
+_WORKING_FOLDERS = (
+    "shards",
+    "plan",
+    "media",
+    "verdicts",
+    "collected",
+    "opinions",
+    "claims",
+    "similarities",
+    "case_criteria",
+    "marts",
+)
 
 
 def refuse_run_ids(run_ids: Iterable[str | None]) -> None:
@@ -141,6 +152,14 @@ class RunFolder:
     def claims_files(self) -> list[Path]:
         """Files of claims of all criteria and shards, in order."""
         return sorted((self.path / "claims").glob("*/*.parquet"))
+
+    def similarities_file(self, criterion_id: str, shard_index: int) -> Path:
+        """Similarities of one shard's outputs, by one criterion."""
+        return self.path / "similarities" / criterion_id / f"shard-{shard_index:05d}.parquet"
+
+    def similarities_files(self) -> list[Path]:
+        """Files of similarities of all criteria and shards, in order."""
+        return sorted((self.path / "similarities").glob("*/*.parquet"))
 
     def collected_file(self, shard_index: int) -> Path:
         """Validated verdicts of all criteria over one shard."""

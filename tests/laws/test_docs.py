@@ -22,7 +22,7 @@ from gradebook.rubrics.importers.registry import FORMAT_NAMES, find_format
 from gradebook.rubrics.lint.linting import rules
 from gradebook.rubrics.model.columns import OUTPUT_COLUMNS
 from gradebook.rubrics.model.levels import Level, Scale
-from gradebook.rubrics.model.methods import METHODS, SCORED_METHODS
+from gradebook.rubrics.model.methods import METHODS
 from gradebook.rubrics.model.rubric import Category, Criterion, Notes, Overall, Rubric
 from gradebook.tasks.datasets.conversations import split_conversation
 from gradebook.tasks.datasets.file_formats import RawRow
@@ -203,8 +203,7 @@ def library_table() -> str:
     for name in shipped_rubrics():
         rubric = read_rubric(name)
         types = sorted({criterion.method.type for criterion in rubric.criteria})
-        methods = ", ".join(method if method in SCORED_METHODS else f"{method}*" for method in types)
-        rows.append((f"`{name}`", rubric.description, str(len(rubric.criteria)), methods))
+        rows.append((f"`{name}`", rubric.description, str(len(rubric.criteria)), ", ".join(types)))
     return table(("rubric", "what it asks", "criteria", "methods"), *rows)
 
 

@@ -1,13 +1,11 @@
 """Questions about the claims of an output, in two stages: which claims it makes, and whether a source supports them."""
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, Protocol, Self
 
 from gradebook.rubrics.model.methods import ClaimsMethod
-from gradebook.rubrics.prompts.chat import shown_prompt
 from gradebook.rubrics.prompts.claims import (
     CLAIMS_AT_ONCE,
     EXTRACT_SCHEMA,
@@ -126,8 +124,8 @@ class ClaimAnswer:
 
 def claim_units(method: ClaimsMethod, output_id: str, case: Case) -> tuple[ClaimUnit, ...]:
     """Texts of a case whose claims the method checks: the output's, the reference's, or both."""
-    source = _source(method, case)
-    if source is None:
+    source = case.passages(method.against)
+    if not source:
         return (
             ClaimUnit(output_id, "output", case.output, (), reason=f"no_{method.against}: nothing to check against"),
         )
@@ -146,24 +144,6 @@ def _unit(output_id: str, side: Side, text: str, source: tuple[str, ...]) -> Cla
         reason = f"too_many_sentences: found {count:,}, at most {MOST_SENTENCES} are checked"
         return ClaimUnit(output_id, side, text, source, reason=reason)
     return ClaimUnit(output_id, side, text, source, windows)
-
-
-def _source(method: ClaimsMethod, case: Case) -> tuple[str, ...] | None:
-    """Passages of the column that has to support the claims; None if there is no text in it."""
-    if method.against == "context":
-        passages = case.context
-    elif method.against == "reference":
-        passages = (case.reference or "",)
-    else:
-        shown = shown_prompt(case.prompt)
-        passages = tuple(map(_message_text, shown)) if isinstance(shown, list) else (shown or "",)
-    found = tuple(each for each in passages if each.strip())
-    return found or None
-
-
-def _message_text(message: dict[str, Any]) -> str:
-    content = message.get("content")
-    return content if isinstance(content, str) else json.dumps(message, ensure_ascii=False)
 
 
 def extraction_questions(unit: ClaimUnit, criterion_id: str, judge_digest: str) -> Iterator[ClaimQuestion]:

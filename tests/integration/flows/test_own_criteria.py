@@ -123,26 +123,9 @@ def test_the_plan_counts_per_case_criteria(gradebook, tmp_path, judge):
     assert (finished.code, finished.json["request_count"]) == (0, 2)
 
 
-def similar_rubric(folder: Path) -> Path:
-    """A rubric with a method that nothing scores."""
-    rubric = write_rubric(folder / "rubric.yaml")
-    rubric.write_text(
-        rubric.read_text(encoding="utf-8").replace("{type: judge}", "{type: similarity}"), encoding="utf-8"
-    )
-    return rubric
-
-
-def test_an_unsupported_method_is_refused_before_any_spending(gradebook, tmp_path):
-    outputs = write_rows(tmp_path / "o.jsonl", None)
-    finished = gradebook("evaluate", outputs, "--rubric", similar_rubric(tmp_path))
-    assert finished.code == 2
-    assert "clarity: found the method similarity, which nothing scores yet" in finished.err
-    assert not (tmp_path / "lake").exists()
-
-
-def test_with_allow_unscored_an_unsupported_method_stays_unscored_with_a_note(evaluate, gradebook, tmp_path):
-    outputs = write_rows(tmp_path / "o.jsonl", [{**BRIEF, "id": "own", "method": {"type": "claims"}}])
-    finished = evaluate(outputs, "--rubric", similar_rubric(tmp_path), "--allow-unscored")
-    assert any("clarity, 1 per-case criterion unscored" in note for note in finished.json["notes"])
-    rows = query(gradebook, "select reason from verdicts where criterion_id in ('own', 'clarity') order by 1")
+def test_with_allow_unscored_a_method_that_no_row_may_choose_stays_unscored_with_a_note(evaluate, gradebook, tmp_path):
+    own = [{**BRIEF, "id": name, "method": {"type": name}} for name in ("claims", "similarity")]
+    finished = evaluate(write_rows(tmp_path / "o.jsonl", own), "--rubric", "none", "--allow-unscored")
+    assert "methods that no row may choose: 2 per-case criteria unscored" in finished.json["notes"]
+    rows = query(gradebook, "select reason from verdicts order by 1")
     assert [row["reason"] for row in rows] == ["unsupported_method: claims", "unsupported_method: similarity"]

@@ -223,11 +223,6 @@ CASES = {
         {"r.yaml": RUBRIC.format(version="1.0.0", weight=3)},
         is_lake_there=True,
     ),
-    "unsupported method": Case(
-        "found the method similarity",
-        {"rubric": "r.yaml"},
-        {"r.yaml": RUBRIC.format(version="1.0.0", weight=1).replace("{type: judge}", "{type: similarity}")},
-    ),
     "no criteria": Case("found no row with criteria of its own", {"rubric": "none"}),
     # -------- functions
     "function not allowed": Case(

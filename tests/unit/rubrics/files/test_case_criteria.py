@@ -59,7 +59,7 @@ def shaped(schema: dict[str, Any]) -> dict[str, Any]:
         ([BRIEF | {"weight": "x"}], "criteria[0].weight: found 'x', expected a number"),
         ([BRIEF | {"method": {"type": "check", "check": "nope"}}], "criteria[0].method.check: found the check 'nope'"),
         ([BRIEF | {"method": {"type": "schema", "schema": {"$ref": "http://x"}}}], "criteria[0].method.schema: $ref"),
-        ([BRIEF | {"method": {"type": "similarity"}}], "criteria[0].method: found similarity, which nothing scores"),
+        ([BRIEF | {"method": {"type": "similarity"}}], "criteria[0].method: found similarity, which no row may"),
         ([BRIEF | {"method": {"type": "claims"}}], "criteria[0].method: found claims, which no row may choose"),
         ([searching("(.{1,31}){1,31}y")], "criteria[0].method: found patterns whose repeats match 1,922 places"),
         ([shaped({"items": {"pattern": "(.?){600}"}})], "criteria[0].method: found patterns whose repeats match 1,200"),

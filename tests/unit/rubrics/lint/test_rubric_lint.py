@@ -81,14 +81,15 @@ def test_only_the_rules_given_count():
     ("settings", "is_passed"),
     [
         ({}, True),
-        ({"rules": ["unsupported-method"]}, False),
-        ({"rules": ["unsupported-method"], "severity": "error"}, True),
+        ({"rules": ["own-function"]}, False),
+        ({"rules": ["own-function"], "severity": "error"}, True),
     ],
     ids=str,
 )
 def test_a_note_counts_where_its_rule_is_named(settings, is_passed):
-    similar = RUBRIC.replace("{type: check, check: length_words, settings: {min: 20, max: 200}}", "{type: similarity}")
-    assert verdict(similar, **settings) is is_passed
+    method = "{type: function, function: graders.tone:grade}"
+    called = RUBRIC.replace("{type: check, check: length_words, settings: {min: 20, max: 200}}", method)
+    assert verdict(called, **settings) is is_passed
 
 
 def test_a_text_that_is_no_rubric_fails():

@@ -1,0 +1,65 @@
+"""Similarity of outputs to their own texts, beside its null: the similarity to texts of other cases."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+LEAST_CONTRAST = 1e-6  # 1 - null, below which nothing can be rescaled
+Values = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Similarities:
+    """Similarities of outputs, all arrays (output,).
+
+    own: to the most similar of the output's own texts, -1..1. null: mean over other cases, of each the most similar
+    text; NaN without other cases. other_counts: number of these cases.
+    """
+
+    own: Values
+    null: Values
+    other_counts: Counts
+
+    @property
+    def rescaled(self) -> Values:
+        """Similarity with the null at 0 and equal texts at 1, clipped to 0..1; NaN where the null is nearly 1."""
+        contrast = np.where(self.null < 1 - LEAST_CONTRAST, 1 - self.null, np.nan)
+        return np.clip((self.own - self.null) / contrast, 0, 1)
+
+
+def compare_vectors(
+    outputs: Any, own: Any, own_starts: Counts, others: Any, other_starts: Counts, is_other: NDArray[np.bool_]
+) -> Similarities:
+    """Compare outputs with their own texts and with those of other cases, by cosine similarity.
+
+    outputs: (output, dim), own: (text, dim), others: (other text, dim), each of unit length, dense or sparse.
+    own_starts: (output,), the first own text of each output; other_starts: (case,), likewise. Each has at least one.
+    is_other: (output, case), False for the output's own case.
+    """
+    lengths = np.diff(np.append(own_starts, own.shape[0]))
+    each = _row_products(outputs[np.repeat(np.arange(len(lengths)), lengths)], own)
+    best = np.maximum.reduceat(each, own_starts) if len(lengths) else each
+    counts = is_other.sum(axis=1)
+    if not len(other_starts):
+        return Similarities(best, np.full(len(best), np.nan), counts)
+    products = outputs @ others.T
+    products = products.toarray() if hasattr(products, "toarray") else products
+    by_case = np.maximum.reduceat(products, other_starts, axis=1)
+    null = (by_case * is_other).sum(axis=1) / np.where(counts, counts, np.nan)
+    return Similarities(best, null, counts)
+
+
+def starts_of(groups: Sequence[Sequence[str]]) -> Counts:
+    """Place of the first text of each group among all texts."""
+    return np.cumsum([0, *(len(group) for group in groups[:-1])])[: len(groups)].astype(np.int64)
+
+
+def _row_products(left: Any, right: Any) -> Values:
+    if hasattr(left, "multiply"):
+        return np.asarray(left.multiply(right).sum(axis=1)).ravel()
+    found: Values = np.einsum("ij,ij->i", left, right)
+    return found
