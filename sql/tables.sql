@@ -34,7 +34,21 @@ create table if not exists outputs (
     context varchar[],
     metadata varchar,
     criteria varchar,
-    cluster varchar
+    cluster varchar,
+    steps struct(
+        parent_index integer,
+        span_id varchar,
+        agent varchar,
+        kind varchar,
+        "name" varchar,
+        "input" varchar,
+        "output" varchar,
+        error varchar,
+        started_at timestamptz,
+        latency_ms double,
+        tokens bigint,
+        cost_usd double
+    )[]
 );
 
 create table if not exists rubrics (

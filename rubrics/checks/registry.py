@@ -121,6 +121,19 @@ FAMILIES: dict[str, dict[str, tuple[str, ...]]] = {
         "checks.dialogue.slots": ("slots",),
         "checks.dialogue.tool_calls": ("claim_needs_tool",),
     },
+    "Steps": {
+        "checks.steps.endings": ("answer_last", "errors_recovered", "final_state"),
+        "checks.steps.tools": (
+            "repeated_calls",
+            "tool_arguments",
+            "tool_called",
+            "tools_in_order",
+        ),
+        "checks.steps.totals": (
+            "count_steps",
+            "step_total",
+        ),
+    },
     "Audio": {
         "checks.audio.kind": ("audio_format",),
         "checks.audio.timing": (

@@ -7,6 +7,18 @@ from typing import Annotated, Any, NamedTuple
 import pyarrow as pa
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from gradebook.rubrics.model.steps import EXPECTED as STEP_EXPECTED
+from gradebook.rubrics.model.steps import (
+    MOST_STEPS,
+    STEP_KINDS,
+    STEPS_TYPE,
+    StepRow,
+    Steps,
+    misplaced,
+    read_stored_steps,
+    steps_text,
+)
+
 _LARGEST_SAMPLE_INDEX = 2**31 - 1
 _MOST_SHOWN_CHARACTERS = 40
 
@@ -24,6 +36,7 @@ SHARD_SCHEMA = pa.schema(
         pa.field("metadata", pa.string()),  # JSON object text
         pa.field("criteria", pa.string()),  # JSON list text: per-case criteria
         pa.field("cluster", pa.string()),  # common origin of outputs of several cases, such as a document
+        pa.field("steps", STEPS_TYPE),  # of a trajectory, in order; null where the output came without
     ]
 )
 
@@ -52,6 +65,7 @@ class Output(NamedTuple):
     metadata: str | None
     criteria: str | None
     cluster: str | None = None
+    steps: Steps | None = None
 
 
 OUTPUT_COLUMNS = Output._fields
@@ -62,17 +76,26 @@ def output_id(output: Output) -> str:
     """Id of an output, from its content: 32 hex digits (BLAKE2b, 16 bytes) over every column.
 
     The digest covers the length of every text, then the texts: no two outputs share an encoding. A missing text has no
-    length, so it differs from an empty one. A cluster is included only if present, under a separate mark: outputs
-    without a cluster have the ids from before clusters existed. Raises `UnicodeEncodeError` on a lone surrogate.
+    length, so it differs from an empty one. A cluster and steps are included only if present, under marks of their own:
+    outputs without them have the ids from before they existed. Raises `UnicodeEncodeError` on a lone surrogate.
     """
-    case_id, model, checkpoint, sample_index, prompt, answer, reference, context, metadata, criteria, cluster = output
+    case_id, model, checkpoint, sample_index, prompt, answer, reference, context, metadata, criteria = output[:10]
+    cluster, steps = output[10:]
     texts = [case_id, model, checkpoint, str(sample_index), prompt, answer, reference, metadata, criteria]
     texts += (None,) if context is None else context
     lengths = ",".join(["-" if text is None else str(len(text)) for text in texts])
     if cluster is not None:
         lengths, texts = f"{lengths},cluster {len(cluster)}", [*texts, cluster]
+    if steps is not None:
+        shown = steps_text(steps)
+        lengths, texts = f"{lengths},steps {len(shown)}", [*texts, shown]
     encoded = "".join([lengths, ":", *[text for text in texts if text is not None]]).encode()
     return blake2b(encoded, digest_size=16).hexdigest()
+
+
+def stored_output(row: Mapping[str, Any]) -> Output:
+    """Output from a stored row, as Arrow or DuckDB give it."""
+    return Output(*(row[name] for name in OUTPUT_COLUMNS))._replace(steps=read_stored_steps(row["steps"]))
 
 
 def _each_has_a_role(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -83,7 +106,16 @@ def _each_has_a_role(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 # A lake finds rows by these names, and its catalog's SQL ends at a null character.
 _Name = Annotated[str, Field(min_length=1, pattern=r"^[^\x00]*$")]
+
+
+def _each_has_its_place(steps: list[StepRow]) -> list[StepRow]:
+    if (fault := misplaced(steps)) is not None:
+        raise ValueError(fault)
+    return steps
+
+
 _Messages = Annotated[list[dict[str, Any]], Field(min_length=1), AfterValidator(_each_has_a_role)]
+_Steps = Annotated[list[StepRow], Field(max_length=MOST_STEPS), AfterValidator(_each_has_its_place)]
 
 
 class OutputRow(BaseModel):
@@ -102,6 +134,7 @@ class OutputRow(BaseModel):
     metadata: dict[str, Any] | None = None
     criteria: list[dict[str, Any]] | None = None
     cluster: _Name | int | None = None
+    steps: _Steps | None = None
 
 
 _EXPECTED = {
@@ -116,19 +149,41 @@ _EXPECTED = {
     "metadata": "an object",
     "criteria": "a list of objects",
     "cluster": "text (not empty) or an integer",
+    "steps": f"a list of steps, each an object with a kind: {', '.join(STEP_KINDS)}",
 }
 
 
 def misfit_reason(row: Mapping[str, Any], error: ValidationError) -> str:
     """Describe the invalid columns of a row: found and expected value of each."""
-    columns = dict.fromkeys(str(problem["loc"][0]) for problem in error.errors(include_url=False, include_input=False))
-    return "; ".join(f"{column}: {_misfit(row, column)}" for column in columns)
+    problems: dict[str, Any] = {}
+    for problem in error.errors(include_url=False):
+        problems.setdefault(str(problem["loc"][0]), problem)
+    return "; ".join(f"{column}: {_misfit(row, column, problem)}" for column, problem in problems.items())
 
 
-def _misfit(row: Mapping[str, Any], column: str) -> str:
+def _misfit(row: Mapping[str, Any], column: str, problem: Mapping[str, Any]) -> str:
     if isinstance(row.get(column), str) and "\0" in row[column]:
         return "found a text with a null character, expected none in a name"
+    if column == "steps" and isinstance(row["steps"], list):
+        return _step_misfit(problem)
     return f"found {_found(row, column)}, expected {_EXPECTED[column]}"
+
+
+def _step_misfit(problem: Mapping[str, Any]) -> str:
+    """Describe the first problem of steps: which step, what was found and what is expected."""
+    if problem["type"] == "value_error":
+        return str(problem["ctx"]["error"])
+    if problem["type"] == "too_long":
+        return f"found {len(problem['input']):,}, expected at most {MOST_STEPS:,} of one output"
+    index, *names = problem["loc"][1:]
+    name = str(names[0]) if names else ""
+    if problem["type"] == "missing":
+        return f"step {index} has no {name}, expected {STEP_EXPECTED.get(name, 'one')}"
+    if problem["type"] == "extra_forbidden":
+        return f"step {index} has the key {_cut(name)}, expected {', '.join(StepRow.model_fields)}"
+    place = f"step {index}, {name}" if name else f"step {index}"
+    expected = STEP_EXPECTED.get(name, "text (not empty)") if name else "an object"
+    return f"{place}: found {describe_value(problem['input'])}, expected {expected}"
 
 
 def _found(row: Mapping[str, Any], column: str) -> str:

@@ -1,7 +1,12 @@
-"""Rows that hold a conversation whose last message is the answer, as OpenAI's files do: the column `messages`."""
+"""Rows that hold a conversation whose last message is the answer, as OpenAI's files do: the column `messages`.
 
-from collections.abc import Iterable, Mapping
+Where the assistant called tools, the conversation is a trajectory: what was asked before the assistant's first message
+is the prompt, and what follows are the steps that led to the answer.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +17,16 @@ from gradebook.rubrics.model.outputs import describe_value
 from gradebook.tasks.datasets.file_formats import RawRow, name_without_suffixes
 from gradebook.tasks.datasets.row_parser import canonical_json, read_messages
 
+Message = Mapping[str, Any]
+_TOOL_ROLES = ("tool", "function")
+_STEP_KINDS = {"assistant": "model", "system": "system", "developer": "system"}  # of the other roles: user
+
 
 def split_conversation(raw: RawRow, column_map: Mapping[str, str]) -> RawRow:
     """Row with the last message as its output and those before as its prompt; a row without `messages` unchanged.
 
-    A row without an id has one made of its prompt, a row without a model is named after its file.
+    A row without an id has one made of its prompt, a row without a model is named after its file. A conversation with
+    tool calls gets steps, unless the row has some.
     """
     content = raw.content
     if isinstance(content, str) or not holds_conversations(content, column_map):
@@ -41,22 +51,70 @@ def _split(content: dict[str, Any]) -> dict[str, Any] | str:
         expected = "expected a list of chat messages, the answer last"
         return f"messages: found {describe_value(content['messages'])}, {expected}"
     # Parquet gives every message the keys of all.
-    *asked, answer = [{name: value for name, value in message.items() if value is not None} for message in messages]
+    given = [{name: value for name, value in message.items() if value is not None} for message in messages]
+    *asked, answer = given
     if answer.get("role") != "assistant":
         found = f"found {describe_value(answer.get('role'))} as the role of the last message"
         return (
             f'messages: {found}, expected "assistant", the answer; for an answer in another column: --map output=COLUMN'
         )
     others = {name: value for name, value in answer.items() if name not in ("role", "content")}
-    output = _text_of(answer.get("content"))
+    output = text_of(answer.get("content"))
     if not output and others:  # tool calls or a refusal are all there is of the answer
         output = others["refusal"] if isinstance(others.get("refusal"), str) else canonical_json(others)
         others = {}
     rest = {name: value for name, value in content.items() if name != "messages"}
+    if any(message.get("role") in _TOOL_ROLES for message in asked):
+        asked = list(takewhile(lambda message: message.get("role") != "assistant", asked))
+        rest = {"steps": steps_of_messages(given[len(asked) :])} | rest
     return rest | ({"answer": others} if others else {}) | {"prompt": asked or None, "output": output}
 
 
-def _text_of(content: Any) -> Any:
+def steps_of_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Steps of a conversation, as a row has them: one for each message, and one for each tool call with its result.
+
+    A result is matched with the earliest open call of its id; one without a call is a step of its own.
+    """
+    steps: list[dict[str, Any]] = []
+    open_calls: dict[Any, dict[str, Any]] = {}
+    for message in messages:
+        role, text = message.get("role"), text_of(message.get("content"))
+        if role in _TOOL_ROLES:
+            call = open_calls.pop(_call_id(message), None)
+            if call is None:
+                call = {"kind": "tool", "name": _name(message.get("name"))}
+                steps.append(call)
+            call |= {"output": text} | ({"error": text or "failed"} if message.get("is_error") is True else {})
+            continue
+        parent = len(steps)
+        steps.append({"kind": _STEP_KINDS.get(str(role), "user"), "agent": _name(message.get("name")), "output": text})
+        for called in _calls(message):
+            given = called.get("function")
+            function = given if isinstance(given, dict) else called
+            step = {"kind": "tool", "name": _name(function.get("name")), "parent_index": parent}
+            step["input"] = function.get("arguments", function.get("input"))
+            steps.append(step)
+            open_calls.setdefault(called.get("id") or step["name"], step)
+    return steps
+
+
+def _calls(message: Message) -> list[dict[str, Any]]:
+    """Tool calls of a message, also in the form from before `tool_calls` existed."""
+    calls = message.get("tool_calls")
+    found = calls if isinstance(calls, list) else [message.get("function_call")]
+    return [call for call in found if isinstance(call, dict)]
+
+
+def _call_id(message: Message) -> Any:
+    found = message.get("tool_call_id") or message.get("name")
+    return found if isinstance(found, str) else None
+
+
+def _name(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def text_of(content: Any) -> Any:
     """Text of an answer; of parts that are not all texts their JSON, which shows images and sounds."""
     if not isinstance(content, list):
         return content or ""

@@ -69,8 +69,14 @@ _CELLS: Mapping[Format, Mapping[str, _Cell]] = {
         "metadata": _or_none(_read_json(dict)),
         "criteria": _or_none(_read_json(list)),
         "cluster": _or_none(_as_is),
+        "steps": _or_none(_read_json(list)),
     },
-    "parquet": {"prompt": read_messages, "metadata": _read_json(dict), "criteria": _read_json(list)},
+    "parquet": {
+        "prompt": read_messages,
+        "metadata": _read_json(dict),
+        "criteria": _read_json(list),
+        "steps": _read_json(list),
+    },
 }
 
 
@@ -164,4 +170,5 @@ def _make_output(row: OutputRow, extras: dict[str, Any]) -> Output:
         metadata=None if metadata is None else canonical_json(metadata),
         criteria=None if row.criteria is None else canonical_json(row.criteria),
         cluster=None if row.cluster is None else str(row.cluster),
+        steps=None if row.steps is None else tuple([step.as_step() for step in row.steps]),
     )

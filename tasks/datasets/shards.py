@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gradebook.rubrics.model.outputs import QUARANTINE_SCHEMA, SHARD_SCHEMA, Output, output_id
+from gradebook.rubrics.model.steps import steps_array
 from gradebook.tasks.datasets.file_formats import RawRow
 from gradebook.tasks.datasets.row_parser import canonical_json
 from gradebook.tasks.lake.rows import make_table
@@ -23,7 +24,14 @@ _MOST_ROW_CHARACTERS = 2_000
 _QUARANTINE_BATCH_ROWS = 5_000
 # Long texts hardly repeat within a shard: dictionaries and minima of them cost time and space for nothing.
 _SHORT_COLUMNS = ["output_id", "case_id", "model", "checkpoint", "sample_index", "cluster"]
-_REPEATED_COLUMNS = ["model", "checkpoint", "sample_index", "cluster"]
+_REPEATED_COLUMNS = [
+    "model",
+    "checkpoint",
+    "sample_index",
+    "cluster",
+    *(f"steps.list.element.{name}" for name in ("agent", "kind", "name")),
+]
+_STEP_BYTES = 100  # of a step's numbers and names
 
 _REPEATS_OF_SHARD_QUERY = "select replace(id::text, '-', '') as output_id from repeats where shard = ?"
 
@@ -69,8 +77,9 @@ class ShardWriter:
         if not self._rows:
             return
         path = self._folder / f"shard-{len(self.paths):05d}.parquet"
-        columns = [self._rows, *zip(*self._rows.values(), strict=True)]
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, SHARD_SCHEMA, strict=True)]
+        *columns, steps = [self._rows, *zip(*self._rows.values(), strict=True)]
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, SHARD_SCHEMA, strict=False)]
+        arrays.append(steps_array(steps))
         self._finish_writing()
         self._writing = self._writer.submit(write_shard, pa.table(arrays, schema=SHARD_SCHEMA), path)
         self.paths.append(path)
@@ -94,7 +103,10 @@ class ShardWriter:
 def _text_size(output: Output) -> int:
     """Number of characters in the long texts."""
     texts = (output.output, output.prompt, output.reference, output.metadata, output.criteria, *(output.context or ()))
-    return sum([len(text) for text in texts if text])
+    size = sum([len(text) for text in texts if text])
+    for step in output.steps or ():
+        size += _STEP_BYTES + len(step.input or "") + len(step.output or "") + len(step.error or "")
+    return size
 
 
 def count_stored(paths: Iterable[Path]) -> tuple[int, tuple[str, ...]]:

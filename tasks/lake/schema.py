@@ -29,6 +29,7 @@ VIEWS = (
     "latest_output_scores",
     "cost_history",
     "worst_outputs",
+    "steps",
 )
 
 Columns = dict[tuple[str, str], str]  # (table, column) -> type, in order

@@ -10,7 +10,7 @@ import duckdb
 from gradebook.rubrics.files.case_criteria import read_case_criterion
 from gradebook.rubrics.files.digest import rubric_from_body
 from gradebook.rubrics.model.errors import RubricError
-from gradebook.rubrics.model.outputs import OUTPUT_COLUMNS, Output, output_id
+from gradebook.rubrics.model.outputs import output_id, stored_output
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.prompts.feedback import FEEDBACK_CRITERION_ID
 from gradebook.rubrics.prompts.media import has_media
@@ -172,7 +172,7 @@ class Verifier:
         Cached, as judgments of one output mostly follow one another.
         """
         if self._last[0] != row["output_id"]:
-            content = output_id(Output(*(row[name] for name in OUTPUT_COLUMNS)))
+            content = output_id(stored_output(row))
             case = _case(row)
             digests = dict.fromkeys((case_digest(case), case_digest(case, shows_chat=False)))
             self._last = (row["output_id"], content, tuple(digests))

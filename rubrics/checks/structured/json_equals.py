@@ -19,7 +19,18 @@ from gradebook.rubrics.checks.structured.json_differences import TooLarge, find_
 MOST_CONTAINERS = 200_000  # lists and objects in one text
 
 
-class JsonEqualsSettings(CheckSettings):
+class ComparisonSettings(CheckSettings):
+    """Differences of two JSON values to ignore."""
+
+    ignore_order: bool = False
+    """ignore the order of list entries"""
+    ignore_keys: tuple[str, ...] = ()
+    """keys to ignore, in any object at any depth"""
+    tolerance: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0
+    """maximum difference of two numbers"""
+
+
+class JsonEqualsSettings(ComparisonSettings):
     """Expected JSON, and differences to ignore."""
 
     value: Any = None
@@ -27,12 +38,6 @@ class JsonEqualsSettings(CheckSettings):
     extract: Extract = "whole"
     """`whole`: the output is the JSON; `found`: the output contains one JSON object among other text, or no object and
     one array"""
-    ignore_order: bool = False
-    """ignore the order of list entries"""
-    ignore_keys: tuple[str, ...] = ()
-    """keys to ignore, in any object at any depth"""
-    tolerance: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0
-    """maximum difference of two numbers"""
 
     @field_validator("value")
     @classmethod
@@ -69,7 +74,7 @@ def json_equals(shard: pa.Table, settings: JsonEqualsSettings) -> CheckVerdicts:
     outputs = text_column(shard, "output").to_pylist()
     if "value" in settings.model_fields_set:
         expected = _normalised(on_a_full_stack(partial(deepcopy, settings.value)), settings)
-        return gather_rows(_compared(output, expected, settings) for output in outputs)
+        return gather_rows(compare_json(output, expected, settings, settings.extract) for output in outputs)
     references = text_column(shard, "reference").to_pylist()
     return gather_rows(
         _against_reference(output, text, settings) for output, text in zip(outputs, references, strict=True)
@@ -82,17 +87,23 @@ def _against_reference(output: str, reference: str | None, settings: JsonEqualsS
     if (fault := _size_fault(reference, "the reference")) is not None:
         return RowFinding(None, reason=fault)
     try:
-        expected = _normalised(parse_json(reference), settings)
+        expected = parse_expected(reference, settings)
     except NotJson as error:
         return RowFinding(None, reason=f"the reference is not JSON: {error}")
-    return _compared(output, expected, settings)
+    return compare_json(output, expected, settings, settings.extract)
 
 
-def _compared(output: str, expected: Any, settings: JsonEqualsSettings) -> RowFinding:
+def parse_expected(text: str, settings: ComparisonSettings) -> Any:
+    """Read the expected JSON for `compare_json`. Raises `NotJson`."""
+    return _normalised(parse_json(text), settings)
+
+
+def compare_json(output: str, expected: Any, settings: ComparisonSettings, extract: Extract = "whole") -> RowFinding:
+    """Compare a text's JSON with the value that `parse_expected` gave."""
     if (fault := _size_fault(output, "the output")) is not None:
         return RowFinding(None, reason=fault)
     try:
-        found = _normalised(extract_json(output, settings.extract), settings)
+        found = _normalised(extract_json(output, extract), settings)
         difference = on_a_full_stack(partial(find_difference, found, expected, settings.tolerance))
     except NotJson as error:
         return RowFinding(False, str(error))
@@ -109,7 +120,7 @@ def _size_fault(text: str, name: str) -> str | None:
     return f"too many lists and objects to compare: found {count} opening brackets in {name}, at most {MOST_CONTAINERS}"
 
 
-def _normalised(value: Any, settings: JsonEqualsSettings) -> Any:
+def _normalised(value: Any, settings: ComparisonSettings) -> Any:
     """Remove ignored keys, and sort the value's lists if their order is ignored."""
     if settings.ignore_keys:
         value = on_a_full_stack(partial(_without_keys, value, frozenset(settings.ignore_keys)))

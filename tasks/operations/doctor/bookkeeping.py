@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import duckdb
 
-from gradebook.rubrics.model.outputs import OUTPUT_COLUMNS, Output, output_id
+from gradebook.rubrics.model.outputs import OUTPUT_COLUMNS, output_id, stored_output
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.rows import read_rows
 from gradebook.tasks.lake.sql import query
@@ -71,11 +71,7 @@ def examine_outputs(connection: duckdb.DuckDBPyConnection, *, is_deep: bool) -> 
     reader = connection.execute(f"select output_id, {', '.join(OUTPUT_COLUMNS)} from outputs{sample}").to_arrow_reader(
         BATCH_ROWS
     )
-    ids = (
-        (row["output_id"], output_id(Output(*(row[name] for name in OUTPUT_COLUMNS))))
-        for batch in reader
-        for row in batch.to_pylist()
-    )
+    ids = ((row["output_id"], output_id(stored_output(row))) for batch in reader for row in batch.to_pylist())
     wrong = (f"output {stored}: its content has the id {made}" for stored, made in ids if stored != made)
     checked = all_count if is_deep else min(SAMPLE_ROWS, all_count)
     found = f"{checked:,} of {all_count:,} outputs: each id matches its content"

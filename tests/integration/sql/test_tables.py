@@ -21,6 +21,7 @@ from gradebook.tasks.ratings.rating_session import PAGE_COLUMNS
 from gradebook.tasks.ratings.run_ratings import RATING_SCHEMA
 from gradebook.tasks.scoring.claims import CLAIM_SCHEMA
 from gradebook.tasks.scoring.feedback import FEEDBACK_SCHEMA
+from gradebook.tasks.scoring.similarity import SIMILARITY_SCHEMA
 from gradebook.tasks.stages.quality import QUALITY_SCHEMA
 from tests.support.law_over import law_over
 
@@ -31,7 +32,7 @@ MARTS = [
 WRITTEN = [
     *("runs", "outputs", "rubrics", "criteria", "judgments", "verdicts", "opinions"),
     *("ratings", "quality_results", "quarantine", "levels", "rubric_pointers", "case_criteria", "written_feedback"),
-    *("checkpoints", "rubric_states", "artifacts", "adjudications", "preferences", "claims"),
+    *("checkpoints", "rubric_states", "artifacts", "adjudications", "preferences", "claims", "similarities"),
 ]
 TABLES = [*WRITTEN, *MARTS, *VIEWS]
 PARQUET = {
@@ -40,6 +41,7 @@ PARQUET = {
     "judgments": JUDGMENT_SCHEMA,
     "opinions": OPINION_SCHEMA,
     "claims": CLAIM_SCHEMA,
+    "similarities": SIMILARITY_SCHEMA,
     "quarantine": QUARANTINE_SCHEMA,
     "ratings": pa.schema([*RATING_SCHEMA, *PAGE_COLUMNS]),
     "quality_results": QUALITY_SCHEMA,

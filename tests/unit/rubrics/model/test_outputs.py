@@ -12,11 +12,28 @@ from gradebook.rubrics.model.outputs import (
     misfit_reason,
     output_id,
 )
+from gradebook.rubrics.model.steps import EXPECTED, STEP_KINDS, Step, StepRow, read_stored_steps, steps_array
+from tests.support.law_over import law_over
 
 ROW = {"case_id": "c1", "model": "m", "output": "yes"}
 
 texts = st.text(max_size=5)
 missing_or_texts = st.none() | texts
+steps = st.builds(
+    Step,
+    kind=st.sampled_from(STEP_KINDS),
+    name=missing_or_texts,
+    input=missing_or_texts,
+    output=missing_or_texts,
+    error=missing_or_texts,
+    parent_index=st.none() | st.integers(0, 3),
+    started_at=st.none() | st.integers(0, 2**50),
+    latency_ms=st.none() | st.floats(0, 9),
+    tokens=st.none() | st.integers(0, 9),
+    cost_usd=st.none(),
+    span_id=missing_or_texts,
+    agent=missing_or_texts,
+)
 outputs = st.builds(
     Output,
     case_id=texts,
@@ -30,6 +47,7 @@ outputs = st.builds(
     metadata=missing_or_texts,
     criteria=missing_or_texts,
     cluster=missing_or_texts,
+    steps=st.none() | st.lists(steps, max_size=2).map(tuple),
 )
 
 
@@ -49,6 +67,11 @@ def test_two_outputs_share_an_id_only_where_every_column_is_the_same(first, seco
 def test_an_id_changes_with_each_column(first, second, column):
     changed = first._replace(**{column: getattr(second, column)})
     assert (output_id(first) == output_id(changed)) == (first == changed)
+
+
+@given(st.lists(st.none() | st.lists(steps, max_size=3).map(tuple), max_size=3))
+def test_steps_come_back_from_their_column_as_they_went_in(column):
+    assert [read_stored_steps(stored) for stored in steps_array(column).to_pylist()] == column
 
 
 def test_an_id_is_32_hex_digits_and_the_same_on_every_machine():
@@ -137,3 +160,25 @@ def test_a_column_that_is_not_there_is_found_to_be_nothing():
 
 def test_a_long_text_is_shown_by_its_first_forty_characters():
     assert describe_value("x" * 100) == f'the text "{"x" * 40}..."'
+
+
+@law_over(
+    ("steps", "reason"),
+    [
+        ("x", f'found the text "x", expected a list of steps, each an object with a kind: {", ".join(STEP_KINDS)}'),
+        ([{}], f"step 0 has no kind, expected one of {', '.join(STEP_KINDS)}"),
+        ([{"kind": "tool"}, 5], "step 1: found the number 5, expected an object"),
+        ([{"kind": "dance"}], f'step 0, kind: found the text "dance", expected one of {", ".join(STEP_KINDS)}'),
+        ([{"kind": "tool", "tokens": -1}], "step 0, tokens: found the number -1, expected a whole number, 0 or more"),
+        ([{"kind": "tool", "parent_index": 0}], "step 0 has the parent_index 0, expected an earlier step"),
+        ([{"kind": "tool", "step_index": 1}], "step 0 has the step_index 1, expected its place, counted from 0"),
+        ([{"kind": "tool", "tool": "x"}], f"step 0 has the key tool, expected {', '.join(StepRow.model_fields)}"),
+        ([{"kind": "tool"}] * 100_001, "found 100,001, expected at most 100,000 of one output"),
+        (
+            [{"kind": "tool", "started_at": "2026-11-25T09:30"}],
+            f'step 0, started_at: found the text "2026-11-25T09:30", expected {EXPECTED["started_at"]}',
+        ),
+    ],
+)
+def test_steps_that_do_not_fit_give_the_first_fault(steps, reason):
+    assert reason_of(steps=steps) == f"steps: {reason}"

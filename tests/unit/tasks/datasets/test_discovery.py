@@ -8,7 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from gradebook.rubrics.model.errors import OutputsError
+from gradebook.rubrics.model.outputs import Output
+from gradebook.rubrics.model.steps import Step
 from gradebook.tasks.datasets.discovery import dataset_files, digest_files, read_rows
+from gradebook.tasks.datasets.row_parser import RowFitter
 
 ROWS = [{"case_id": "c1", "model": "m", "output": "one"}, {"case_id": "c2", "model": "m", "output": "two"}]
 COMPRESS = {"": bytes, ".gz": gzip.compress, ".zst": lambda plain: pa.compress(plain, codec="zstd", asbytes=True)}
@@ -320,3 +323,39 @@ def test_messages_beside_an_output_or_mapped_ones_stay_as_they_are(tmp_path):
     row = {"case_id": "c1", "model": "m", "output": "So.", "messages": CHAT}
     path = written(tmp_path / "a.jsonl", json_lines([row]))
     assert read(path)[0][1] == read(path, prompt="messages")[0][1] == row
+
+
+CALL = {"id": "1", "type": "function", "function": {"name": "look", "arguments": '{"room": 1}'}}
+TOOLED = [
+    *CHAT,
+    {"role": "assistant", "content": None, "tool_calls": [CALL, CALL | {"id": "2"}]},
+    {"role": "tool", "tool_call_id": "2", "content": "free", "is_error": True},
+    {"role": "tool", "tool_call_id": "1", "content": "taken"},
+    {"role": "tool", "tool_call_id": "9", "name": "odd", "content": "?"},
+    {"role": "user", "content": "Well?"},
+    {"role": "assistant", "content": "Taken.", "name": "bot"},
+]
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+def test_a_conversation_with_results_of_tools_has_steps(tmp_path, suffix):
+    row = {"case_id": "c1", "model": "m", "messages": TOOLED}
+    ((_, found),) = read(written(tmp_path / f"a{suffix}", WRITERS[suffix]([row])))
+    assert (found["prompt"], found["output"]) == (CHAT, "Taken.")
+    fitted = RowFitter({}).fit(found, "jsonl")
+    assert isinstance(fitted, Output)
+    assert fitted.steps == (
+        Step("model", output=""),
+        Step("tool", "look", '{"room": 1}', "taken", parent_index=0),
+        Step("tool", "look", '{"room": 1}', "free", "free", parent_index=0),
+        Step("tool", "odd", output="?"),
+        Step("user", output="Well?"),
+        Step("model", output="Taken.", agent="bot"),
+    )
+
+
+def test_a_conversation_without_tools_and_one_with_own_steps_keep_them(tmp_path):
+    rows = [{"messages": answered("So.")}, {"messages": TOOLED, "steps": [{"kind": "agent"}]}]
+    plain, own = (content for _, content in read(written(tmp_path / "a.jsonl", json_lines(rows))))
+    assert "steps" not in plain
+    assert own["steps"] == [{"kind": "agent"}]
