@@ -135,8 +135,8 @@ def test_the_digests_are_of_rows_in_every_table(story: Story):
         counts[table] += count
     # A weak spot needs ten outputs of a model: see commands/test_rebuild.py. Checkpoints are decided in
     # tests/integration/tasks/operations/test_checkpoint_decisions.py, disputes and pairs in
-    # tests/integration/tasks/serving, claims in tests/integration/tasks/scoring/test_claims.py.
-    empty = ["adjudications", "checkpoints", "claims", "preferences", "weak_spots"]
+    # tests/integration/tasks/serving, claims and similarities in tests/integration/tasks/scoring.
+    empty = ["adjudications", "checkpoints", "claims", "preferences", "similarities", "weak_spots"]
     assert sorted(table for table, count in counts.items() if not count) == empty
 
 
