@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import ConfigDict, Field, model_validator
 
-from gradebook.rubrics.check_kit.bounds import BoundsSettings, CountSettings, judge_counts
+from gradebook.rubrics.check_kit.bounds import BoundsSettings, judge_counts
 from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.evidence import quote_words
 from gradebook.rubrics.check_kit.rows import PASSED, RowFinding, gather_rows
@@ -26,7 +26,7 @@ BOOKED = {
 TALKED: dict[str, Any] = {"steps": [{"kind": "model", "output": "Done."}]}
 
 
-class ToolCalledSettings(CountSettings):
+class ToolCalledSettings(BoundsSettings):
     """Tools to count, and how many calls pass; at least one by default. `max: 0` forbids them."""
 
     tools: Words
@@ -37,7 +37,8 @@ class ToolCalledSettings(CountSettings):
     @model_validator(mode="before")
     @classmethod
     def _at_least_one(cls, given: Any) -> Any:
-        return {"min": 1, **given} if isinstance(given, dict) and given.get("max") is None else given
+        has_own = isinstance(given, dict) and (given.get("max") is not None or given.get("levels") is not None)
+        return {"min": 1, **given} if isinstance(given, dict) and not has_own else given
 
 
 @register_check(

@@ -29,13 +29,21 @@ def test_settings_hold_bounds_or_levels(settings):
         BoundsSettings.model_validate(settings)
 
 
-@law_over("name", [name for name in MEASURING if name not in ("count_headings", "length_tokens")])
+NEED_MORE = {"count_headings", "length_tokens", "step_total", "tool_called"}  # settings besides bounds
+
+
+@law_over("name", [name for name in MEASURING if name not in NEED_MORE])
 def test_every_check_that_measures_takes_levels(name: str):
     check = find_check(name)
     if "levels" not in check.settings_model.model_fields:
         pytest.fail(f"{name} takes min and max, and no levels")
     required = {field: "x" for field, info in check.settings_model.model_fields.items() if info.is_required()}
     assert read_settings(check, {"levels": {"good": 1}, **required}).levels == {"good": 1}
+
+
+@law_over(("name", "others"), [("tool_called", {"tools": ["look"]}), ("step_total", {"measure": "tokens"})])
+def test_checks_of_steps_take_levels(name: str, others: dict[str, object]):
+    assert read_settings(find_check(name), {"levels": {"good": 1}, **others}).levels == {"good": 1}
 
 
 def test_a_link_that_is_not_allowed_is_no_level():
