@@ -34,7 +34,7 @@ SHARD_ROWS = 50_000
 
 _OUTPUTS = """
 select output_id, case_id, model, checkpoint, sample_index, prompt, output, reference, context, metadata, criteria,
-    cluster,
+    cluster, steps,
 from outputs where output_id in (select output_id from output_scores where run_id = ?)
 """
 
