@@ -4,7 +4,9 @@ errors      GradebookError and its subclasses, Fault
 rubric      Rubric, Criterion, Category; WeightTree, effective_weights
 levels      Level, Scale, rank_levels
 methods     the methods that score a criterion, by `type`
+canonical   canonical_json: JSON text in one form
 outputs     Output, OutputRow, SHARD_SCHEMA, output_id
+steps       Step, StepRow, steps_array: what an agent did before its answer
 columns     columns of an outputs file and their renaming
 verdicts    VERDICT_SCHEMA, verdict_rows
 judgments   JUDGMENT_SCHEMA: replies of judges in the ledger

@@ -1,6 +1,6 @@
 """Outputs: schema of input rows and stored outputs, and their identity."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from typing import Annotated, Any, NamedTuple
 
@@ -14,8 +14,9 @@ from gradebook.rubrics.model.steps import (
     STEPS_TYPE,
     StepRow,
     Steps,
-    misplaced,
+    each_in_its_place,
     read_stored_steps,
+    steps_array,
     steps_text,
 )
 
@@ -93,6 +94,11 @@ def output_id(output: Output) -> str:
     return blake2b(encoded, digest_size=16).hexdigest()
 
 
+def shard_column(name: str, values: Iterable[Any]) -> pa.Array:
+    """Column of a shard from the values of its outputs, as `Output` has them: (output,)."""
+    return steps_array(values) if name == "steps" else pa.array(values, SHARD_SCHEMA.field(name).type)
+
+
 def stored_output(row: Mapping[str, Any]) -> Output:
     """Output from a stored row, as Arrow or DuckDB give it."""
     return Output(*(row[name] for name in OUTPUT_COLUMNS))._replace(steps=read_stored_steps(row["steps"]))
@@ -106,16 +112,8 @@ def _each_has_a_role(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 # A lake finds rows by these names, and its catalog's SQL ends at a null character.
 _Name = Annotated[str, Field(min_length=1, pattern=r"^[^\x00]*$")]
-
-
-def _each_has_its_place(steps: list[StepRow]) -> list[StepRow]:
-    if (fault := misplaced(steps)) is not None:
-        raise ValueError(fault)
-    return steps
-
-
 _Messages = Annotated[list[dict[str, Any]], Field(min_length=1), AfterValidator(_each_has_a_role)]
-_Steps = Annotated[list[StepRow], Field(max_length=MOST_STEPS), AfterValidator(_each_has_its_place)]
+_Steps = Annotated[list[StepRow], Field(max_length=MOST_STEPS), AfterValidator(each_in_its_place)]
 
 
 class OutputRow(BaseModel):

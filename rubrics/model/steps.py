@@ -9,6 +9,8 @@ import orjson
 import pyarrow as pa
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
+from gradebook.rubrics.model.canonical import canonical_json
+
 StepKind = Literal["user", "model", "tool", "retrieval", "agent", "system"]
 STEP_KINDS: tuple[str, ...] = get_args(StepKind)
 MOST_STEPS = 100_000  # of one output
@@ -56,17 +58,18 @@ Steps = tuple[Step, ...]
 _PLACES = [Step._fields.index(field.name) for field in STEP_TYPE]
 
 
-def steps_array(column: Sequence[Sequence[Step] | None]) -> pa.ListArray:
+def steps_array(column: Iterable[Sequence[Step] | None]) -> pa.ListArray:
     """Column of a shard from the steps of its outputs: (output,), `STEPS_TYPE`. None: the output has no steps."""
-    offsets, steps = [0], list[Step]()
+    offsets, steps, is_missing = [0], list[Step](), list[bool]()
     for each in column:
         steps.extend(each or ())
         offsets.append(len(steps))
+        is_missing.append(each is None)
     by_field = list(zip(*steps, strict=True)) or [()] * len(Step._fields)
     arrays = [pa.array(by_field[place], field.type) for place, field in zip(_PLACES, STEP_TYPE, strict=True)]
     laid_out = pa.StructArray.from_arrays(arrays, fields=list(STEP_TYPE))
-    is_missing = pa.array([each is None for each in column], pa.bool_())
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), laid_out, type=STEPS_TYPE, mask=is_missing)
+    mask = pa.array(is_missing, pa.bool_())
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), laid_out, type=STEPS_TYPE, mask=mask)
 
 
 def read_stored_steps(stored: Iterable[Mapping[str, Any]] | None) -> Steps | None:
@@ -147,14 +150,14 @@ def value_text(value: Any) -> str | None:
     """A text as it is, null as None, any other value as its canonical JSON."""
     if value is None or isinstance(value, str):
         return value
-    return orjson.dumps(value, default=str, option=orjson.OPT_SORT_KEYS).decode()
+    return canonical_json(value)
 
 
-def misplaced(steps: Sequence[StepRow]) -> str | None:
-    """Fault of the places of steps: an index that is not the step's own, or a parent that does not come before."""
+def each_in_its_place(steps: list[StepRow]) -> list[StepRow]:
+    """The steps. Raises `ValueError` for an index that is not the step's own, or a parent that does not come before."""
     for index, step in enumerate(steps):
         if step.step_index is not None and step.step_index != index:
-            return f"step {index} has the step_index {step.step_index}, expected its place, counted from 0"
+            raise ValueError(f"step {index} has the step_index {step.step_index}, expected its place, counted from 0")
         if step.parent_index is not None and step.parent_index >= index:
-            return f"step {index} has the parent_index {step.parent_index}, expected an earlier step"
-    return None
+            raise ValueError(f"step {index} has the parent_index {step.parent_index}, expected an earlier step")
+    return steps

@@ -12,10 +12,11 @@ from typing import Any
 
 import orjson
 
+from gradebook.rubrics.model.canonical import canonical_json
 from gradebook.rubrics.model.columns import holds_conversations, left_to_conversations
 from gradebook.rubrics.model.outputs import describe_value
 from gradebook.tasks.datasets.file_formats import RawRow, name_without_suffixes
-from gradebook.tasks.datasets.row_parser import canonical_json, read_messages
+from gradebook.tasks.datasets.row_parser import read_messages
 
 Message = Mapping[str, Any]
 _TOOL_ROLES = ("tool", "function")

@@ -7,6 +7,7 @@ import orjson
 from pydantic import ValidationError
 
 from gradebook.rubrics.files.case_criteria import case_criteria_fault
+from gradebook.rubrics.model.canonical import canonical_json
 from gradebook.rubrics.model.outputs import OUTPUT_COLUMNS, Output, OutputRow, misfit_reason
 from gradebook.tasks.datasets.file_formats import Format
 from gradebook.tasks.datasets.one_checkpoint import OneCheckpoint
@@ -78,11 +79,6 @@ _CELLS: Mapping[Format, Mapping[str, _Cell]] = {
         "steps": _read_json(list),
     },
 }
-
-
-def canonical_json(value: Any) -> str:
-    """Canonical JSON of a value: sorted keys, no spaces. Raises `orjson.JSONEncodeError` if it nests too deep."""
-    return orjson.dumps(value, default=str, option=orjson.OPT_SORT_KEYS).decode()
 
 
 class RowFitter:

@@ -12,10 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gradebook.rubrics.model.outputs import QUARANTINE_SCHEMA, SHARD_SCHEMA, Output, output_id
-from gradebook.rubrics.model.steps import steps_array
+from gradebook.rubrics.model.canonical import canonical_json
+from gradebook.rubrics.model.outputs import QUARANTINE_SCHEMA, SHARD_SCHEMA, Output, output_id, shard_column
 from gradebook.tasks.datasets.file_formats import RawRow
-from gradebook.tasks.datasets.row_parser import canonical_json
 from gradebook.tasks.lake.rows import make_table
 from gradebook.tasks.lake.sql import open_database
 from gradebook.tasks.system.files import replaced_file, temporary_path
@@ -77,9 +76,8 @@ class ShardWriter:
         if not self._rows:
             return
         path = self._folder / f"shard-{len(self.paths):05d}.parquet"
-        *columns, steps = [self._rows, *zip(*self._rows.values(), strict=True)]
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, SHARD_SCHEMA, strict=False)]
-        arrays.append(steps_array(steps))
+        columns = [self._rows, *zip(*self._rows.values(), strict=True)]
+        arrays = [shard_column(name, column) for name, column in zip(SHARD_SCHEMA.names, columns, strict=True)]
         self._finish_writing()
         self._writing = self._writer.submit(write_shard, pa.table(arrays, schema=SHARD_SCHEMA), path)
         self.paths.append(path)

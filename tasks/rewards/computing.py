@@ -11,9 +11,8 @@ from gradebook.rubrics.checks.grading import CheckedCriterion, grade_checked
 from gradebook.rubrics.checks.modes import run_check
 from gradebook.rubrics.checks.registry import find_check
 from gradebook.rubrics.model.methods import CheckMethod, Mode, SchemaMethod
-from gradebook.rubrics.model.outputs import OUTPUT_COLUMNS, SHARD_SCHEMA
+from gradebook.rubrics.model.outputs import OUTPUT_COLUMNS, shard_column
 from gradebook.rubrics.model.rubric import Criterion, Rubric
-from gradebook.rubrics.model.steps import steps_array
 from gradebook.rubrics.schemas.validating import validate_outputs
 from gradebook.tasks.datasets.media import with_audio
 from gradebook.tasks.rewards.rows import ReadOutput
@@ -95,11 +94,7 @@ def _prepared(criterion: Criterion, method: CheckMethod) -> _Prepared:
 
 def _shard(outputs: Sequence[ReadOutput], places: pa.Array, columns: set[str] | tuple[str, ...]) -> pa.Table:
     values = {name: [getattr(each.output, name) for each in outputs] for name in OUTPUT_COLUMNS if name in columns}
-    arrays = {
-        name: steps_array(column) if name == "steps" else pa.array(column, SHARD_SCHEMA.field(name).type)
-        for name, column in values.items()
-    }
-    return pa.table({"output_id": places} | arrays)
+    return pa.table({"output_id": places} | {name: shard_column(name, column) for name, column in values.items()})
 
 
 def _score_own(outputs: Sequence[ReadOutput]) -> Iterator[CheckedCriterion | pa.Table]:

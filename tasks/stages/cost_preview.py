@@ -32,9 +32,8 @@ from gradebook.tasks.workspace.folder import RunFolder
 
 SHARD_ROWS = 50_000
 
-_OUTPUTS = """
-select output_id, case_id, model, checkpoint, sample_index, prompt, output, reference, context, metadata, criteria,
-    cluster, steps,
+_OUTPUTS = f"""
+select {", ".join(SHARD_SCHEMA.names)}
 from outputs where output_id in (select output_id from output_scores where run_id = ?)
 """
 

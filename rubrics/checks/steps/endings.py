@@ -1,6 +1,5 @@
 """Checks of how a trajectory ends: errors recovered from, the answer last, the state reached."""
 
-import json
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -14,7 +13,7 @@ from gradebook.rubrics.check_kit.columns import text_column
 from gradebook.rubrics.check_kit.json_text import NotJson, parse_json
 from gradebook.rubrics.check_kit.rows import PASSED, RowFinding, gather_rows
 from gradebook.rubrics.checks.steps.laid_out import LaidOutSteps, Places, lay_out
-from gradebook.rubrics.checks.structured.json_equals import ComparisonSettings, compare_json, parse_expected
+from gradebook.rubrics.checks.structured.json_equals import ComparisonSettings, compare_values, size_fault
 
 Given = dict[str, Any]
 TRIED_AGAIN: Given = {
@@ -58,8 +57,8 @@ def errors_recovered(shard: pa.Table, settings: CheckSettings) -> CheckVerdicts:
     keys = laid_out.owners[calls] * max(len(names.dictionary), 1) + codes
     _, from_the_end = np.unique(keys[::-1], return_index=True)
     last = np.sort(len(calls) - 1 - from_the_end)
-    failed = last[~laid_out.field("error").is_null().to_numpy(zero_copy_only=False)[calls[last]]]
-    first = _first_of_each(laid_out, calls[failed])
+    last_calls = calls[last]
+    first = _first_of_each(laid_out, last_calls[laid_out.has_error[last_calls]])
     findings = [PASSED] * laid_out.row_count
     for row, step in first.items():
         findings[row] = RowFinding(False, f"the last call of {_name(laid_out, step)} ended in an error")
@@ -141,6 +140,8 @@ def final_state(shard: pa.Table, settings: FinalStateSettings) -> CheckVerdicts:
 
 
 def _state_finding(text: str | None, settings: FinalStateSettings) -> RowFinding:
+    if text is not None and (fault := size_fault(text, "the metadata")) is not None:
+        return RowFinding(None, reason=fault)
     try:
         metadata = {} if text is None else parse_json(text)
     except NotJson as error:
@@ -148,8 +149,7 @@ def _state_finding(text: str | None, settings: FinalStateSettings) -> RowFinding
     missing = [name for name in (settings.state, settings.expected) if name not in metadata]
     if missing:
         return RowFinding(None, reason=f"the metadata has no {' and no '.join(missing)}")
-    found, expected = (json.dumps(metadata[name]) for name in (settings.state, settings.expected))
-    return compare_json(found, parse_expected(expected, settings), settings)
+    return compare_values(metadata[settings.state], metadata[settings.expected], settings)
 
 
 def _first_of_each(laid_out: LaidOutSteps, steps: Places) -> dict[int, int]:

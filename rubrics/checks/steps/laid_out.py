@@ -37,6 +37,11 @@ class LaidOutSteps:
         """Whether each step is a call of a tool or a retriever: (step,)."""
         return self.is_kind("tool", "retrieval")
 
+    @property
+    def has_error(self) -> Mask:
+        """Whether each step ended in an error: (step,)."""
+        return to_mask(self.field("error").is_valid())
+
     def count(self, is_counted: Mask) -> Places:
         """Number of the chosen steps of each output: (output,)."""
         return np.bincount(self.owners[is_counted], minlength=self.row_count)

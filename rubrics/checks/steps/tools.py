@@ -61,7 +61,7 @@ def tool_called(shard: pa.Table, settings: ToolCalledSettings) -> CheckVerdicts:
     laid_out = lay_out(shard)
     is_counted = laid_out.is_call & is_named(laid_out.field("name"), settings.tools)
     if settings.only_successful:
-        is_counted &= laid_out.field("error").is_null().to_numpy(zero_copy_only=False)
+        is_counted &= ~laid_out.has_error
     name = quote_words(settings.tools)
     counts = pa.array(laid_out.count(is_counted), pa.int64())
     return laid_out.unscored_without_steps(judge_counts(counts, settings, f"call of {name}", f"calls of {name}"))
@@ -178,17 +178,12 @@ def repeated_calls(shard: pa.Table, settings: BoundsSettings) -> CheckVerdicts:
     Arguments are compared as text. An output that came without steps stays unscored.
     """
     laid_out = lay_out(shard)
-    is_call = pa.array(laid_out.is_call)
-    calls = pa.table(
-        {
-            "owner": pa.array(laid_out.owners).filter(is_call),
-            "name": laid_out.field("name").filter(is_call),
-            "input": laid_out.field("input").filter(is_call),
-        }
-    )
+    is_call = laid_out.is_call
+    steps = {"owner": pa.array(laid_out.owners), "name": laid_out.field("name"), "input": laid_out.field("input")}
+    calls = pa.table(steps).filter(pa.array(is_call))
     distinct = calls.group_by(["owner", "name", "input"]).aggregate([])
     owners = distinct.column("owner").to_numpy().astype(np.int64)
-    counts = laid_out.count(laid_out.is_call) - np.bincount(owners, minlength=laid_out.row_count)
+    counts = laid_out.count(is_call) - np.bincount(owners, minlength=laid_out.row_count)
     return laid_out.unscored_without_steps(
         judge_counts(pa.array(counts, pa.int64()), settings, "repeated call", "repeated calls")
     )

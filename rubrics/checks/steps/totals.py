@@ -50,13 +50,13 @@ def count_steps(shard: pa.Table, settings: CountStepsSettings) -> CheckVerdicts:
     laid_out = lay_out(shard)
     is_counted = laid_out.is_kind(*settings.kinds) if settings.kinds else np.ones(len(laid_out.owners), np.bool_)
     if settings.only_errors:
-        is_counted &= laid_out.field("error").is_valid().to_numpy(zero_copy_only=False)
+        is_counted &= laid_out.has_error
     counts = pa.array(laid_out.count(is_counted), pa.int64())
     return laid_out.unscored_without_steps(judge_counts(counts, settings, "step", "steps"))
 
 
 class StepTotalSettings(MeasureSettings):
-    """What to add up over the steps, and its bounds."""
+    """Measure that is summed over the steps, and the bounds of its sum."""
 
     measure: Literal["tokens", "cost_usd", "latency_ms"]
     """the field of the steps to add up"""

@@ -74,7 +74,7 @@ def json_equals(shard: pa.Table, settings: JsonEqualsSettings) -> CheckVerdicts:
     outputs = text_column(shard, "output").to_pylist()
     if "value" in settings.model_fields_set:
         expected = _normalised(on_a_full_stack(partial(deepcopy, settings.value)), settings)
-        return gather_rows(compare_json(output, expected, settings, settings.extract) for output in outputs)
+        return gather_rows(_compared(output, expected, settings) for output in outputs)
     references = text_column(shard, "reference").to_pylist()
     return gather_rows(
         _against_reference(output, text, settings) for output, text in zip(outputs, references, strict=True)
@@ -84,35 +84,41 @@ def json_equals(shard: pa.Table, settings: JsonEqualsSettings) -> CheckVerdicts:
 def _against_reference(output: str, reference: str | None, settings: JsonEqualsSettings) -> RowFinding:
     if reference is None:
         return RowFinding(None, reason="no reference")
-    if (fault := _size_fault(reference, "the reference")) is not None:
+    if (fault := size_fault(reference, "the reference")) is not None:
         return RowFinding(None, reason=fault)
     try:
-        expected = parse_expected(reference, settings)
+        expected = _normalised(parse_json(reference), settings)
     except NotJson as error:
         return RowFinding(None, reason=f"the reference is not JSON: {error}")
-    return compare_json(output, expected, settings, settings.extract)
+    return _compared(output, expected, settings)
 
 
-def parse_expected(text: str, settings: ComparisonSettings) -> Any:
-    """Read the expected JSON for `compare_json`. Raises `NotJson`."""
-    return _normalised(parse_json(text), settings)
-
-
-def compare_json(output: str, expected: Any, settings: ComparisonSettings, extract: Extract = "whole") -> RowFinding:
-    """Compare a text's JSON with the value that `parse_expected` gave."""
-    if (fault := _size_fault(output, "the output")) is not None:
+def _compared(output: str, expected: Any, settings: JsonEqualsSettings) -> RowFinding:
+    if (fault := size_fault(output, "the output")) is not None:
         return RowFinding(None, reason=fault)
     try:
-        found = _normalised(extract_json(output, extract), settings)
-        difference = on_a_full_stack(partial(find_difference, found, expected, settings.tolerance))
+        found = extract_json(output, settings.extract)
     except NotJson as error:
         return RowFinding(False, str(error))
-    except (TooManyBrackets, TooLarge) as error:
+    except TooManyBrackets as error:
+        return RowFinding(None, reason=str(error))
+    return _differing(_normalised(found, settings), expected, settings)
+
+
+def compare_values(found: Any, expected: Any, settings: ComparisonSettings) -> RowFinding:
+    """Compare two JSON values; the evidence is the first path that differs. Both may be put in order in place."""
+    return _differing(_normalised(found, settings), _normalised(expected, settings), settings)
+
+
+def _differing(found: Any, expected: Any, settings: ComparisonSettings) -> RowFinding:
+    try:
+        difference = on_a_full_stack(partial(find_difference, found, expected, settings.tolerance))
+    except TooLarge as error:
         return RowFinding(None, reason=str(error))
     return RowFinding(difference is None, difference)
 
 
-def _size_fault(text: str, name: str) -> str | None:
+def size_fault(text: str, name: str) -> str | None:
     """Reason why a text takes too long to compare; None if it does not."""
     count = text.count("[") + text.count("{")
     if count <= MOST_CONTAINERS:

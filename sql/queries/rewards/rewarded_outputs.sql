@@ -21,7 +21,16 @@ owned as (
 
 final as (
     select
-        outputs.* exclude (criteria, cluster),
+        outputs.output_id,
+        outputs.case_id,
+        outputs.model,
+        outputs.checkpoint,
+        outputs.sample_index,
+        outputs.prompt,
+        outputs.output,
+        outputs.reference,
+        outputs.context,
+        outputs.metadata,
         output_scores.is_passed,
         scored.criterion_ids,
         scored.scores,
