@@ -6,7 +6,7 @@ is the prompt, and what follows are the steps that led to the answer.
 
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
-from itertools import takewhile
+from itertools import repeat, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +35,15 @@ def split_conversation(raw: RawRow, column_map: Mapping[str, str]) -> RawRow:
     try:
         found = _split(content)
         if isinstance(found, dict):
-            made = {"case_id": _case_id(found["prompt"]), "model": name_without_suffixes(Path(raw.source))}
+            made = {"case_id": id_of_prompt(found["prompt"]), "model": name_without_suffixes(Path(raw.source))}
             found |= {column: made[column] for column in left_to_conversations(content, column_map)}
     except orjson.JSONEncodeError as error:
         found = f"messages: found values that can't be kept as JSON ({error}), expected fewer levels of nesting"
     return raw._replace(content=found)
 
 
-def _case_id(prompt: Any) -> str:
+def id_of_prompt(prompt: Any) -> str:
+    """Id of the case that a prompt is, where the row names none."""
     return f"prompt-{blake2b(canonical_json(prompt).encode(), digest_size=6).hexdigest()}"
 
 
@@ -71,14 +72,17 @@ def _split(content: dict[str, Any]) -> dict[str, Any] | str:
     return rest | ({"answer": others} if others else {}) | {"prompt": asked or None, "output": output}
 
 
-def steps_of_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+def steps_of_messages(
+    messages: Sequence[Message], about: Iterable[Mapping[str, Any]] | None = None
+) -> list[dict[str, Any]]:
     """Steps of a conversation, as a row has them: one for each message, and one for each tool call with its result.
 
-    A result is matched with the earliest open call of its id; one without a call is a step of its own.
+    A result is matched with the earliest open call of its id; one without a call is a step of its own. about: further
+    fields of each message's step, such as `tokens`; its `agent` is also that of the message's calls.
     """
     steps: list[dict[str, Any]] = []
     open_calls: dict[Any, dict[str, Any]] = {}
-    for message in messages:
+    for message, fields in zip(messages, about or repeat({}), strict=False):
         role, text = message.get("role"), text_of(message.get("content"))
         if role in _TOOL_ROLES:
             call = open_calls.pop(_call_id(message), None)
@@ -88,14 +92,16 @@ def steps_of_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
             call |= {"output": text} | ({"error": text or "failed"} if message.get("is_error") is True else {})
             continue
         parent = len(steps)
-        steps.append({"kind": _STEP_KINDS.get(str(role), "user"), "agent": _name(message.get("name")), "output": text})
+        kind, agent = _STEP_KINDS.get(str(role), "user"), _name(message.get("name"))
+        steps.append({"kind": kind, "agent": agent, "output": text, **fields})
         for called in _calls(message):
             given = called.get("function")
             function = given if isinstance(given, dict) else called
             step = {"kind": "tool", "name": _name(function.get("name")), "parent_index": parent}
+            step |= {"agent": fields["agent"]} if "agent" in fields else {}
             step["input"] = function.get("arguments", function.get("input"))
             steps.append(step)
-            open_calls.setdefault(called.get("id") or step["name"], step)
+            open_calls.setdefault(_name(called.get("id")) or step["name"], step)
     return steps
 
 

@@ -13,13 +13,17 @@ from gradebook.rubrics.model.errors import Fault, OutputsError
 from gradebook.rubrics.model.outputs import REQUIRED_COLUMNS
 from gradebook.tasks.datasets.conversations import split_conversation
 from gradebook.tasks.datasets.file_formats import Encoding, RawRow, encoding_of, read_format
+from gradebook.tasks.datasets.traces.formats import read_traces
 
-_SUFFIXES = ".jsonl, .ndjson, .csv, .tsv or .parquet, alone or with .gz or .zst"
+_SUFFIXES = ".jsonl, .ndjson, .csv, .tsv or .parquet, alone or with .gz or .zst, or .eval"
 # `.json` must be named explicitly: in a folder it is more often a settings file than outputs.
-_FOLDER_SUFFIXES = tuple(
-    f".{form}{compression}"
-    for form in ("jsonl", "ndjson", "csv", "tsv", "parquet")
-    for compression in ("", ".gz", ".zst")
+_FOLDER_SUFFIXES = (
+    *(
+        f".{form}{compression}"
+        for form in ("jsonl", "ndjson", "csv", "tsv", "parquet")
+        for compression in ("", ".gz", ".zst")
+    ),
+    ".eval",
 )
 
 
@@ -116,8 +120,14 @@ def read_rows(
     json_lines = [path for path, encoding in encodings.items() if encoding.format == "jsonl"]
     columns: dict[str, None] = {}  # of the JSON Lines so far, in order of appearance
     for path, encoding in encodings.items():
+        has_outputs = "output" in required
+        if has_outputs and encoding.format in ("jsonl", "eval"):
+            traces = read_traces(path, encoding)
+            if traces is not None:
+                yield from traces
+                continue
         rows = read_format(path, encoding, partial(column_faults, column_map=column_map, required=required))
-        if "output" in required:
+        if has_outputs:
             rows = (split_conversation(row, column_map) for row in rows)
         yield from _note_columns(rows, columns) if encoding.format == "jsonl" else rows
     if columns and (faults := column_faults(str(json_lines[0]), None, columns, column_map, required)):

@@ -16,6 +16,7 @@ from gradebook.rubrics.model.outputs import describe_value
 from gradebook.tasks.datasets.decompression import (
     BUFFER_BYTES,
     MOST_ROW_BYTES,
+    MOST_VALUES,
     batch_rows,
     open_unpacked,
     text_columns,
@@ -23,7 +24,7 @@ from gradebook.tasks.datasets.decompression import (
     written_out,
 )
 
-Format = Literal["jsonl", "csv", "parquet"]
+Format = Literal["jsonl", "csv", "parquet", "eval"]  # eval: logs of Inspect, which hold no rows
 # (path, line, columns found) -> faults
 ColumnCheck = Callable[[str, int | None, Iterable[str]], tuple[Fault, ...]]
 
@@ -56,6 +57,7 @@ _FORMATS: Mapping[str, Format] = {
     ".csv": "csv",
     ".tsv": "csv",
     ".parquet": "parquet",
+    ".eval": "eval",
 }
 _COMPRESSIONS: Mapping[str, Literal["gzip", "zstd"]] = {".gz": "gzip", ".zst": "zstd"}
 
@@ -84,6 +86,8 @@ def read_format(path: Path, encoding: Encoding, find_faults: ColumnCheck) -> Ite
     """
     if encoding.format == "csv":
         return _read_csv(path, encoding, find_faults)
+    if encoding.format == "eval":
+        raise _fatal(path, None, "found a log of Inspect, expected rows: .jsonl, .csv, .tsv or .parquet")
     if encoding.format == "parquet":
         return _read_parquet(path, encoding, find_faults)
     return _read_json_lines(path, encoding)
@@ -101,8 +105,8 @@ def _unreadable(path: Path, encoding: Encoding, error: OSError) -> OutputsError:
     return _fatal(path, None, f"{cause}, expected whole {encoding.compression}, as the name says")
 
 
-def _lines(path: Path, encoding: Encoding) -> Iterator[bytes]:
-    """Lines with their ends, without a byte order mark."""
+def read_lines(path: Path, encoding: Encoding, most_values: int = MOST_VALUES) -> Iterator[bytes]:
+    """Lines with their ends, without a byte order mark. Raises `OutputsError` for one with too many values."""
     line_count = 0
     try:
         with open_unpacked(path, encoding.compression) as stream:
@@ -111,7 +115,7 @@ def _lines(path: Path, encoding: Encoding) -> Iterator[bytes]:
                 if len(line) == MOST_ROW_BYTES:
                     message = f"found a line of {MOST_ROW_BYTES} bytes or more, expected one row a line"
                     raise _fatal(path, line_count, message)
-                if (fault := value_fault(line)) is not None:
+                if (fault := value_fault(line, most_values)) is not None:
                     raise _fatal(path, line_count, f"{fault} in a row")
                 yield line.removeprefix(_BOM) if line_count == 1 else line
     except OSError as error:
@@ -131,9 +135,9 @@ def _decode(path: Path, number: int, line: bytes) -> str:
 def _read_json_lines(path: Path, encoding: Encoding) -> Iterator[RawRow]:
     source = str(path)
     is_first = True
-    for number, line in enumerate(_lines(path, encoding), start=1):
+    for number, line in enumerate(read_lines(path, encoding), start=1):
         content = (
-            None if line == b"\n" else _parse_object(path, number, line)
+            None if line == b"\n" else parse_object(path, number, line)
         )  # fast path: a file may have a billion of them
         if content is None:
             continue
@@ -143,7 +147,7 @@ def _read_json_lines(path: Path, encoding: Encoding) -> Iterator[RawRow]:
         yield RawRow(source, number, "jsonl", content, line)
 
 
-def _parse_object(path: Path, number: int, line: bytes) -> dict[str, Any] | str | None:
+def parse_object(path: Path, number: int, line: bytes) -> dict[str, Any] | str | None:
     """Object of a line, or the reason why it is none; None for a blank line."""
     try:
         content = orjson.loads(line)
@@ -166,7 +170,7 @@ class _TextLines:
         self.taken: list[str] = []
 
     def __iter__(self) -> Iterator[str]:
-        for number, line in enumerate(_lines(self._path, self._encoding), start=1):
+        for number, line in enumerate(read_lines(self._path, self._encoding), start=1):
             text = _decode(self._path, number, line)
             self.taken.append(text)
             self._taken_bytes = len(line) + (self._taken_bytes if len(self.taken) > 1 else 0)
@@ -208,7 +212,7 @@ def _delimiter_of(path: Path, encoding: Encoding) -> str:
 
     Spreadsheets write semicolons where the comma is the decimal mark, and tabs under either suffix.
     """
-    header = next((line for line in _lines(path, encoding) if line.strip()), b"").decode(errors="replace")
+    header = next((line for line in read_lines(path, encoding) if line.strip()), b"").decode(errors="replace")
     return max(_DELIMITERS, key=lambda delimiter: _cell_count(header, delimiter))
 
 

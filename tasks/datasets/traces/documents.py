@@ -1,0 +1,76 @@
+"""JSON objects of a file: one a line, or in one document."""
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+
+from gradebook.rubrics.model.errors import Fault, OutputsError
+from gradebook.rubrics.model.outputs import describe_value
+from gradebook.tasks.datasets.decompression import MOST_ROW_BYTES, value_fault
+from gradebook.tasks.datasets.file_formats import Encoding, parse_object, read_lines
+
+MOST_TRACE_VALUES = 4_000_000  # of a line or a document; a batch of a collector has several thousand spans
+
+
+class Document(NamedTuple):
+    """One object of a file, or the reason why it is none."""
+
+    line: int  # 1-based; in a list its place in it
+    content: dict[str, Any] | str
+    size: int  # bytes in the file; of a list, the share of each
+
+
+def read_documents(path: Path, encoding: Encoding) -> Iterator[Document]:
+    """Read the objects of a file that holds one a line, one in all, or a list of them.
+
+    Raises `OutputsError` where one document has more than 64 MB; lines may be any number.
+    """
+    lines = enumerate(read_lines(path, encoding, MOST_TRACE_VALUES), start=1)
+    first = next(((number, line) for number, line in lines if not line.isspace()), None)
+    if first is None:
+        return iter(())
+    if _is_object(first[1]):
+        return _read_lines(path, chain([first], lines))
+    return _read_whole(path, chain([first], lines))
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(orjson.loads(line), dict)
+    except orjson.JSONDecodeError:
+        return False
+
+
+def _read_lines(path: Path, lines: Iterable[tuple[int, bytes]]) -> Iterator[Document]:
+    for number, line in lines:
+        content = parse_object(path, number, line)
+        if content is not None:
+            yield Document(number, content, len(line))
+
+
+def _read_whole(path: Path, lines: Iterable[tuple[int, bytes]]) -> Iterator[Document]:
+    parts, size = [], 0
+    for _, line in lines:
+        parts.append(line)
+        size += len(line)
+        if size > MOST_ROW_BYTES:
+            hint = f"expected one object a line in files so large: jq -c '.[]' {path.name}"
+            raise OutputsError((Fault(str(path), None, f"found a JSON document of more than 64 MB, {hint}"),))
+    text = b"".join(parts)
+    try:
+        fault = value_fault(text, MOST_TRACE_VALUES)
+        content = fault or orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        content = f"found text that is not JSON ({error.msg}, at line {error.lineno}), expected traces"
+    if isinstance(content, list):
+        share = size // max(len(content), 1)
+        for place, each in enumerate(content, start=1):
+            found = each if isinstance(each, dict) else f"found {describe_value(each)}, expected an object"
+            yield Document(place, found, share)
+    elif isinstance(content, dict | str):
+        yield Document(1, content, size)
+    else:
+        yield Document(1, f"found {describe_value(content)}, expected an object or a list of objects", size)

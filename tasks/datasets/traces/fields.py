@@ -1,0 +1,117 @@
+"""Times, counts and texts of a trace, or what is wrong with them."""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, NoReturn
+
+import orjson
+
+from gradebook.rubrics.model.outputs import describe_value
+
+_NANOSECONDS = 1_000_000_000
+_LAST_NANOSECOND = 253_402_300_799 * _NANOSECONDS  # of the year 9999
+
+
+class MisfitError(ValueError):
+    """A part of a trace that can't be read: its text says what was found and expected."""
+
+
+def refuse(name: str, found: object, expected: str) -> NoReturn:
+    """Raise the `MisfitError` of one field."""
+    raise MisfitError(f"{name}: found {describe_value(found)}, expected {expected}")
+
+
+def object_of(value: Any) -> dict[str, Any]:
+    """The value if it is an object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def objects_of(value: Any) -> list[dict[str, Any]]:
+    """The objects of a list; other values have none."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def text_of(value: Any) -> str | None:
+    """A text that is not empty, else None."""
+    return value if isinstance(value, str) and value else None
+
+
+def first_of(fields: Mapping[str, Any], names: Iterable[str]) -> Any:
+    """Value of the first of these names that is there and not null."""
+    return next((fields[name] for name in names if fields.get(name) is not None), None)
+
+
+def id_of(name: str, value: Any) -> str:
+    """An id. Raises `MisfitError` where it is none."""
+    return text_of(value) or refuse(name, value, "an id")
+
+
+def nanoseconds_of(name: str, value: Any) -> int | None:
+    """Nanoseconds since 1970 from a number of them or from a time in ISO 8601; without a zone it is UTC."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, str) and not value.isdecimal():
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            refuse(name, value, "a time in ISO 8601")
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return int(moment.timestamp()) * _NANOSECONDS + moment.microsecond * 1_000
+    count = count_of(name, value)
+    if count is not None and count > _LAST_NANOSECOND:
+        refuse(name, value, "nanoseconds since 1970")
+    return count or None
+
+
+def count_of(name: str, value: Any) -> int | None:
+    """A whole number of 0 or more, also as a text. Raises `MisfitError` for another value."""
+    if value is None:
+        return None
+    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 20:
+        value = int(value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
+        refuse(name, value, "a whole number, 0 or more")
+    return value
+
+
+def amount_of(name: str, value: Any) -> float | None:
+    """A number of 0 or more, also as a text. Raises `MisfitError` for another value."""
+    if value is None:
+        return None
+    try:
+        amount = float("nan" if isinstance(value, bool) else value)
+    except (TypeError, ValueError, OverflowError):
+        refuse(name, value, "a number, 0 or more")
+    if not 0 <= amount < float("inf"):
+        refuse(name, value, "a number, 0 or more")
+    return amount
+
+
+def sum_of(*counts: int | None) -> int | None:
+    """Sum of the counts that are there; None without any."""
+    given = [count for count in counts if count is not None]
+    return sum(given) if given else None
+
+
+def timing(started: int | None, ended: int | None) -> dict[str, Any]:
+    """Fields of a step from its nanoseconds since 1970. An end before the beginning gives no latency."""
+    fields: dict[str, Any] = {}
+    if started is not None:
+        fields["started_at"] = datetime.fromtimestamp(started // _NANOSECONDS, UTC).replace(
+            microsecond=started % _NANOSECONDS // 1_000
+        )
+        if ended is not None and ended >= started:
+            fields["latency_ms"] = (ended - started) / 1e6
+    return fields
+
+
+def decoded(value: Any) -> Any:
+    """Value of a JSON text; a text that is no JSON, and other values, as they are."""
+    if not isinstance(value, str) or value[:1] not in ("{", "[", '"'):
+        return value
+    try:
+        return orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return value

@@ -1,0 +1,194 @@
+"""A file's traces as rows, if it holds some."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args
+
+import orjson
+
+from gradebook.rubrics.model.errors import Fault, OutputsError
+from gradebook.tasks.datasets.file_formats import Encoding, RawRow, name_without_suffixes
+from gradebook.tasks.datasets.traces import atif, claude_code, inspect_log, langfuse, langsmith, mlflow, otlp
+from gradebook.tasks.datasets.traces.documents import Document, read_documents
+from gradebook.tasks.datasets.traces.fields import MisfitError
+from gradebook.tasks.datasets.traces.grouping import Part, grouped
+from gradebook.tasks.datasets.traces.spans import in_order, row_of_spans
+
+TraceFormat = Literal["otlp", "inspect", "atif", "langfuse", "langsmith", "mlflow", "claude-code"]
+TRACE_FORMATS: tuple[str, ...] = get_args(TraceFormat)
+
+
+class _Format(NamedTuple):
+    """A format of traces: how a file of it is told by its first object, and how its objects become rows."""
+
+    matches: Callable[[Mapping[str, Any]], bool]
+    read: Callable[["_File", Iterable[Document]], Iterator[RawRow]]
+
+
+class _File(NamedTuple):
+    """A file as its rows name it."""
+
+    source: str
+    model: str  # of traces that name none
+
+    def row(self, line: int, content: dict[str, Any] | str, of: Any) -> RawRow:
+        """A row; of: what the quarantine shows if it does not fit."""
+        text = of if isinstance(of, bytes) else orjson.dumps(of, default=str) if isinstance(content, str) else None
+        return RawRow(self.source, line, "jsonl", content, text)
+
+
+def read_traces(path: Path, encoding: Encoding, trace_format: str | None = None) -> Iterator[RawRow] | None:
+    """Rows of a file's traces, one for each run of an agent; None if its first object is of no format of traces.
+
+    trace_format: one of TRACE_FORMATS; found by the first object by default. Spans and runs that can't be read become
+    rows with the reason; the others of their trace are read. Raises `OutputsError` for a file that is damaged, or not
+    of the format that is named.
+    """
+    documents = read_archive_or_lines(path, encoding)
+    first = next((document for document in documents if isinstance(document.content, dict)), None)
+    if first is None or not isinstance(first.content, dict):
+        return None
+    if trace_format is None:
+        found = next((each for each in _FORMATS.values() if each.matches(first.content)), None)
+    else:
+        found = _named(path, first, trace_format)
+    if found is None:
+        return None
+    file = _File(str(path), name_without_suffixes(path))
+    return _numbered(found.read(file, read_archive_or_lines(path, encoding)))
+
+
+def read_archive_or_lines(path: Path, encoding: Encoding) -> Iterator[Document]:
+    """Objects of a file: of an `.eval` file its samples."""
+    return inspect_log.read_archive(path) if encoding.format == "eval" else read_documents(path, encoding)
+
+
+def _named(path: Path, first: Document, trace_format: str) -> _Format:
+    if trace_format not in _FORMATS:
+        raise ValueError(f"trace_format: found {trace_format!r}, expected one of {', '.join(TRACE_FORMATS)}")
+    form = _FORMATS[trace_format]
+    if isinstance(first.content, dict) and not form.matches(first.content):
+        keys = ", ".join(list(first.content)[:8])
+        message = f"found an object with the keys {keys}, expected traces of {trace_format}"
+        raise OutputsError((Fault(str(path), first.line, message),))
+    return form
+
+
+def _numbered(rows: Iterator[RawRow]) -> Iterator[RawRow]:
+    """Rows with a sample_index where the same case was tried again."""
+    counts: Counter[tuple[str, ...]] = Counter()
+    for raw in rows:
+        if isinstance(raw.content, dict) and "sample_index" not in raw.content:
+            key = tuple(str(raw.content.get(name)) for name in ("case_id", "model", "checkpoint"))
+            if counts[key]:
+                raw = raw._replace(content={**raw.content, "sample_index": counts[key]})  # noqa: PLW2901
+            counts[key] += 1
+        yield raw
+
+
+def _parts(
+    file: _File,
+    documents: Iterable[Document],
+    split: Callable[[Mapping[str, Any], int, int], Iterator[Part]],
+    misfits: list[RawRow],
+) -> Iterator[Part]:
+    """Parts of all documents; those that have none are added to misfits."""
+    for document in documents:
+        if isinstance(document.content, str):
+            misfits.append(file.row(document.line, document.content, document.content))
+            continue
+        try:
+            yield from split(document.content, document.line, document.size)
+        except MisfitError as error:
+            misfits.append(file.row(document.line, str(error), document.content))
+
+
+def _of_spans(form: Any) -> Callable[[_File, Iterable[Document]], Iterator[RawRow]]:
+    """Reader of a format whose traces are spans."""
+
+    def read(file: _File, documents: Iterable[Document]) -> Iterator[RawRow]:
+        misfits: list[RawRow] = []
+        for trace_id, parts in grouped(_parts(file, documents, form.parts, misfits)):
+            yield from misfits
+            misfits.clear()
+            spans, lines = [], {}
+            for part in parts:
+                try:
+                    span = form.read_span(part.content)
+                except MisfitError as error:
+                    yield file.row(part.line, str(error), part.content)
+                else:
+                    spans.append(span)
+                    lines[id(span)] = part
+            ordered = in_order(spans)
+            for span, reason in ordered.misfits:
+                yield file.row(lines[id(span)].line, reason, lines[id(span)].content)
+            if ordered.spans:
+                yield file.row(parts[0].line, row_of_spans(trace_id, ordered, file.model), None)
+        yield from misfits
+
+    return read
+
+
+def _of_runs(
+    form: Any, split: Callable[[Document], Iterator[Document]]
+) -> Callable[[_File, Iterable[Document]], Iterator[RawRow]]:
+    """Reader of a format with a whole run in one object."""
+
+    def read(file: _File, documents: Iterable[Document]) -> Iterator[RawRow]:
+        for document in chain.from_iterable(map(split, documents)):
+            if isinstance(document.content, str):
+                yield file.row(document.line, document.content, document.content)
+                continue
+            try:
+                content: dict[str, Any] | str = form.read_run(document.content, file.model)
+            except MisfitError as error:
+                content = str(error)
+            yield file.row(document.line, content, document.content)
+
+    return read
+
+
+def _sessions(file: _File, documents: Iterable[Document]) -> Iterator[RawRow]:
+    """Rows of Claude Code's sessions."""
+    misfits: list[RawRow] = []
+    for session_id, parts in grouped(_parts(file, documents, claude_code.parts, misfits)):
+        yield from misfits
+        misfits.clear()
+        good, turns = [], []
+        for part in parts:
+            try:
+                turns.append(claude_code.read_line(part.content))
+                good.append(part)
+            except MisfitError as error:
+                yield file.row(part.line, str(error), part.content)
+        if good:
+            yield file.row(parts[0].line, claude_code.row_of_session(session_id, good, turns, file.model), None)
+    yield from misfits
+
+
+def _whole(document: Document) -> Iterator[Document]:
+    yield document
+
+
+def _samples(document: Document) -> Iterator[Document]:
+    if isinstance(document.content, dict) and inspect_log.matches(document.content):
+        return inspect_log.samples_of(document.content, document.line, document.size)
+    return _whole(document)
+
+
+def _is_inspect(first: Mapping[str, Any]) -> bool:
+    return inspect_log.matches(first) or ("messages" in first and isinstance(first.get("eval"), dict))
+
+
+_FORMATS: Mapping[str, _Format] = {
+    "otlp": _Format(otlp.matches, _of_spans(otlp)),
+    "inspect": _Format(_is_inspect, _of_runs(inspect_log, _samples)),
+    "atif": _Format(atif.matches, _of_runs(atif, _whole)),
+    "langfuse": _Format(langfuse.matches, _of_spans(langfuse)),
+    "langsmith": _Format(langsmith.matches, _of_spans(langsmith)),
+    "mlflow": _Format(mlflow.matches, _of_spans(mlflow)),
+    "claude-code": _Format(claude_code.matches, _sessions),
+}

@@ -1,0 +1,90 @@
+"""Exports of LangSmith: runs, one an object, also with their child runs inside."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gradebook.tasks.datasets.traces.fields import (
+    amount_of,
+    count_of,
+    first_of,
+    id_of,
+    nanoseconds_of,
+    object_of,
+    objects_of,
+    text_of,
+    timing,
+)
+from gradebook.tasks.datasets.traces.grouping import Part
+from gradebook.tasks.datasets.traces.messages import Message, chat_messages
+from gradebook.tasks.datasets.traces.otlp import KINDS
+from gradebook.tasks.datasets.traces.spans import Span
+
+
+def matches(first: Mapping[str, Any]) -> bool:
+    """Whether a file's first object is of this format."""
+    return "run_type" in first and "inputs" in first
+
+
+def parts(document: Mapping[str, Any], line: int, size: int) -> Iterator[Part]:
+    """The run and all runs inside it."""
+    trace_id = str(document.get("trace_id") or document.get("id") or "")
+    waiting, found = [dict(document)], []
+    while waiting:
+        run = waiting.pop()
+        children = objects_of(run.pop("child_runs", None))
+        waiting += [{"parent_run_id": run.get("id")} | child for child in children]
+        found.append(run)
+    for run in found:
+        yield Part(trace_id, line, run, size // len(found))
+
+
+def read_span(content: Mapping[str, Any]) -> Span:
+    """Read a run. Raises `MisfitError` where it can't be."""
+    kind = KINDS.get(str(content.get("run_type")).lower(), "system")
+    if kind == "system" and content.get("parent_run_id") is None:
+        kind = "agent"  # the chain around all others
+    given, made = object_of(content.get("inputs")), object_of(content.get("outputs"))
+    is_model = kind == "model"
+    answered = _answered(made) if is_model else []
+    settings = object_of(object_of(content.get("extra")).get("metadata"))
+    model = text_of(settings.get("ls_model_name")) if is_model else None
+    started = nanoseconds_of("start_time", content.get("start_time"))
+    session = text_of(first_of(settings, ("session_id", "thread_id")))
+    return Span(
+        id_of("id", content.get("id")),
+        text_of(content.get("parent_run_id")),
+        started,
+        {
+            "kind": kind,
+            "name": model or text_of(content.get("name")),
+            "input": None if is_model else _alone(given, "input"),
+            "output": (answered[-1].get("content") if answered else None) if is_model else _alone(made, "output"),
+            "error": text_of(content.get("error")),
+            "tokens": count_of("total_tokens", content.get("total_tokens")) if is_model else None,
+            "cost_usd": amount_of("total_cost", content.get("total_cost")) if is_model else None,
+            **timing(started, nanoseconds_of("end_time", content.get("end_time"))),
+        },
+        chat_messages(first_of(given, ("messages", "prompts", "prompt"))) if is_model else [],
+        answered,
+        model,
+        metadata={"session_id": session} if session else {},
+    )
+
+
+def _alone(values: Mapping[str, Any], name: str) -> Any:
+    """The one value that a tool was given or gave back, out of the object around it."""
+    return values[name] if set(values) == {name} else dict(values) or None
+
+
+def _answered(outputs: Mapping[str, Any]) -> list[Message]:
+    """Messages of a model's answer, as LangChain, OpenAI and plain functions write them."""
+    generations = outputs.get("generations")
+    if isinstance(generations, list):
+        flat = generations[0] if generations and isinstance(generations[0], list) else generations
+        return [
+            each for entry in objects_of(flat) for each in chat_messages(entry.get("message") or entry, "assistant")
+        ]
+    choices = objects_of(outputs.get("choices"))
+    if choices:
+        return chat_messages(choices[0].get("message"), "assistant")
+    return chat_messages(first_of(outputs, ("messages", "message", "output", "content")), "assistant")

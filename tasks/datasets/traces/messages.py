@@ -1,0 +1,96 @@
+"""Messages of all dialects as chat messages: an object with a role, a content, and tool calls where there are some."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from gradebook.tasks.datasets.traces.fields import decoded, object_of, objects_of, text_of
+
+Message = dict[str, Any]
+_ROLES = {"human": "user", "ai": "assistant", "model": "assistant", "function": "tool", "developer": "system"}
+_TEXTS = ("text", "input_text", "output_text")
+_THOUGHTS = ("reasoning", "thinking", "redacted_thinking")  # of the model alone: no answer to anybody
+_CALLS = ("tool_call", "tool_use", "function_call")
+_RESULTS = ("tool_call_response", "tool_result", "function_call_output")
+
+
+def chat_messages(given: Any, role: str = "user") -> list[Message]:
+    """Chat messages from a list of messages, one message, its text, or JSON of these. role: where none is said."""
+    value = decoded(given)
+    if isinstance(value, str):
+        return [{"role": role, "content": value}] if value else []
+    if isinstance(value, dict):
+        value = value["messages"] if isinstance(value.get("messages"), list) else [value]
+    if isinstance(value, list) and value and isinstance(value[0], list):  # LangChain batches its prompts
+        value = value[0]
+    found = (each for message in objects_of(value) for each in _of_message(message, role))
+    return [message for message in found if len(message) > 1]
+
+
+def _of_message(given: Message, role: str) -> Iterable[Message]:
+    """Messages from one of any dialect: results of tools in it become messages of their own."""
+    message = given | object_of(given.get("kwargs")) | object_of(given.get("data"))  # as LangChain writes them
+    if isinstance(message.get("message"), dict):
+        message = message | message["message"]
+    said = message.get("role") or message.get("type")
+    name = said if isinstance(said, str) and said not in _TEXTS and said != "constructor" else role
+    parts = message.get("parts", message.get("content"))
+    if isinstance(parts, dict):
+        parts = [parts]
+    results: list[Message] = []
+    calls = [_call(call) for call in objects_of(message.get("tool_calls"))]
+    if isinstance(parts, list):
+        kinds = [(part if isinstance(part, str) else object_of(part).get("type", "text"), part) for part in parts]
+        calls += [_call(part) for kind, part in kinds if kind in _CALLS]
+        results = [_result(part) for kind, part in kinds if kind in _RESULTS]
+        yield from results
+        content = _content([part for kind, part in kinds if kind not in (*_CALLS, *_RESULTS, *_THOUGHTS)])
+    else:
+        content = parts
+    made: Message = {"role": _ROLES.get(name, name)}
+    if content not in (None, "", []):
+        made["content"] = content
+    if calls:
+        made["tool_calls"] = calls
+    if made["role"] == "tool" and not results:
+        made = {"content": ""} | made | {"tool_call_id": message.get("tool_call_id", message.get("id"))}
+        made |= {"is_error": True} if message.get("status") == "error" or message.get("error") else {}
+    elif text_of(message.get("name")):
+        made["name"] = message["name"]
+    if len(made) > 1 and set(made) != {"role", "name"}:
+        yield made
+
+
+def _content(parts: list[Any]) -> Any:
+    """Texts joined where the parts are nothing else."""
+    texts = [part if isinstance(part, str) else _text(part) for part in parts]
+    return "\n".join(text for text in texts if text) if None not in texts else parts
+
+
+def _text(part: Any) -> str | None:
+    given = object_of(part)
+    if given.get("type", "text") not in _TEXTS:
+        return None
+    text = given.get("text", given.get("content"))
+    return text if isinstance(text, str) else None
+
+
+def _call(given: Message) -> Message:
+    function = given.get("function")
+    call = function if isinstance(function, dict) else given | ({"name": function} if function else {})
+    arguments = next((call[name] for name in ("arguments", "args", "input") if name in call), None)
+    return {"id": given.get("id", given.get("call_id")), "function": {"name": call.get("name"), "arguments": arguments}}
+
+
+def _result(part: Message) -> Message:
+    ids = (part.get(name) for name in ("tool_use_id", "tool_call_id", "call_id", "id"))
+    result = next((part[name] for name in ("response", "result", "content", "output") if name in part), "")
+    if isinstance(result, list):
+        result = _content(result)
+    made = {"role": "tool", "content": result, "tool_call_id": next((each for each in ids if each), None)}
+    return made | ({"is_error": True} if part.get("is_error") is True else {})
+
+
+def said_by(messages: Iterable[Message]) -> str:
+    """Text of the last message of an assistant that has one; empty without."""
+    texts = [message.get("content") for message in messages if message.get("role") == "assistant"]
+    return next((text for text in reversed(texts) if isinstance(text, str) and text), "")

@@ -1,0 +1,85 @@
+"""Traces of MLflow, as `search_traces` and `Trace.to_json` write them."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gradebook.tasks.datasets.traces.fields import (
+    count_of,
+    decoded,
+    first_of,
+    id_of,
+    nanoseconds_of,
+    object_of,
+    objects_of,
+    refuse,
+    text_of,
+    timing,
+)
+from gradebook.tasks.datasets.traces.grouping import Part
+from gradebook.tasks.datasets.traces.messages import Message, chat_messages
+from gradebook.tasks.datasets.traces.otlp import KINDS
+from gradebook.tasks.datasets.traces.spans import Span
+
+_STARTED = ("start_time_unix_nano", "start_time_ns", "start_time")
+_ENDED = ("end_time_unix_nano", "end_time_ns", "end_time")
+
+
+def matches(first: Mapping[str, Any]) -> bool:
+    """Whether a file's first object is of this format."""
+    return isinstance(first.get("info"), dict) and isinstance(decoded(first.get("data")), dict)
+
+
+def parts(document: Mapping[str, Any], line: int, size: int) -> Iterator[Part]:
+    """Spans of one trace. Raises `MisfitError`."""
+    spans = object_of(decoded(document.get("data"))).get("spans")
+    if not isinstance(spans, list):
+        refuse("data.spans", spans, "a list of spans")
+    info = object_of(document.get("info"))
+    trace_id = id_of("info.trace_id", first_of(info, ("trace_id", "request_id")))
+    metadata = object_of(first_of(info, ("trace_metadata", "request_metadata")))
+    session = metadata.get("mlflow.trace.session")
+    found = objects_of(spans)
+    for span in found:
+        yield Part(trace_id, line, span | {"session": session}, size // len(found))
+
+
+def read_span(content: Mapping[str, Any]) -> Span:
+    """Read a span. Raises `MisfitError` where it can't be."""
+    fields = {name: decoded(value) for name, value in object_of(content.get("attributes")).items()}
+    kind = KINDS.get(str(fields.get("mlflow.spanType", "")).lower(), "system")
+    is_model = kind == "model"
+    given, made = fields.get("mlflow.spanInputs"), fields.get("mlflow.spanOutputs")
+    answered = _answered(made) if is_model else []
+    model = text_of(first_of(fields, ("mlflow.llm.model", "model"))) or text_of(object_of(given).get("model"))
+    status = content.get("status")
+    code = object_of(status).get("code", content.get("status_code"))
+    message = text_of(object_of(status).get("message", content.get("status_message")))
+    failed = str(code) in ("ERROR", "STATUS_CODE_ERROR")
+    started = nanoseconds_of("start_time", first_of(content, _STARTED))
+    session = text_of(content.get("session"))
+    return Span(
+        id_of("span_id", first_of(content, ("span_id", "id"))),
+        text_of(first_of(content, ("parent_span_id", "parent_id"))),
+        started,
+        {
+            "kind": kind,
+            "name": (model if is_model else None) or text_of(content.get("name")),
+            "input": None if is_model else given,
+            "output": (answered[-1].get("content") if answered else None) if is_model else made,
+            "error": (message or "failed") if failed else None,
+            "tokens": count_of("tokens", object_of(fields.get("mlflow.chat.tokenUsage")).get("total_tokens")),
+            **timing(started, nanoseconds_of("end_time", first_of(content, _ENDED))),
+        },
+        chat_messages(given) if is_model else [],
+        answered,
+        model if is_model else None,
+        [text for each in objects_of(made) if (text := text_of(each.get("page_content")))]
+        if kind == "retrieval"
+        else (),
+        metadata={"session_id": session} if session else {},
+    )
+
+
+def _answered(made: Any) -> list[Message]:
+    choices = objects_of(object_of(made).get("choices"))
+    return chat_messages(choices[0].get("message") if choices else made, "assistant")

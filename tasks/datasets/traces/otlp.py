@@ -1,0 +1,277 @@
+"""OpenTelemetry's spans as a collector writes them to JSON, in the four dialects of generative models.
+
+No attribute of the semantic conventions for generative models is stable, so each fact is looked up by the names that
+it has or had: those of OpenTelemetry, of OpenLLMetry, of OpenInference, and of Langfuse and MLflow where these export.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from gradebook.tasks.datasets.traces.fields import (
+    amount_of,
+    count_of,
+    decoded,
+    first_of,
+    id_of,
+    nanoseconds_of,
+    object_of,
+    objects_of,
+    refuse,
+    sum_of,
+    text_of,
+    timing,
+)
+from gradebook.tasks.datasets.traces.grouping import Part
+from gradebook.tasks.datasets.traces.messages import Message, chat_messages
+from gradebook.tasks.datasets.traces.spans import OWN_COLUMNS, Span
+
+_KIND_NAMES = (
+    "openinference.span.kind",
+    "gen_ai.operation.name",
+    "traceloop.span.kind",
+    "llm.request.type",
+    "langfuse.observation.type",
+    "mlflow.spanType",
+)
+KINDS: Mapping[str, str] = {
+    **dict.fromkeys(("llm", "chat", "chat_model", "completion", "text_completion", "generation"), "model"),
+    **dict.fromkeys(("generate_content", "rerank_model"), "model"),
+    **dict.fromkeys(("tool", "execute_tool"), "tool"),
+    **dict.fromkeys(("retriever", "retrieval", "reranker"), "retrieval"),
+    **dict.fromkeys(("agent", "invoke_agent", "create_agent", "invoke_workflow", "workflow"), "agent"),
+}
+_NAMES: Mapping[str, tuple[str, ...]] = {
+    "model": ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name", "langfuse.observation.model.name"),
+    "tool": ("gen_ai.tool.name", "tool.name", "tool_call.function.name", "traceloop.entity.name"),
+    "agent": ("gen_ai.agent.name", "agent.name", "graph.node.id", "traceloop.entity.name"),
+    "retrieval": ("gen_ai.data_source.id", "traceloop.entity.name"),
+}
+_AGENT = ("gen_ai.agent.name", "agent.name")
+_INPUT = (
+    "gen_ai.tool.call.arguments",
+    "input.value",
+    "tool.parameters",
+    "tool_call.function.arguments",
+    "traceloop.entity.input",
+    "langfuse.observation.input",
+    "mlflow.spanInputs",
+)
+_OUTPUT = (
+    "gen_ai.tool.call.result",
+    "output.value",
+    "traceloop.entity.output",
+    "langfuse.observation.output",
+    "mlflow.spanOutputs",
+)
+_ALL_TOKENS = ("llm.token_count.total", "llm.usage.total_tokens", "gen_ai.usage.total_tokens")
+_TOKENS_IN = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt")
+_TOKENS_OUT = ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion")
+_COST = ("gen_ai.usage.cost", "llm.cost.total", "operation.cost", "langfuse.observation.cost_details.total")
+_SESSION = (
+    "session.id",
+    "gen_ai.conversation.id",
+    "langfuse.session.id",
+    "traceloop.association.properties.session_id",
+)
+_EVENT_ROLES = {
+    "gen_ai.system.message": "system",
+    "gen_ai.user.message": "user",
+    "gen_ai.assistant.message": "assistant",
+    "gen_ai.tool.message": "tool",
+    "gen_ai.choice": "assistant",
+}
+_DETAILS = "gen_ai.client.inference.operation.details"
+_OWN = {f"gradebook.{column}": column for column in OWN_COLUMNS}
+
+
+def matches(first: Mapping[str, Any]) -> bool:
+    """Whether a file's first object is of this format."""
+    return isinstance(first.get("resourceSpans"), list)
+
+
+def parts(document: Mapping[str, Any], line: int, size: int) -> Iterator[Part]:
+    """Spans of one object, each with the attributes of its resource. Raises `MisfitError`."""
+    resources = document.get("resourceSpans")
+    if not isinstance(resources, list):
+        refuse("resourceSpans", resources, "a list, as a collector writes it")
+    spans = [
+        (attributes, span)
+        for resource in objects_of(resources)
+        for attributes in (object_of(resource.get("resource")).get("attributes"),)
+        for scope in objects_of(resource.get("scopeSpans"))
+        for span in objects_of(scope.get("spans"))
+    ]
+    for attributes, span in spans:
+        content = span | {"resource": attributes}
+        yield Part(str(span.get("traceId") or ""), line, content, size // len(spans))
+
+
+def read_span(content: Mapping[str, Any]) -> Span:
+    """Read a span. Raises `MisfitError` where it can't be."""
+    id_of("traceId", content.get("traceId"))
+    fields = attributes_of(content.get("attributes"))
+    events = [
+        (text_of(event.get("name")) or "", attributes_of(event.get("attributes")))
+        for event in objects_of(content.get("events"))
+    ]
+    resource = attributes_of(content.get("resource"))
+    kind = _kind(fields)
+    started = nanoseconds_of("startTimeUnixNano", content.get("startTimeUnixNano"))
+    asked, answered = _talk(fields, events)
+    has_talk = kind == "model" and bool(asked or answered)
+    model = text_of(first_of(fields, _NAMES["model"]))
+    metadata = {"service": resource.get("service.name"), "session_id": first_of(fields, _SESSION)}
+    return Span(
+        id_of("spanId", content.get("spanId")),
+        text_of(content.get("parentSpanId")),
+        started,
+        {
+            "kind": kind,
+            "name": text_of(first_of(fields, _NAMES.get(kind, ()))) or text_of(content.get("name")),
+            "agent": text_of(first_of(fields, _AGENT)),
+            # What a model was asked is in the prompt and in the steps before: each call repeats it all.
+            "input": None if has_talk else decoded(first_of(fields, _INPUT)) or _listed(asked),
+            "output": _said(answered) if has_talk else decoded(first_of(fields, _OUTPUT)) or _listed(answered),
+            "error": _error(content, fields, events),
+            "tokens": _tokens(fields),
+            "cost_usd": amount_of("cost", first_of(fields, _COST)),
+            **timing(started, nanoseconds_of("endTimeUnixNano", content.get("endTimeUnixNano"))),
+        },
+        asked,
+        answered,
+        model,
+        _documents(fields) if kind == "retrieval" else (),
+        {column: both[name] for both in (resource | fields,) for name, column in _OWN.items() if name in both},
+        {name: value for name, value in metadata.items() if isinstance(value, str)},
+    )
+
+
+def attributes_of(listed: Any) -> dict[str, Any]:
+    """Attributes by their keys."""
+    return {
+        entry["key"]: _value(entry.get("value")) for entry in objects_of(listed) if isinstance(entry.get("key"), str)
+    }
+
+
+def _value(given: Any) -> Any:
+    """Value that OTLP's JSON wraps by its type."""
+    if not isinstance(given, dict) or not given:
+        return None
+    form, value = next(iter(given.items()))
+    if form == "arrayValue":
+        return [_value(each) for each in object_of(value).get("values") or ()]
+    if form == "kvlistValue":
+        return attributes_of(object_of(value).get("values"))
+    if form == "intValue" and isinstance(value, str) and value.lstrip("-").isdecimal() and len(value) <= 20:
+        return int(value)
+    return value
+
+
+def _kind(fields: Mapping[str, Any]) -> str:
+    for name in _KIND_NAMES:
+        found = decoded(fields.get(name))
+        if isinstance(found, str) and (kind := KINDS.get(found.lower())):
+            return kind
+    return "model" if "gen_ai.prompt.0.content" in fields else "tool" if "gen_ai.tool.name" in fields else "system"
+
+
+def _talk(
+    fields: Mapping[str, Any], events: Iterable[tuple[str, Mapping[str, Any]]]
+) -> tuple[list[Message], list[Message]]:
+    """What a span was asked and answered, in whichever of the dialects it says it."""
+    for given in (fields, *(attributes for name, attributes in events if name == _DETAILS)):
+        asked = chat_messages(given.get("gen_ai.system_instructions"), "system")
+        asked = [message | {"role": "system"} for message in asked] + chat_messages(given.get("gen_ai.input.messages"))
+        answered = chat_messages(given.get("gen_ai.output.messages"), "assistant")
+        if asked or answered:
+            return asked, answered
+    asked = chat_messages(_numbered(fields, "gen_ai.prompt.")) or chat_messages(
+        _numbered(fields, "llm.input_messages.")
+    )
+    answered = _numbered(fields, "gen_ai.completion.") or _numbered(fields, "llm.output_messages.")
+    answered = chat_messages(answered, "assistant")
+    for name, attributes in events:
+        if role := _EVENT_ROLES.get(name):
+            body = decoded(first_of(attributes, ("gen_ai.event.content", "event_body", "content")))
+            message = {**attributes, **body} if isinstance(body, dict) else dict(attributes)
+            message["tool_calls"] = decoded(message.get("tool_calls"))
+            (answered if name == "gen_ai.choice" else asked).extend(chat_messages({"role": role} | message, role))
+    return asked, answered
+
+
+def _numbered(fields: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
+    """Messages that are spread over attributes such as `PREFIX0.role` and `PREFIX0.tool_calls.0.name`."""
+    return [_plain(message) for message in _in_turn(_tree_of(fields, prefix))]
+
+
+def _tree_of(fields: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """Attributes with this prefix, nested by the dots in their names."""
+    tree: dict[str, Any] = {}
+    for name, value in fields.items():
+        if name.startswith(prefix):
+            *path, last = name.removeprefix(prefix).split(".")
+            place = tree
+            for key in path:
+                inner = place.setdefault(key, {})
+                place = inner if isinstance(inner, dict) else {}
+            place.setdefault(last, value)
+    return tree
+
+
+def _in_turn(tree: Mapping[str, Any]) -> list[dict[str, Any]]:
+    numbered = sorted(
+        (int(key), value)
+        for key, value in tree.items()
+        if key.isascii() and key.isdecimal() and len(key) < 9 and isinstance(value, dict)
+    )
+    return [value for _, value in numbered]
+
+
+def _plain(message: dict[str, Any]) -> dict[str, Any]:
+    """Message without the levels that OpenInference puts around each part."""
+    given = object_of(message.get("message")) or message
+    made: dict[str, Any] = {name: given[name] for name in ("role", "content", "name", "tool_call_id") if name in given}
+    if isinstance(made.get("content"), str):
+        made["content"] = decoded(made["content"]) if made["content"].startswith('[{"type"') else made["content"]
+    if contents := _in_turn(object_of(given.get("contents"))):
+        made["content"] = [object_of(each.get("message_content")) for each in contents]
+    calls = _in_turn(object_of(given.get("tool_calls")))
+    if calls:
+        made["tool_calls"] = [object_of(call.get("tool_call")) or call for call in calls]
+    return made
+
+
+def _said(answered: Iterable[Message]) -> str | None:
+    texts = [message["content"] for message in answered if isinstance(message.get("content"), str)]
+    return "\n".join(texts) or None
+
+
+def _listed(messages: list[Message]) -> Any:
+    if len(messages) == 1 and set(messages[0]) == {"role", "content"}:
+        return messages[0]["content"]
+    return messages or None
+
+
+def _error(
+    content: Mapping[str, Any], fields: Mapping[str, Any], events: Iterable[tuple[str, Mapping[str, Any]]]
+) -> str | None:
+    status = object_of(content.get("status"))
+    if status.get("code") not in (2, "STATUS_CODE_ERROR") and "error.type" not in fields:
+        return None
+    told = [fields.get("exception.message"), *(attributes.get("exception.message") for _, attributes in events)]
+    return next(filter(None, map(text_of, [status.get("message"), *told, fields.get("error.type")])), "failed")
+
+
+def _tokens(fields: Mapping[str, Any]) -> int | None:
+    total = count_of("tokens", first_of(fields, _ALL_TOKENS))
+    if total is not None:
+        return total
+    return sum_of(*(count_of("tokens", first_of(fields, names)) for names in (_TOKENS_IN, _TOKENS_OUT)))
+
+
+def _documents(fields: Mapping[str, Any]) -> list[str]:
+    """Texts of what was retrieved."""
+    listed = objects_of(decoded(fields.get("gen_ai.retrieval.documents")))
+    found = listed or [object_of(each.get("document")) for each in _in_turn(_tree_of(fields, "retrieval.documents."))]
+    texts = (first_of(each, ("content", "text", "page_content")) for each in found)
+    return [text for text in texts if isinstance(text, str)]

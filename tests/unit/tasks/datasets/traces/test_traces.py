@@ -1,0 +1,270 @@
+"""Traces of agents as rows: one run in every format, and what is wrong in a trace."""
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pytest
+
+from gradebook.rubrics.model.errors import OutputsError
+from gradebook.tasks.datasets.discovery import dataset_files, read_rows
+from gradebook.tasks.datasets.file_formats import RawRow
+from gradebook.tasks.datasets.row_parser import RowFitter
+from gradebook.tasks.datasets.traces.grouping import Part, grouped
+from tests.support import agent_traces as made
+
+_Write = Callable[[Path], Path]
+
+
+def _document(content: Callable[[], Any], name: str = "run.json", **style: Any) -> _Write:
+    def write(folder: Path) -> Path:
+        path = folder / name
+        path.write_text(json.dumps(content(), **style))
+        return path
+
+    return write
+
+
+def _lines(content: Callable[[], list[Any]]) -> _Write:
+    def write(folder: Path) -> Path:
+        path = folder / "run.jsonl"
+        path.write_text("".join(f"{json.dumps(each)}\n" for each in content()))
+        return path
+
+    return write
+
+
+def _archive(pack: Callable[[bytes], bytes] | None) -> _Write:
+    def write(folder: Path) -> Path:
+        path = folder / "run.eval"
+        path.write_bytes(made.inspect_archive(pack))
+        return path
+
+    return write
+
+
+def _in_frames(text: bytes) -> bytes:
+    """Several frames of zstd, as Inspect writes them."""
+    half = len(text) // 2
+    return b"".join(pa.compress(part, codec="zstd", asbytes=True) for part in (text[:half], text[half:]))
+
+
+_FILES = {
+    "otlp messages": _document(made.otlp_messages),
+    "otlp details": _document(made.otlp_details, indent=2),
+    "otlp events": _document(made.otlp_events),
+    "openllmetry": _document(made.openllmetry),
+    "openinference": _document(made.openinference),
+    "otlp models only": _document(made.models_only),
+    "langfuse": _document(made.langfuse),
+    "langfuse list": _document(lambda: [made.langfuse()]),
+    "langsmith list": _document(made.langsmith),
+    "langsmith lines": _lines(made.langsmith),
+    "mlflow": _document(made.mlflow),
+    "atif": _document(made.atif, indent=1),
+    "claude code": _lines(made.claude_code),
+    "inspect json": _document(made.inspect_json),
+    "inspect eval": _archive(None),
+    "inspect eval zstd": _archive(_in_frames),
+}
+
+
+def _read(path: Path) -> list[RawRow]:
+    return list(read_rows(dataset_files(str(path)), {}))
+
+
+def _only(path: Path) -> dict[str, Any]:
+    (row,) = _read(path)
+    assert isinstance(row.content, dict), row.content
+    return row.content
+
+
+@pytest.mark.parametrize("name", _FILES)
+def test_one_run_is_the_same_row_from_every_format(name: str, tmp_path: Path) -> None:
+    content = _only(_FILES[name](tmp_path))
+
+    fitted = RowFitter({}).fit(content, "jsonl")
+    assert not isinstance(fitted, str), fitted
+    steps = [step for step in fitted.steps or () if step.kind in ("model", "tool")]
+    errors_as_results = {"otlp models only"}  # a result in a message does not say that it is an error
+    found = []
+    for step in steps:
+        output = None if step.error or (step.kind == "model" and not step.output) else step.output
+        found.append((step.kind, step.input, output, step.error))
+    expected = [
+        (kind, None if given is None else orjson.dumps(orjson.loads(given)).decode(), text, error)
+        for kind, given, text, error in made.STEPS
+    ]
+    if name in errors_as_results:
+        expected[3] = (*expected[3][:2], made.GONE, None)
+    assert [(kind, _compact(given), output, error) for kind, given, output, error in found] == expected
+    assert [step.name for step in steps if step.kind == "tool"] == ["search", "book"]
+    assert (fitted.output, fitted.model) == (made.ANSWER, made.MODEL)
+    assert json.loads(fitted.metadata or "")["trace_id"] == "t1"
+    asked = made.ASKED[1:] if name == "claude code" else made.ASKED
+    assert json.loads(fitted.prompt or "") == asked
+
+
+def _compact(given: str | None) -> str | None:
+    return None if given is None else orjson.dumps(orjson.loads(given)).decode()
+
+
+def test_costs_times_and_parents_are_kept(tmp_path: Path) -> None:
+    content = _only(_FILES["otlp messages"](tmp_path))
+
+    agent, *others = content["steps"]
+    assert (agent["kind"], agent["name"], agent["parent_index"]) == ("agent", "booker", None)
+    assert {step["parent_index"] for step in others} == {0}
+    assert [step["latency_ms"] for step in others] == [1000.0] * 5
+    assert [step.get("tokens") for step in others] == [100, None, 100, None, 100]
+    assert content["metadata"]["service"] == "bookings"
+
+
+def test_inspect_names_case_epoch_target_and_scores(tmp_path: Path) -> None:
+    content = _only(_FILES["inspect eval"](tmp_path))
+
+    assert (content["case_id"], content["sample_index"], content["reference"]) == ("rooms", 1, "an apology")
+    assert content["metadata"]["inspect_scores"] == {"judge": "C"}
+
+
+def test_a_case_tried_again_is_its_next_sample_and_attributes_of_gradebook_set_columns(tmp_path: Path) -> None:
+    spans = [
+        made.otlp_span(0, {"gen_ai.operation.name": "chat", "gradebook.checkpoint": 7, **more}, trace=f"t{number}")
+        for number, more in enumerate([{}, {}, {"gradebook.case_id": "rooms"}])
+    ]
+    (tmp_path / "run.jsonl").write_text("".join(json.dumps(made.otlp_file([span])) + "\n" for span in spans))
+
+    rows = [row.content for row in _read(tmp_path) if isinstance(row.content, dict)]
+    assert [row.get("sample_index", 0) for row in rows] == [0, 1, 0]
+    assert rows[0]["case_id"] == rows[1]["case_id"] != rows[2]["case_id"] == "rooms"
+    assert {row["checkpoint"] for row in rows} == {7}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"spanId": ""}, "spanId: found empty text, expected an id"),
+        ({"traceId": 7}, "traceId: found the number 7, expected an id"),
+        ({"spanId": "s0"}, "span s0 comes a second time in its trace, expected it once"),
+        ({"parentSpanId": "s1"}, "span s1 is among its own ancestors, or below such spans, expected a tree of spans"),
+        ({"startTimeUnixNano": "soon"}, 'startTimeUnixNano: found the text "soon", expected a time in ISO 8601'),
+        ({"startTimeUnixNano": -1}, "startTimeUnixNano: found the number -1, expected a whole number, 0 or more"),
+        ({"startTimeUnixNano": 10**18 * 999}, None),
+        ({"attributes": made.otlp_attributes({"gen_ai.usage.input_tokens": "many"})}, None),
+    ],
+)
+def test_a_bad_span_is_named_and_the_rest_of_its_trace_is_read(
+    change: dict[str, Any], said: str | None, tmp_path: Path
+) -> None:
+    file = made.otlp_messages()
+    file["resourceSpans"][0]["scopeSpans"][0]["spans"].append(made.otlp_span(1, {}) | {"spanId": "s9"})
+    good = made.otlp_file(made.otlp_messages()["resourceSpans"][0]["scopeSpans"][0]["spans"])
+    spans = good["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    spans.append({**made.otlp_span(6, {}), "spanId": "s1" if change.get("parentSpanId") else "s6", **change})
+    if change.get("parentSpanId"):
+        spans[-1]["spanId"], spans[2]["spanId"] = "s1", "s8"
+    (tmp_path / "run.json").write_text(json.dumps(good))
+
+    rows = _read(tmp_path / "run.json")
+    reasons = [row for row in rows if isinstance(row.content, str)]
+    (reason,) = reasons
+    assert said is None or reason.content == said
+    assert reason.text
+    assert [row.content["output"] for row in rows if isinstance(row.content, dict)] == [made.ANSWER]
+
+
+def test_a_span_whose_parent_is_missing_stands_for_itself(tmp_path: Path) -> None:
+    span = made.otlp_span(3, {"gen_ai.tool.name": "search"}) | {"parentSpanId": "elsewhere"}
+    (tmp_path / "run.json").write_text(json.dumps(made.otlp_file([span])))
+
+    (step,) = _only(tmp_path / "run.json")["steps"]
+    assert (step["kind"], step["parent_index"]) == ("tool", None)
+
+
+def test_lines_that_are_no_traces_are_named(tmp_path: Path) -> None:
+    lines = [json.dumps(made.otlp_messages()), "{", '{"resourceSpans": 7}', '"text"', '{"resourceLogs": []}']
+    (tmp_path / "run.jsonl").write_text("\n".join(lines))
+
+    rows = _read(tmp_path / "run.jsonl")
+    assert [row.line for row in rows if isinstance(row.content, str)] == [2, 3, 4, 5]
+    assert sum(isinstance(row.content, dict) for row in rows) == 1
+
+
+def test_traces_come_whole_however_their_spans_are_strewn() -> None:
+    parts = [Part(f"t{number % 90}", number, {"n": number}, 100) for number in range(2_000)]
+    random.Random(7).shuffle(parts)  # noqa: S311
+
+    in_memory = {name: [part.line for part in found] for name, found in grouped(parts)}
+    on_disk = {name: [part.line for part in found] for name, found in grouped(parts, most_bytes=50_000)}
+    assert in_memory == on_disk
+    assert list(in_memory) != list(on_disk)
+
+
+def test_a_damaged_log_is_an_error_with_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "run.eval"
+    path.write_bytes(made.inspect_archive()[:-30])
+
+    with pytest.raises(OutputsError, match=r"run\.eval: found an Inspect log that can't be read"):
+        _read(path)
+
+
+_HOSTILE = (
+    None,
+    7,
+    "",
+    [],
+    {},
+    [[]],
+    {"a": []},
+    "\0",
+    "\ud800",
+    -1,
+    True,
+    1e400,
+    10**30,
+    "[" * 200,
+    [None, {"type": []}],
+)
+
+
+@pytest.mark.parametrize("name", [name for name in _FILES if not name.startswith("inspect eval")])
+def test_a_trace_with_any_value_in_any_place_is_read_or_named(name: str, tmp_path: Path) -> None:
+    """Places of the file get hostile values in turn: no error but ours, no row that is neither read nor named."""
+    path = _FILES[name](tmp_path)
+    is_lines = path.suffix == ".jsonl"
+    text = path.read_text()
+    content = [json.loads(line) for line in text.splitlines()] if is_lines else json.loads(text)
+    places = list(_places(content))
+    fuzz = random.Random(name)  # noqa: S311
+    fitter = RowFitter({})
+    for place in fuzz.sample(places, min(len(places), 60)):
+        for value in _HOSTILE:
+            changed = json.loads(json.dumps(content))
+            _put(changed, place, value)
+            shown = [json.dumps(each) for each in changed] if is_lines else [json.dumps(changed)]
+            path.write_text("\n".join(shown))
+            try:
+                rows = _read(path)
+            except OutputsError:
+                continue
+            for row in rows:
+                fitted = row.content if isinstance(row.content, str) else fitter.fit(row.content, row.format)
+                assert fitted
+
+
+def _places(value: Any, place: tuple[Any, ...] = ()) -> Any:
+    if place:
+        yield place
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in inner:
+        yield from _places(each, (*place, key))
+
+
+def _put(value: Any, place: tuple[Any, ...], given: Any) -> None:
+    for key in place[:-1]:
+        value = value[key]
+    value[place[-1]] = given
