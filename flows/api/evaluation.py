@@ -45,6 +45,7 @@ def evaluate(  # noqa: PLR0913 - each is an option of the command
     budget_usd: float | None = None,
     ratings: str | Path | None = None,
     column_map: Mapping[str, str] | None = None,
+    trace_format: str | None = None,
     sample: int | None = None,
     max_bad_rate: float = 0.01,
     allow_unscored: bool = False,
@@ -76,26 +77,13 @@ def evaluate(  # noqa: PLR0913 - each is an option of the command
     Raises `InputError` for a wrong request, before anything is published, and `UnfinishedError` if the run can't be
     finished.
     """
-    options = {
-        "judge": judge,
+    given = dict(locals())
+    others = ("outputs", "rubric", "dataset", "progress", "prefect")  # all but these are options of the command
+    options = {name: value for name, value in given.items() if name not in others} | {
         "lake": lake_uri(lake),
-        "baseline": baseline,
-        "require": require,
-        "fail_if": fail_if,
-        "across_judges": across_judges,
-        "gate": gate,
-        "budget_usd": budget_usd,
         "ratings": None if ratings is None else str(ratings),
-        "column_map": column_map,
-        "sample": sample,
-        "max_bad_rate": max_bad_rate,
-        "allow_unscored": allow_unscored,
         "allow_functions": tuple(allow_functions),
-        "feedback": feedback,
-        "deadline": deadline,
         "record": None if record is None else str(record),
-        "run_id": run_id,
-        "data": data,
     }
     is_flow = bool(os.environ.get("PREFECT_API_URL")) if prefect is None else prefect
     with tempfile.TemporaryDirectory(prefix="gradebook-evaluate-") as folder:

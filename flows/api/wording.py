@@ -12,7 +12,7 @@ Given = ParamSpec("Given")
 Returned = TypeVar("Returned")
 _MAP = re.compile(r"--map (\w+)=(\w+)")
 _OPTION = re.compile(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)")
-_NAMES = {"map": "column_map"}
+_NAMES = {"map": "column_map", "from": "trace_format"}
 
 
 def in_parameters(function: Callable[Given, Returned]) -> Callable[Given, Returned]:

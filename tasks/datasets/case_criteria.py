@@ -82,14 +82,16 @@ def no_criteria() -> OutputsError:
     return OutputsError((Fault("outputs", None, message),))
 
 
-def own_level_scores(files: Sequence[Path], column_map: Mapping[str, str]) -> OwnScores:
+def own_level_scores(
+    files: Sequence[Path], column_map: Mapping[str, str], trace_format: str | None = None
+) -> OwnScores:
     """Level scores of a dataset's per-case criteria, by case, model and criterion.
 
     Skips rows that do not fit: the ingest refuses them.
     """
     fitter = RowFitter(column_map, is_unscored_allowed=True)
     scores: OwnScores = {}
-    for raw in read_rows(files, column_map):
+    for raw in read_rows(files, column_map, trace_format=trace_format):
         fitted = raw.content if isinstance(raw.content, str) else fitter.fit(raw.content, raw.format)
         if isinstance(fitted, str) or fitted.criteria is None:
             continue

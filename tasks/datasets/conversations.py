@@ -23,17 +23,17 @@ _TOOL_ROLES = ("tool", "function")
 _STEP_KINDS = {"assistant": "model", "system": "system", "developer": "system"}  # of the other roles: user
 
 
-def split_conversation(raw: RawRow, column_map: Mapping[str, str]) -> RawRow:
+def split_conversation(raw: RawRow, column_map: Mapping[str, str], *, is_run: bool = False) -> RawRow:
     """Row with the last message as its output and those before as its prompt; a row without `messages` unchanged.
 
     A row without an id has one made of its prompt, a row without a model is named after its file. A conversation with
-    tool calls gets steps, unless the row has some.
+    results of tools gets steps, unless the row has some. is_run: every conversation gets them.
     """
     content = raw.content
     if isinstance(content, str) or not holds_conversations(content, column_map):
         return raw
     try:
-        found = _split(content)
+        found = _split(content, is_run)
         if isinstance(found, dict):
             made = {"case_id": id_of_prompt(found["prompt"]), "model": name_without_suffixes(Path(raw.source))}
             found |= {column: made[column] for column in left_to_conversations(content, column_map)}
@@ -47,7 +47,7 @@ def id_of_prompt(prompt: Any) -> str:
     return f"prompt-{blake2b(canonical_json(prompt).encode(), digest_size=6).hexdigest()}"
 
 
-def _split(content: dict[str, Any]) -> dict[str, Any] | str:
+def _split(content: dict[str, Any], is_run: bool) -> dict[str, Any] | str:
     messages = read_messages(content["messages"])
     if not messages or not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
         expected = "expected a list of chat messages, the answer last"
@@ -66,7 +66,7 @@ def _split(content: dict[str, Any]) -> dict[str, Any] | str:
         output = others["refusal"] if isinstance(others.get("refusal"), str) else canonical_json(others)
         others = {}
     rest = {name: value for name, value in content.items() if name != "messages"}
-    if any(message.get("role") in _TOOL_ROLES for message in asked):
+    if is_run or any(message.get("role") in _TOOL_ROLES for message in asked):
         asked = list(takewhile(lambda message: message.get("role") != "assistant", asked))
         rest = {"steps": steps_of_messages(given[len(asked) :])} | rest
     return rest | ({"answer": others} if others else {}) | {"prompt": asked or None, "output": output}

@@ -14,6 +14,7 @@ from gradebook.rubrics.model.outputs import REQUIRED_COLUMNS
 from gradebook.tasks.datasets.conversations import split_conversation
 from gradebook.tasks.datasets.file_formats import Encoding, RawRow, encoding_of, read_format
 from gradebook.tasks.datasets.traces.formats import read_traces
+from gradebook.tasks.datasets.traces.names import CHAT
 
 _SUFFIXES = ".jsonl, .ndjson, .csv, .tsv or .parquet, alone or with .gz or .zst, or .eval"
 # `.json` must be named explicitly: in a folder it is more often a settings file than outputs.
@@ -106,29 +107,35 @@ def digest_files(files: Sequence[Path]) -> str:
 
 
 def read_rows(
-    files: Sequence[Path], column_map: Mapping[str, str], required: Iterable[str] = REQUIRED_COLUMNS
+    files: Sequence[Path],
+    column_map: Mapping[str, str],
+    required: Iterable[str] = REQUIRED_COLUMNS,
+    trace_format: str | None = None,
 ) -> Iterator[RawRow]:
     """Read all rows of a dataset in order, including bad ones.
 
     column_map: gradebook's column -> the file's column. required: columns that must exist; where the output is one,
-    rows of conversations are split into prompt and output. Raises `OutputsError` if a file as a whole can't be read or
-    lacks a column. JSON Lines have no header, so a missing column is only known after the last row.
+    rows of conversations are split into prompt and output, and traces of agents become rows. trace_format: of these,
+    by default found by each file's first object; chat: every conversation is a run of an agent. Raises `OutputsError`
+    if a file as a whole can't be read or lacks a column. JSON Lines have no header, so a missing column is only known
+    after the last row.
     """
     if faults := map_faults(column_map):
         raise OutputsError(faults)
+    is_chat = trace_format == CHAT
     encodings = {path: _known_encoding(path) for path in files}
     json_lines = [path for path, encoding in encodings.items() if encoding.format == "jsonl"]
     columns: dict[str, None] = {}  # of the JSON Lines so far, in order of appearance
     for path, encoding in encodings.items():
         has_outputs = "output" in required
-        if has_outputs and encoding.format in ("jsonl", "eval"):
-            traces = read_traces(path, encoding)
+        if has_outputs and not is_chat and encoding.format in ("jsonl", "eval"):
+            traces = read_traces(path, encoding, trace_format)
             if traces is not None:
                 yield from traces
                 continue
         rows = read_format(path, encoding, partial(column_faults, column_map=column_map, required=required))
         if has_outputs:
-            rows = (split_conversation(row, column_map) for row in rows)
+            rows = (split_conversation(row, column_map, is_run=is_chat) for row in rows)
         yield from _note_columns(rows, columns) if encoding.format == "jsonl" else rows
     if columns and (faults := column_faults(str(json_lines[0]), None, columns, column_map, required)):
         raise OutputsError(faults)

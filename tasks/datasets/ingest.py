@@ -52,6 +52,7 @@ def ingest_outputs(  # noqa: PLR0913  # six of them have defaults, and are named
     folder: Path,
     *,
     column_map: Mapping[str, str] = _NO_RENAMES,
+    trace_format: str | None = None,
     taken_ids: Collection[str] = (),
     is_unscored_allowed: bool = False,
     checkpoint: OneCheckpoint | None = None,
@@ -63,7 +64,8 @@ def ingest_outputs(  # noqa: PLR0913  # six of them have defaults, and are named
 ) -> Ingested:
     """Write the outputs of a dataset to FOLDER/shards and its bad rows to FOLDER/quarantine.parquet.
 
-    column_map: gradebook's column -> the file's. taken_ids, is_unscored_allowed, checkpoint: see `RowFitter`.
+    column_map: gradebook's column -> the file's. trace_format: see `read_rows`. taken_ids,
+    is_unscored_allowed, checkpoint: see `RowFitter`.
     sample: the number of cases to store, see `CaseSample`; every row is validated, and bad rows of other cases count
     too. advance: called with the count of rows read since the last call.
     An ingest that was finished before is not done again. Raises `OutputsError` where a file can't be read, there is no
@@ -79,7 +81,8 @@ def ingest_outputs(  # noqa: PLR0913  # six of them have defaults, and are named
         fitter = RowFitter(column_map, taken_ids, is_unscored_allowed=is_unscored_allowed, checkpoint=checkpoint)
         with QuarantineWriter(folder / "quarantine.parquet", run_id) as quarantine:
             bad_rows = _BadRows(files, max_bad_rate, quarantine.add)
-            row_count = _store_rows(read_rows(files, column_map), fitter, cases, shards, bad_rows, advance)
+            rows = read_rows(files, column_map, trace_format=trace_format)
+            row_count = _store_rows(rows, fitter, cases, shards, bad_rows, advance)
         ingested = _conclude(folder, row_count, fitter, cases, shards, quarantine)
     except BaseException:
         shards.abandon()
@@ -96,6 +99,7 @@ def refuse_bad_rows(
     max_bad_rate: float,
     *,
     needs_criteria: bool = False,
+    trace_format: str | None = None,
 ) -> None:
     """Read up to 1,000 rows of a dataset, and raise the `OutputsError` that the ingest is sure to raise.
 
@@ -103,7 +107,7 @@ def refuse_bad_rows(
     has to bring criteria of its own. Nothing is written.
     """
     bad_rows = _BadRows(files, max_bad_rate, lambda _raw, _reason: None)
-    rows = read_rows(files, column_map)
+    rows = read_rows(files, column_map, trace_format=trace_format)
     row_count, has_criteria = 0, False
     for raw in islice(rows, _FIRST_ROWS):
         row_count += 1

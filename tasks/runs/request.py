@@ -11,6 +11,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.datasets.one_checkpoint import OneCheckpoint
+from gradebook.tasks.datasets.traces.names import GIVEN_FORMATS
 from gradebook.tasks.judging.settings.deadline import read_deadline
 from gradebook.tasks.workspace.folder import RUN_ID
 
@@ -121,7 +122,7 @@ class EvaluationRequest:
     outputs: Annotated[
         str,
         Option(
-            "JSON Lines, CSV or Parquet, plain, .gz or .zst; a file, folder or glob",
+            "JSON Lines, CSV, Parquet (plain, .gz or .zst) or traces of agents; a file, folder or glob",
             ASKED | Use.FINGERPRINT,
             Panel.OUTPUTS,
             is_argument=True,
@@ -157,6 +158,17 @@ class EvaluationRequest:
             form_hint='as {"output": "response"}',
         ),
     ] = field(default_factory=dict)
+    trace_format: Annotated[
+        str | None,
+        Option(
+            f"format of agents' traces: {', '.join(GIVEN_FORMATS)}; default: found by the file",
+            EVERYWHERE,
+            Panel.OUTPUTS,
+            flag="--from",
+            choices=GIVEN_FORMATS,
+            expected=f"one of {', '.join(GIVEN_FORMATS)}",
+        ),
+    ] = None
     sample: Annotated[
         int | None,
         Option(

@@ -102,14 +102,22 @@ def refuse_bad_start(request: EvaluationRequest, checked: CheckedRequest) -> Non
         checkpoint=request.checkpoint,
     )
     is_bare = not checked.rubric.criteria
-    refuse_bad_rows(checked.files, fitter, request.column_map, request.max_bad_rate, needs_criteria=is_bare)
+    refuse_bad_rows(
+        checked.files,
+        fitter,
+        request.column_map,
+        request.max_bad_rate,
+        needs_criteria=is_bare,
+        trace_format=request.trace_format,
+    )
 
 
 def read_request_ratings(request: EvaluationRequest, rubric: Rubric, files: tuple[Path, ...]) -> pa.Table | None:
     """Ratings named by a request, or None. Raises `RatingsError`."""
     if not request.ratings:
         return None
-    return read_ratings(Path(request.ratings), rubric, lambda: own_level_scores(files, request.column_map))
+    column_map, trace_format = request.column_map, request.trace_format
+    return read_ratings(Path(request.ratings), rubric, lambda: own_level_scores(files, column_map, trace_format))
 
 
 def _refuse_unplaced_files(rubric: Rubric) -> None:

@@ -23,6 +23,7 @@ def ingest_run(run: Run) -> Ingested:
             run.files,
             run.folder.path,
             column_map=request.column_map,
+            trace_format=request.trace_format,
             taken_ids=taken_ids(run.rubric),
             is_unscored_allowed=request.allow_unscored,
             checkpoint=request.checkpoint,

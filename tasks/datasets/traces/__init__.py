@@ -1,6 +1,7 @@
 """From traces of agents to rows: one row for each run of an agent, with its steps.
 
-formats      read_traces: a file's traces as rows, if it holds some; TRACE_FORMATS
+formats      read_traces: a file's traces as rows, if it holds some
+names        TRACE_FORMATS: names of the formats
 documents    read_documents: the JSON objects of a file, one a line or in one document
 grouping     grouped: spans that are strewn over a file, trace by trace in bounded memory
 spans        Span, row_of_spans: a trace as a row

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -14,10 +14,8 @@ from gradebook.tasks.datasets.traces import atif, claude_code, inspect_log, lang
 from gradebook.tasks.datasets.traces.documents import Document, read_documents
 from gradebook.tasks.datasets.traces.fields import MisfitError
 from gradebook.tasks.datasets.traces.grouping import Part, grouped
+from gradebook.tasks.datasets.traces.names import TRACE_FORMATS
 from gradebook.tasks.datasets.traces.spans import in_order, row_of_spans
-
-TraceFormat = Literal["otlp", "inspect", "atif", "langfuse", "langsmith", "mlflow", "claude-code"]
-TRACE_FORMATS: tuple[str, ...] = get_args(TraceFormat)
 
 
 class _Format(NamedTuple):
@@ -42,9 +40,9 @@ class _File(NamedTuple):
 def read_traces(path: Path, encoding: Encoding, trace_format: str | None = None) -> Iterator[RawRow] | None:
     """Rows of a file's traces, one for each run of an agent; None if its first object is of no format of traces.
 
-    trace_format: one of TRACE_FORMATS; found by the first object by default. Spans and runs that can't be read become
-    rows with the reason; the others of their trace are read. Raises `OutputsError` for a file that is damaged, or not
-    of the format that is named.
+    trace_format: one of names.TRACE_FORMATS; found by the first object by default. Spans and runs that can't be read
+    become rows with the reason; the others of their trace are read. Raises `OutputsError` for a file that is damaged,
+    or not of the format that is named.
     """
     documents = read_archive_or_lines(path, encoding)
     first = next((document for document in documents if isinstance(document.content, dict)), None)
@@ -66,8 +64,6 @@ def read_archive_or_lines(path: Path, encoding: Encoding) -> Iterator[Document]:
 
 
 def _named(path: Path, first: Document, trace_format: str) -> _Format:
-    if trace_format not in _FORMATS:
-        raise ValueError(f"trace_format: found {trace_format!r}, expected one of {', '.join(TRACE_FORMATS)}")
     form = _FORMATS[trace_format]
     if isinstance(first.content, dict) and not form.matches(first.content):
         keys = ", ".join(list(first.content)[:8])
@@ -183,12 +179,18 @@ def _is_inspect(first: Mapping[str, Any]) -> bool:
     return inspect_log.matches(first) or ("messages" in first and isinstance(first.get("eval"), dict))
 
 
-_FORMATS: Mapping[str, _Format] = {
-    "otlp": _Format(otlp.matches, _of_spans(otlp)),
-    "inspect": _Format(_is_inspect, _of_runs(inspect_log, _samples)),
-    "atif": _Format(atif.matches, _of_runs(atif, _whole)),
-    "langfuse": _Format(langfuse.matches, _of_spans(langfuse)),
-    "langsmith": _Format(langsmith.matches, _of_spans(langsmith)),
-    "mlflow": _Format(mlflow.matches, _of_spans(mlflow)),
-    "claude-code": _Format(claude_code.matches, _sessions),
-}
+_FORMATS: Mapping[str, _Format] = dict(
+    zip(
+        TRACE_FORMATS,
+        (
+            _Format(otlp.matches, _of_spans(otlp)),
+            _Format(_is_inspect, _of_runs(inspect_log, _samples)),
+            _Format(atif.matches, _of_runs(atif, _whole)),
+            _Format(langfuse.matches, _of_spans(langfuse)),
+            _Format(langsmith.matches, _of_spans(langsmith)),
+            _Format(mlflow.matches, _of_spans(mlflow)),
+            _Format(claude_code.matches, _sessions),
+        ),
+        strict=True,
+    )
+)

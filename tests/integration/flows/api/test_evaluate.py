@@ -72,6 +72,7 @@ def test_every_form_of_outputs_gives_the_run_of_the_command(tmp_path, capfd):
     rubric.write_text(gradebook_yaml(), encoding="utf-8")
     published = publish(path, rubric).run_id
     by_command = gradebook.open_lake().run(published)
+    capfd.readouterr()  # whatever the command said
     floats = pd.DataFrame(ROWS).astype({"checkpoint": float})
     table = pa.Table.from_pylist(ROWS)
     views = table.set_column(1, "model", table.column("model").cast(pa.string_view()))
