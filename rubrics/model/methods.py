@@ -69,6 +69,9 @@ class JudgedExample(Frozen):
         return number_as_text(value)
 
 
+Sees = Literal["answer", "trajectory", "steps"]
+
+
 class JudgeMethod(Frozen):
     """a language model: [judging](judging.md). `max_tokens` replaces the judge's own limit"""
 
@@ -80,6 +83,9 @@ class JudgeMethod(Frozen):
     """for the judge, in addition to the question: how to decide hard cases"""
     examples: Annotated[tuple[JudgedExample, ...], Field(max_length=MOST_EXAMPLES)] = ()
     """at most 8 judged outputs, each with `output`, `level` (its id), and optionally `prompt` and `rationale`"""
+    sees: Sees = "answer"
+    """what the judge is shown beside the prompt: the `answer`; the `trajectory`, which is the agent's steps and the
+    answer; or the `steps` alone. An output without steps is unscored unless it is `answer`"""
     can_abstain: bool = False
     """`true`: the judge may abstain; the verdict is then unscored, with the reason `abstained`"""
     prefer: Literal["human", "judge"] = "judge"

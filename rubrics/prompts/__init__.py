@@ -1,6 +1,7 @@
 """Prompts and replies of a judge, without asking: messages and digests in, parsed replies out.
 
 prompt               Case, PromptStyle, render_messages, request_key, criterion_digest, case_digest
+trajectory           trajectory_of: steps of an agent, long ones shortened
 chat                 read_chat, shown_prompt: prompts of chat messages
 batched_criteria     render_packed, read_packed: several criteria in one request
 labels               draw_labels, shuffle_labels: opaque labels of levels

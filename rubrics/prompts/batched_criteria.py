@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from gradebook.rubrics.model.methods import Sees
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.prompts.labels import CODES, draw_labels, shuffle_labels
 from gradebook.rubrics.prompts.prompt import (
@@ -20,10 +21,10 @@ from gradebook.rubrics.prompts.prompt import (
     fill_prompt,
     judgment_shape,
     label_meanings,
+    seeing_digest,
     show_criterion,
 )
 from gradebook.rubrics.prompts.reply_parser import ReadReply, parse_reply, read_ending, read_judgment
-from gradebook.rubrics.prompts.templates import file_digest
 
 PACKED_PROMPT = f"{JUDGE_PROMPT_VERSION}_packed"
 
@@ -34,9 +35,9 @@ class _Reply(BaseModel):
     judgments: dict[str, Any]
 
 
-def packed_prompt_digest() -> str:
+def packed_prompt_digest(sees: Sees = "answer") -> str:
     """Digest of the prompt file for batches, 32 hex digits."""
-    return file_digest(PACKED_PROMPT)
+    return seeing_digest(PACKED_PROMPT, sees)
 
 
 def packed_criterion_digest(criterion: Criterion, pack: Sequence[Criterion]) -> str:

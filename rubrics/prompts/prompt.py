@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from gradebook.rubrics.model.errors import JudgeSettingsError
 from gradebook.rubrics.model.levels import Level
-from gradebook.rubrics.model.methods import JudgeMethod
+from gradebook.rubrics.model.methods import JudgeMethod, Sees
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.prompts.chat import CHAT_VERSION, read_chat, shown_prompt
 from gradebook.rubrics.prompts.labels import draw_labels, shuffle_labels
@@ -21,10 +21,13 @@ from gradebook.rubrics.prompts.media import media_digest
 from gradebook.rubrics.prompts.media_kinds import UnreadableMedia
 from gradebook.rubrics.prompts.media_parts import Medium
 from gradebook.rubrics.prompts.templates import file_digest, read_sections
+from gradebook.rubrics.prompts.trajectory import Trajectory
 from gradebook.rubrics.prompts.untrusted_text import shown_json
 
 JUDGE_PROMPT_VERSION = "judge_v2"
 MOST_LETTERED_LEVELS = 20  # maximum number of log-probabilities that endpoints return per token
+STEPS_PROMPT = "steps_v1"
+NO_STEPS = "no_steps: found no steps, expected those of an agent"
 _UNABLE = "It can't be judged: what is shown does not let anyone answer the question."
 
 Messages = list[dict[str, Any]]
@@ -35,8 +38,9 @@ Labels = dict[str, str | None]  # label -> level id, None for "can't be judged"
 class Case:
     """Prompt and output as the judge sees them.
 
-    media: contents of the placeholders in the texts. media_fault: reason why they cannot be shown, so that nothing can
-    be asked.
+    media: contents of the placeholders in the texts. media_fault: reason why the case can't be shown, so that
+    nothing can be asked. trajectory: the steps of the output, if it has some and they were read. sees: which of these
+    are shown.
     """
 
     prompt: str | None
@@ -45,6 +49,26 @@ class Case:
     context: tuple[str, ...] = ()
     media: tuple[Medium, ...] = ()
     media_fault: str | None = None
+    trajectory: Trajectory | None = None
+    sees: Sees = "answer"
+
+    def seen(self, sees: Sees) -> "Case":
+        """The case as a criterion wants it shown; it can't be without the steps."""
+        if sees == "answer":
+            return self
+        return replace(self, sees=sees, media_fault=self.media_fault or (NO_STEPS if self.trajectory is None else None))
+
+    @property
+    def steps(self) -> Trajectory | None:
+        """Steps that are shown."""
+        return None if self.sees == "answer" else self.trajectory
+
+    @property
+    def quotable(self) -> str:
+        """Text that evidence may be quoted from."""
+        if self.steps is None:
+            return self.output
+        return self.steps.texts if self.sees == "steps" else f"{self.output}\n{self.steps.texts}"
 
     def passages(self, column: str) -> tuple[str, ...]:
         """Texts of `context`, `reference` or `prompt` that are not blank; of a chat one a message."""
@@ -100,9 +124,22 @@ class PromptStyle:
 DEFAULT_STYLE = PromptStyle()
 
 
-def prompt_digest(style: PromptStyle = DEFAULT_STYLE) -> str:
-    """Digest of the prompt file of a style, 32 hex digits."""
-    return file_digest(style.prompt_name)
+def prompt_digest(style: PromptStyle = DEFAULT_STYLE, sees: Sees = "answer") -> str:
+    """Digest of the prompt file of a style, with what is said of steps where these are shown; 32 hex digits."""
+    return seeing_digest(style.prompt_name, sees)
+
+
+def seeing_digest(prompt_name: str, sees: Sees) -> str:
+    """Digest of a prompt file, with what is said of steps where these are shown; 32 hex digits."""
+    if sees == "answer":
+        return file_digest(prompt_name)
+    both = f"{file_digest(prompt_name)}|{sees}|{file_digest(STEPS_PROMPT)}"
+    return hashlib.blake2b(both.encode(), digest_size=16).hexdigest()
+
+
+def sees_of(criterion: Criterion) -> Sees:
+    """What a judge of the criterion is shown."""
+    return _method_of(criterion).sees
 
 
 def label_of(
@@ -130,7 +167,8 @@ def label_meanings(criterion: Criterion) -> list[str | None]:
 
 def case_text(case: Case) -> str:
     """All untrusted text of a case and its output."""
-    return "\n".join(text for text in (case.prompt, case.output, case.reference, *case.context) if text)
+    steps = case.steps.texts if case.steps else None
+    return "\n".join(text for text in (case.prompt, case.output, case.reference, *case.context, steps) if text)
 
 
 def render_messages(
@@ -161,6 +199,10 @@ def fill_prompt(prompt_name: str, case: Case, shown: dict[str, Any], style: Prom
     before_case, _, rest = sections["user"].partition("{case}")
     before_criterion, _, after = rest.partition("{criterion}")
     asked = "".join((before_criterion, shown_json(shown), after))
+    if case.steps is not None:
+        about = read_sections(STEPS_PROMPT)["steps" if case.sees == "steps" else "system"]
+        first_part, case_part, *others = system.split("\n\n")
+        system = "\n\n".join((first_part, case_part, about, *others))
     user = _user_content(before_case + _case_json(case), asked, case)
     return [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
@@ -185,7 +227,8 @@ def case_shown(case: Case) -> dict[str, Any]:
         "prompt": shown_prompt(case.prompt),
         "context": list(case.context) or None,
         "reference": case.reference,
-        "output": case.output,
+        "steps": list(case.steps.shown) if case.steps else None,
+        "output": None if case.sees == "steps" else case.output,
     }
     return _given(shown)
 
@@ -269,6 +312,8 @@ def case_digest(case: Case, *, shows_chat: bool = True) -> str:
     shown += media_digest(case.media, case.media_fault)
     if shows_chat and read_chat(case.prompt) is not None:
         shown += f"|{CHAT_VERSION}"
+    if case.steps is not None:
+        shown += f"|{case.sees}|{STEPS_PROMPT}|{json.dumps(case.steps.shown, ensure_ascii=False)}"
     return hashlib.blake2b(shown.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 

@@ -10,11 +10,14 @@ import duckdb
 from gradebook.rubrics.files.case_criteria import read_case_criterion
 from gradebook.rubrics.files.digest import rubric_from_body
 from gradebook.rubrics.model.errors import RubricError
+from gradebook.rubrics.model.methods import Sees
 from gradebook.rubrics.model.outputs import output_id, stored_output
 from gradebook.rubrics.model.rubric import Criterion, Rubric
+from gradebook.rubrics.model.steps import read_stored_steps
 from gradebook.rubrics.prompts.feedback import FEEDBACK_CRITERION_ID
 from gradebook.rubrics.prompts.media import has_media
-from gradebook.rubrics.prompts.prompt import Case, case_digest, criterion_digest, request_key
+from gradebook.rubrics.prompts.prompt import Case, case_digest, criterion_digest, request_key, sees_of
+from gradebook.rubrics.prompts.trajectory import trajectory_of
 from gradebook.tasks.ledger.rereading import ENDINGS, AskedJudge, misread
 
 MOST_FINDINGS_STORED = 1_000
@@ -115,7 +118,11 @@ class Verifier:
     runs: dict[str, PayingRun]
     rubrics: RubricCache
     _own: Callable[[str], Criterion] = field(default_factory=lambda: lru_cache(maxsize=10_000)(read_case_criterion))
-    _last: tuple[str, str, tuple[str, ...]] = ("", "", ())  # output_id, recomputed id, digests of the case
+    _last: tuple[tuple[str, Sees], str, tuple[str, ...]] = (
+        ("", "answer"),
+        "",
+        (),
+    )  # output_id and what is seen, recomputed id, digests of the case
 
     def verify(self, row: Row) -> None:
         """Compare one judgment with all known sources."""
@@ -128,7 +135,8 @@ class Verifier:
         criterion = self._criterion(run, row)
         if row["output"] is None or criterion is None:
             return self._miss(row, run, criterion)
-        found_id, cases = self._digests(row)
+        sees = sees_of(criterion)
+        found_id, cases = self._digests(row, sees)
         if found_id != row["output_id"]:
             self._find(row, "output_id", row["output_id"], found_id)
         if has_media(row["prompt"], row["output"]):  # the media files are not in the lake
@@ -166,20 +174,20 @@ class Verifier:
             self._find(row, "criterion", None, row["criterion_id"])
         return None
 
-    def _digests(self, row: Row) -> tuple[str, tuple[str, ...]]:
+    def _digests(self, row: Row, sees: Sees) -> tuple[str, tuple[str, ...]]:
         """Recomputed id of the output, and digests of its case: today's, and that of version 0.1.0.
 
         Cached, as judgments of one output mostly follow one another.
         """
-        if self._last[0] != row["output_id"]:
+        if self._last[0] != (row["output_id"], sees):
             content = output_id(stored_output(row))
-            case = _case(row)
+            case = _case(row).seen(sees)
             digests = dict.fromkeys((case_digest(case), case_digest(case, shows_chat=False)))
-            self._last = (row["output_id"], content, tuple(digests))
+            self._last = ((row["output_id"], sees), content, tuple(digests))
         return self._last[1], self._last[2]
 
     def _reread(self, row: Row, judge: AskedJudge, criterion: Criterion) -> None:
-        differences = misread(row, criterion, _case(row), judge.identity, judge.style)
+        differences = misread(row, criterion, _case(row).seen(sees_of(criterion)), judge.identity, judge.style)
         if differences is None:
             return self.verification.skip(NOT_REREAD)
         if judge.is_partly_stored and row["status"] not in ENDINGS:
@@ -195,4 +203,5 @@ class Verifier:
 
 
 def _case(row: Row) -> Case:
-    return Case(row["prompt"], row["output"], row["reference"], tuple(row["context"] or ()))
+    steps = trajectory_of(read_stored_steps(row["steps"]), row["output"])
+    return Case(row["prompt"], row["output"], row["reference"], tuple(row["context"] or ()), trajectory=steps)

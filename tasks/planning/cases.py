@@ -1,32 +1,50 @@
 """Cases of a shard, as stored and as shown to a judge."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from gradebook.rubrics.files.case_criteria import read_case_criterion
+from gradebook.rubrics.model.methods import Sees
+from gradebook.rubrics.model.rubric import Criterion
+from gradebook.rubrics.model.steps import read_stored_steps
 from gradebook.rubrics.prompts.media import media_digest
-from gradebook.rubrics.prompts.prompt import Case
+from gradebook.rubrics.prompts.prompt import Case, sees_of
+from gradebook.rubrics.prompts.trajectory import trajectory_of
+from gradebook.tasks.datasets.case_criteria import read_case_criteria
 from gradebook.tasks.datasets.media import MediaFiles
 from gradebook.tasks.judging.money.prices import MEDIA_BYTES_PER_TOKEN
 from gradebook.tasks.system.files import write_parquet
 from gradebook.tasks.workspace.folder import RunFolder
 
 CASE_COLUMNS = ["output_id", "prompt", "output", "reference", "context"]
+_SEES = '"sees":'  # in the body of a criterion that is judged by more than the answer
 CHANGED = "unreadable_media: found other images or sounds than when the run was planned"
 _PLANNED_SCHEMA = pa.schema([pa.field("output_id", pa.string()), pa.field("media_digest", pa.string())])
 
 
-def read_stored_cases(shard: str) -> Iterator[tuple[str, Case]]:
+def read_stored_cases(shard: str, *, with_steps: bool = False) -> Iterator[tuple[str, Case]]:
     """Output id and case of each row of a shard, as stored; one batch in memory at a time."""
+    columns = [*CASE_COLUMNS, "steps"] if with_steps else CASE_COLUMNS
     with pq.ParquetFile(shard) as file:
-        for batch in file.iter_batches(batch_size=2_000, columns=CASE_COLUMNS):
-            for output_id, prompt, output, reference, context in zip(
-                *(batch.column(name).to_pylist() for name in CASE_COLUMNS), strict=True
+        for batch in file.iter_batches(batch_size=500 if with_steps else 2_000, columns=columns):
+            for output_id, prompt, output, reference, context, *steps in zip(
+                *(batch.column(name).to_pylist() for name in columns), strict=True
             ):
-                yield output_id, Case(prompt=prompt, output=output, reference=reference, context=tuple(context or ()))
+                shown = trajectory_of(read_stored_steps(steps[0]) if steps else None, output)
+                yield output_id, Case(prompt, output, reference, tuple(context or ()), trajectory=shown)
+
+
+def views_of(judged: Iterable[Criterion], folder: RunFolder, shard_index: int) -> frozenset[Sees]:
+    """What the judged criteria of a shard see, those that its rows bring included."""
+    table = read_case_criteria(folder, shard_index)
+    bodies = pc.unique(table.column("body").filter(pc.equal(table.column("method"), "judge")))
+    own = bodies.filter(pc.match_substring(bodies, _SEES)).to_pylist()
+    return frozenset(map(sees_of, (*judged, *map(read_case_criterion, own)))) | {"answer"}
 
 
 def read_cases(shard: str) -> Iterator[tuple[str, Case]]:
@@ -37,18 +55,18 @@ def read_cases(shard: str) -> Iterator[tuple[str, Case]]:
 
 
 def plan_cases(
-    shard: str, shard_index: int, folder: RunFolder, folders: tuple[Path, ...] | None
+    shard: str, shard_index: int, folder: RunFolder, folders: tuple[Path, ...] | None, *, with_steps: bool = False
 ) -> Iterator[tuple[str, Case]]:
     """As `read_stored_cases`, but as shown to a judge; the media digests are written to the run's folder.
 
     folders: of the dataset's files; None: texts as stored.
     """
     if folders is None:
-        yield from read_stored_cases(shard)
+        yield from read_stored_cases(shard, with_steps=with_steps)
         return
     media = MediaFiles(folders)
     planned: list[dict[str, str]] = []
-    for output_id, case in read_stored_cases(shard):
+    for output_id, case in read_stored_cases(shard, with_steps=with_steps):
         shown = media.show(case)
         if digest := media_digest(shown.media, shown.media_fault):
             planned.append({"output_id": output_id, "media_digest": digest})

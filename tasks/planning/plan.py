@@ -27,7 +27,7 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect, lake_exists
 from gradebook.tasks.lake.sql import open_database
 from gradebook.tasks.ledger.ledger import HELD_COLUMNS, HELD_SCHEMA, journaled_judgments
-from gradebook.tasks.planning.cases import plan_cases, read_cases
+from gradebook.tasks.planning.cases import plan_cases, read_cases, views_of
 from gradebook.tasks.planning.claims import ClaimsPlanner
 from gradebook.tasks.planning.opinion_estimates import OpinionEstimate, Past, asked_judges, estimate_opinion, read_past
 from gradebook.tasks.planning.request_counts import Tallies
@@ -71,6 +71,7 @@ class RunPlan:
     unmatched_rating_count: int = 0  # ratings of the file that fit no output
     own_count: OwnCount = field(default_factory=OwnCount)  # per-case criteria
     asked_judges: tuple[int, ...] = ()  # indexes of the judge's members with requests left to send
+    shortened_count: int = 0  # trajectories that judges are not shown whole
 
     @property
     def request_count(self) -> int:
@@ -153,6 +154,7 @@ def plan_run(  # noqa: PLR0913 - what is planned, for whom, and what it may look
     parts = [CriterionPlan(each.id, each.method.type, ingested.output_count) for each in rubric.criteria]
     parts += [CriterionPlan(CASE_CRITERIA, "", own_count.criterion_count)] if own_count.criterion_count else []
     asked: tuple[int, ...] = ()
+    shortened_count = 0
     judged = rubric.judged_criteria
     claimed = {each.id: each for each in rubric.criteria if each.method.type == "claims"}
     if judge is not None and (judged or own_count.criterion_count or claimed):
@@ -160,7 +162,10 @@ def plan_run(  # noqa: PLR0913 - what is planned, for whom, and what it may look
             _hold_judgments(ledger, journaled_judgments(lake) if is_preview else None, is_anew=is_anew)
             planner = ShardPlanner(ledger, folder, judge)
             for index, shard in enumerate(ingested.shards):
-                cases = read_shard(plan_cases(shard, index, folder, folders))
+                views = views_of(judged, folder, index)
+                shown = plan_cases(shard, index, folder, folders, with_steps=len(views) > 1)
+                cases = read_shard(shown, views)
+                shortened_count += cases.shortened_count
                 planner.plan(judged, cases, index)
                 planner.plan_own(cases, index)
             past = read_past(ledger, judge)
@@ -172,7 +177,7 @@ def plan_run(  # noqa: PLR0913 - what is planned, for whom, and what it may look
     if feedback:
         parts.append(_plan_feedback(judge, rubric, ingested))
     unmatched_count = kept_count(folder.ratings_file) or 0
-    return RunPlan(tuple(parts), unmatched_count, own_count, asked)
+    return RunPlan(tuple(parts), unmatched_count, own_count, asked, shortened_count)
 
 
 def _add_estimates(

@@ -1,7 +1,7 @@
 """Plan files of a shard: the votes wanted from the judges, and the ledger's answers to them."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from gradebook.rubrics.model.methods import Sees
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.prompts.chat import shown_prompt
-from gradebook.rubrics.prompts.prompt import Case, PromptStyle, case_digest, request_key
+from gradebook.rubrics.prompts.prompt import Case, PromptStyle, case_digest, request_key, sees_of
+from gradebook.rubrics.prompts.trajectory import Trajectory
 from gradebook.tasks.datasets.case_criteria import CASE_CRITERIA, own_criteria
 from gradebook.tasks.judging.money.prices import prompt_bytes
 from gradebook.tasks.judging.opinions.cascade import foresee_needed
@@ -89,30 +91,42 @@ Pack = tuple[Criterion, ...]
 Rated = Mapping[str, frozenset[str]]  # outputs that people scored, by criterion
 
 
+ANSWER: tuple[Sees, ...] = ("answer",)
+
+
 @dataclass(frozen=True, slots=True)
 class ShardCases:
-    """Cases of a shard, as a plan needs them. All lists: (output,)."""
+    """Cases of a shard, as a plan needs them. All lists: (output,). digests, byte_counts: by what a criterion sees."""
 
     output_ids: list[str]
-    digests: list[str]
-    byte_counts: list[int]
+    digests: Mapping[Sees, list[str]]
+    byte_counts: Mapping[Sees, list[int]]
+    shortened_count: int = 0  # trajectories that are not shown whole
 
 
-def read_shard(shown: Iterable[tuple[str, Case]]) -> ShardCases:
-    """Read a shard's cases, as shown to a judge."""
-    cases = ShardCases([], [], [])
+def read_shard(shown: Iterable[tuple[str, Case]], views: Collection[Sees] = ANSWER) -> ShardCases:
+    """Read a shard's cases, as shown to a judge. views: what its criteria see."""
+    output_ids: list[str] = []
+    digests: dict[Sees, list[str]] = {view: [] for view in views}
+    byte_counts: dict[Sees, list[int]] = {view: [] for view in views}
+    shortened_count = 0
     for output_id, case in shown:
-        cases.output_ids.append(output_id)
-        cases.digests.append(case_digest(case))
-        cases.byte_counts.append(case_bytes(case))
-    return cases
+        output_ids.append(output_id)
+        shortened_count += bool(case.trajectory and case.trajectory.left_out)
+        for view in views:
+            seen = case.seen(view)
+            digests[view].append(case_digest(seen))
+            byte_counts[view].append(case_bytes(seen))
+    return ShardCases(output_ids, digests, byte_counts, shortened_count)
 
 
 def case_bytes(case: Case) -> int:
     """Bytes of a case in a request: JSON within JSON."""
     shown = shown_prompt(case.prompt)
     prompt = json.dumps(shown, ensure_ascii=False) if isinstance(shown, list) else shown
-    texts = [text for text in (prompt, case.output, case.reference, *case.context) if text]
+    steps = json.dumps(case.steps.shown, ensure_ascii=False) if case.steps else None
+    output = None if case.sees == "steps" else case.output
+    texts = [text for text in (prompt, output, case.reference, *case.context, steps) if text]
     return len(orjson.dumps(orjson.dumps(texts).decode())) + media_bytes(case)
 
 
@@ -197,13 +211,15 @@ class ShardPlanner:
             drawn = drawn_rows(self._judge, opinion, cases.output_ids, unrated)
             packing, batchable = self._packings[opinion], self._batchable(opinion, judged)
             digest, asked = self._digests[opinion], asked_digest(criterion, batchable, packing)
-            keys = [request_key(digest, asked, cases.digests[row], opinion.replicate) for row in drawn]
+            keys = [
+                request_key(digest, asked, cases.digests[sees_of(criterion)][row], opinion.replicate) for row in drawn
+            ]
             output_ids = [cases.output_ids[row] for row in drawn]
             shape = (opinion.judge_index, self._styles[opinion])
             if shape not in overheads:
                 (pack,) = (pack for pack in packs_of(batchable, packing) if criterion in pack)
                 overheads[shape] = _prompt_overhead(pack, self._styles[opinion], is_packed=packing > 1)
-            byte_counts = [cases.byte_counts[row] + overheads[shape] for row in drawn]
+            byte_counts = [cases.byte_counts[sees_of(criterion)][row] + overheads[shape] for row in drawn]
             wanted.add(criterion.id, opinion, output_ids, keys, byte_counts)
 
     def _batchable(self, opinion: Opinion, judged: Sequence[Criterion]) -> list[Criterion]:
@@ -259,6 +275,9 @@ def _write_file(planned: pa.Table, path: Path) -> None:
 
 def _prompt_overhead(pack: Pack, style: PromptStyle, *, is_packed: bool) -> int:
     """Bytes of a request batchables the case: the instructions, the criteria and the reply's schema."""
-    questions = tuple(Question("", criterion, Case("", ""), "0" * 32, style=style) for criterion in pack)
+    empty = Case("", "", trajectory=Trajectory(()))
+    questions = tuple(
+        Question("", criterion, empty.seen(sees_of(criterion)), "0" * 32, style=style) for criterion in pack
+    )
     request = (PackedQuestion(questions) if is_packed else questions[0]).request()
     return prompt_bytes(request.messages, request.schema)

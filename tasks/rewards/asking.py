@@ -18,9 +18,11 @@ from typing import Any
 import pyarrow as pa
 
 from gradebook.rubrics.model.errors import UnfinishedError
+from gradebook.rubrics.model.methods import Sees
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.model.verdicts import verdict_table
-from gradebook.rubrics.prompts.prompt import Case, case_digest, request_key
+from gradebook.rubrics.prompts.prompt import Case, case_digest, request_key, sees_of
+from gradebook.rubrics.prompts.trajectory import trajectory_of
 from gradebook.tasks.judging.opinions.rows import (
     Answers,
     combined_verdicts,
@@ -301,13 +303,15 @@ class Asking:
     def _questions(self, read: ReadOutput) -> Iterator[tuple[Opinion, Question | PackedQuestion]]:
         """Votes wanted on an output: of the rubric's criteria, batched where the judge batches, and of its own."""
         output = read.output
-        case = Case(output.prompt, output.output, output.reference, tuple(output.context or ()))
-        digest = case_digest(case)
+        shown = trajectory_of(output.steps, output.output)
+        case = Case(output.prompt, output.output, output.reference, tuple(output.context or ()), trajectory=shown)
         own = [each for each in read.own if each.method.type == "judge"]
+        seen = {sees: case.seen(sees) for sees in {*map(sees_of, (*self._rubric.judged_criteria, *own))}}
+        digests = {sees: case_digest(each) for sees, each in seen.items()}
         for opinion in self._opinions:
             if not drawn_rows(self.judge, opinion, [read.output_id], [0]):
                 continue
-            ask = partial(self._question, read, case, digest, opinion)
+            ask = partial(self._question, read, seen, digests, opinion)
             batchable = [each for each in self._rubric.judged_criteria if opinion in self._asked[each.id]]
             packing = self._packings[opinion]
             for pack in packs_of(batchable, packing):
@@ -319,15 +323,21 @@ class Asking:
                     yield opinion, one if packing == 1 else PackedQuestion((one,))
 
     def _question(
-        self, read: ReadOutput, case: Case, digest: str, opinion: Opinion, criterion: Criterion, batch: list[Criterion]
+        self,
+        read: ReadOutput,
+        seen: Mapping[Sees, Case],
+        digests: Mapping[Sees, str],
+        opinion: Opinion,
+        criterion: Criterion,
+        batch: list[Criterion],
     ) -> Question:
         asked = asked_digest(criterion, batch, self._packings[opinion])
-        output = read.output
+        output, sees = read.output, sees_of(criterion)
         return Question(
             read.output_id,
             criterion,
-            case,
-            request_key(self._digests[opinion], asked, digest, opinion.replicate),
+            seen[sees],
+            request_key(self._digests[opinion], asked, digests[sees], opinion.replicate),
             opinion.replicate,
             output.case_id,
             output.model,

@@ -9,11 +9,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gradebook.rubrics.model.rubric import Criterion, Rubric
-from gradebook.rubrics.prompts.prompt import DEFAULT_STYLE, PromptStyle
+from gradebook.rubrics.prompts.prompt import DEFAULT_STYLE, PromptStyle, sees_of
 from gradebook.tasks.datasets.case_criteria import own_criteria
 from gradebook.tasks.judging.replies.batched_criteria import PackedQuestion, packs_of
 from gradebook.tasks.judging.replies.question import Question
-from gradebook.tasks.planning.cases import PlannedMedia, read_stored_cases
+from gradebook.tasks.planning.cases import PlannedMedia, read_stored_cases, views_of
 from gradebook.tasks.planning.shard_plan import shard_plan_files
 from gradebook.tasks.workspace.folder import RunFolder
 
@@ -48,10 +48,11 @@ def shard_questions(  # noqa: PLR0913 - the judge, the plan and the shard
     judged = rubric.judged_criteria
     if not keys:
         return
+    has_steps = len(views_of(judged, folder, shard_index)) > 1
     media = PlannedMedia(shard_index, folder, folders)
     slots = zip(*(pq.read_table(shard, columns=[name]).column(0).to_pylist() for name in SLOT_COLUMNS), strict=True)
     for (output_id, case), (case_id, model, checkpoint, sample_index) in zip(
-        read_stored_cases(shard), slots, strict=True
+        read_stored_cases(shard, with_steps=has_steps), slots, strict=True
     ):
         asked = [(each, keys.get((output_id, each.id), ())) for each in (*judged, *own.get(output_id, ()))]
         if not is_held_too and not any(is_open for _, held in asked for *_, is_open in held):
@@ -59,8 +60,19 @@ def shard_questions(  # noqa: PLR0913 - the judge, the plan and the shard
         shown = media.show(output_id, case)
         slot = (case_id, model, checkpoint, sample_index)
         questions = [
-            (Question(output_id, criterion, shown, key, replicate, *slot, style=styles[is_swapped]), is_open)
-            for criterion, held in asked
+            (
+                Question(
+                    output_id,
+                    criterion,
+                    shown.seen(sees_of(criterion)),
+                    key,
+                    replicate,
+                    *slot,
+                    style=styles[is_swapped],
+                ),
+                is_open,
+            )
+            for criterion, held in sorted(asked, key=lambda each: sees_of(each[0]))
             for key, replicate, is_swapped, is_open in held
         ]
         if packing == 1:

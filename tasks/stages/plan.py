@@ -12,6 +12,8 @@ from gradebook.tasks.stages.open_run import keep_planned
 from gradebook.tasks.system.progress import reporter
 from gradebook.tasks.workspace.timings import timed
 
+_SHORTENED = "{} shortened for the judge, by the rule in docs/judging.md#trajectories"
+
 
 def ingest_run(run: Run) -> Ingested:
     """Read the run's outputs into validated shards. Raises `OutputsError`."""
@@ -36,6 +38,10 @@ def ingest_run(run: Run) -> Ingested:
     return ingested
 
 
+def _trajectories(count: int) -> str:
+    return "1 trajectory is" if count == 1 else f"{count:,} trajectories are"
+
+
 def plan_judgments(run: Run, ingested: Ingested, *, is_preview: bool = False) -> RunPlan:
     """Find and price the missing judgments. is_preview: do not write to the lake. Raises `InputError`."""
     reporter().begin("plan", None)
@@ -52,6 +58,8 @@ def plan_judgments(run: Run, ingested: Ingested, *, is_preview: bool = False) ->
         timing.row_count = ingested.output_count
     reporter().end("plan")
     verdict_count = ingested.output_count * len(run.rubric.criteria) + planned.own_count.criterion_count
+    if planned.shortened_count and not is_preview:
+        run.folder.add_notes([_SHORTENED.format(_trajectories(planned.shortened_count))])
     keep_planned(run.folder, planned, verdict_count)
     return planned
 

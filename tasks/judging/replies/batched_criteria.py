@@ -14,7 +14,7 @@ from gradebook.rubrics.prompts.batched_criteria import (
     read_packed,
     render_packed,
 )
-from gradebook.rubrics.prompts.prompt import Messages, criterion_digest
+from gradebook.rubrics.prompts.prompt import Messages, criterion_digest, sees_of
 from gradebook.rubrics.prompts.repairs import repair_messages
 from gradebook.rubrics.prompts.reply_parser import ReadReply
 from gradebook.tasks.judging.replies.question import Answer, Outcome, Question, Request
@@ -22,11 +22,11 @@ from gradebook.tasks.judging.settings.judge import JudgeSettings
 
 
 def packs_of(criteria: Sequence[Criterion], packing: int) -> list[tuple[Criterion, ...]]:
-    """Batches of consecutive criteria, each at most `packing` long and as long as labels suffice."""
+    """Batches of criteria that see the same, each at most `packing` long and as long as labels suffice."""
     packs: list[tuple[Criterion, ...]] = []
-    for criterion in criteria:
+    for criterion in sorted(criteria, key=sees_of):
         longer = (*packs[-1], criterion) if packs else ()
-        if longer and len(longer) <= packing and can_be_packed(longer):
+        if longer and len(longer) <= packing and len(set(map(sees_of, longer))) == 1 and can_be_packed(longer):
             packs[-1] = longer
         else:
             packs.append((criterion,))
@@ -86,13 +86,13 @@ class PackedQuestion:
 
     @property
     def prefix(self) -> str:
-        """Id of the output, which precedes the criteria in the prompt."""
-        return self.output_id
+        """Id of the output, which precedes the criteria in the prompt, and what is shown of it."""
+        return self.questions[0].prefix
 
     @property
     def prompt_digest(self) -> str:
         """Digest of the prompt file for batched criteria."""
-        return packed_prompt_digest()
+        return packed_prompt_digest(self.questions[0].case.sees)
 
     def request(self) -> Request:
         """Messages with the case and the criteria, each with its own labels."""
@@ -102,7 +102,7 @@ class PackedQuestion:
         labels = pack_labels(criteria, keys, first.case)
 
         def read_parts(text: str | None, finish_reason: str | None, refusal: str | None) -> list[ReadReply]:
-            return read_packed(text, finish_reason, refusal, labels, first.case.output)
+            return read_packed(text, finish_reason, refusal, labels, first.case.quotable)
 
         def repair(text: str, useless: ReadReply) -> Messages:
             return repair_messages(messages, text, useless, first.style, prompt_name=PACKED_PROMPT)

@@ -128,13 +128,13 @@ class Question:
 
     @property
     def prefix(self) -> str:
-        """Id of the output, which precedes the criterion in the prompt."""
-        return self.output_id
+        """Id of the output, which precedes the criterion in the prompt, and what is shown of it."""
+        return f"{self.output_id} {self.case.sees}"
 
     @property
     def prompt_digest(self) -> str:
         """Digest of the judge's prompt file."""
-        return prompt_digest(self.style)
+        return prompt_digest(self.style, self.case.sees)
 
     def request(self) -> Request:
         """Messages with the case and the criterion, and the labels that the reply may name."""
@@ -146,7 +146,7 @@ class Question:
         ) -> ReadReply:
             if is_logprobs:
                 return read_levels(text, finish_reason, refusal, choices, labels)
-            return read_reply(text, finish_reason, refusal, labels, self.case.output)
+            return read_reply(text, finish_reason, refusal, labels, self.case.quotable)
 
         messages = render_messages(self.case, self.criterion, self.request_key, self.style, labels)
 

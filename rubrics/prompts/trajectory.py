@@ -1,0 +1,114 @@
+"""Steps of an agent as a judge sees them; long ones are shortened by a fixed rule.
+
+A text of more than 4,000 characters keeps its first three quarters of that and its last quarter. Where all steps
+together still have more than 100,000, the limit of a text is halved, down to 500; where that is not enough, steps in
+the middle are left out. The judge is told what was left out.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import orjson
+
+from gradebook.rubrics.model.steps import Step
+
+MOST_TEXT = 4_000  # characters of one text
+LEAST_TEXT = 500
+MOST_TRAJECTORY = 100_000  # characters of all steps
+_STEP_CHARACTERS = 60  # of a step's keys and number
+
+
+class Trajectory(NamedTuple):
+    """Steps as they are shown, and how many characters of them are not."""
+
+    shown: tuple[Mapping[str, Any], ...]
+    left_out: int = 0
+
+    @property
+    def texts(self) -> str:
+        """All texts of the steps, as the judge sees them."""
+        values = (value for step in self.shown for name, value in step.items() if name not in ("step", "kind"))
+        return "\n".join(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in values)
+
+
+def trajectory_of(steps: Sequence[Step] | None, output: str) -> Trajectory | None:
+    """Steps of an output for a judge; None: it has no steps."""
+    return None if steps is None else shown_steps(steps, output)
+
+
+def shown_steps(steps: Sequence[Step], output: str) -> Trajectory:
+    """Steps for a judge, without the last one if it is the answer itself. output: the answer."""
+    if steps and steps[-1].kind == "model" and steps[-1].output == output and steps[-1].error is None:
+        steps = steps[:-1]
+    whole = sum(map(_length, steps))
+    most = MOST_TEXT
+    shown = [_shown(number, step, most) for number, step in enumerate(steps)]
+    while sum(map(_shown_length, shown)) > MOST_TRAJECTORY and most > LEAST_TEXT:
+        most //= 2
+        shown = [_shown(number, step, most) for number, step in enumerate(steps)]
+    kept = _without_middle(shown)
+    left_out = max(whole - sum(_length(steps[step["step"]]) for step in kept if "step" in step), 0)
+    left_out += sum(_cut_characters(steps[step["step"]], most) for step in kept if "step" in step)
+    return Trajectory(tuple(kept), left_out)
+
+
+def _texts(step: Step) -> Iterable[str]:
+    return (text for text in (step.input, step.output, step.error) if text)
+
+
+def _length(step: Step) -> int:
+    return sum(map(len, _texts(step)))
+
+
+def _cut_characters(step: Step, most: int) -> int:
+    return sum(max(len(text) - most, 0) for text in _texts(step))
+
+
+def _shown(number: int, step: Step, most: int) -> dict[str, Any]:
+    fields = {
+        "step": number,
+        "kind": step.kind,
+        "name": step.name,
+        "agent": step.agent,
+        "input": _value(step.input, most),
+        "output": _value(step.output, most),
+        "error": _value(step.error, most),
+    }
+    return {name: value for name, value in fields.items() if value not in (None, "")}
+
+
+def _value(text: str | None, most: int) -> Any:
+    """Text of a step, shortened; JSON of an object or a list as such, so that its quotes are not escaped again."""
+    if text is None or len(text) > most:
+        return text if text is None else _cut(text, most)
+    if text[:1] in ("{", "["):
+        try:
+            return orjson.loads(text)
+        except orjson.JSONDecodeError:
+            return text
+    return text
+
+
+def _cut(text: str, most: int) -> str:
+    tail = most // 4
+    return f"{text[: most - tail]}[... {len(text) - most:,} characters left out ...]{text[-tail:]}"
+
+
+def _shown_length(step: Mapping[str, Any]) -> int:
+    return _STEP_CHARACTERS + sum(len(value) if isinstance(value, str) else len(str(value)) for value in step.values())
+
+
+def _without_middle(shown: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Steps from both ends that are short enough together, with an entry for those between."""
+    lengths = list(map(_shown_length, shown))
+    if sum(lengths) <= MOST_TRAJECTORY:
+        return shown
+    first, last, size = 0, len(shown), 0
+    while first < last:
+        place = first if first <= len(shown) - last else last - 1
+        size += lengths[place]
+        if size > MOST_TRAJECTORY:
+            break
+        first, last = (first + 1, last) if place == first else (first, last - 1)
+    return [*shown[:first], {"left_out": f"steps {first} to {last - 1}"}, *shown[last:]]
