@@ -75,7 +75,7 @@ def misread(
     if judgment["status"] in ENDINGS:
         return _differences(judgment, {"level_id": None, "distribution": None})
     if identity.get("kind") == "replay":
-        read = _reread_recorded(judgment, case.output)
+        read = _reread_recorded(judgment, case.quotable)
     elif style is None or identity.get("kind") != "openai_chat":
         return None
     elif style.reply == "logprobs":  # only the probabilities of the levels are stored

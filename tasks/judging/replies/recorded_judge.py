@@ -176,7 +176,7 @@ class ReplaySession:
             raise JudgeSettingsError(str(Fault(str(self.settings.path), number, misfit)))
         if reply.status == NO_REPLY:
             return question.answer(Outcome("unscored", reason=f"{NO_REPLY}: {reply.reply or ''}", cost_usd=0.0))
-        read = read_recorded(reply, question.case.output)
+        read = read_recorded(reply, question.case.quotable)
         judgment = judgment_row(self._run_id, question, self.settings.judge, read) | _free_of_charge(reply)
         self.journal.append(judgment)
         return question.answer(outcome_of(read, judgment_id=judgment["judgment_id"], cost_usd=0.0))

@@ -19,16 +19,26 @@ JUDGED_BYTES = 450  # size of the markup of one verdict
 
 @dataclass(frozen=True, slots=True)
 class ReadOutput:
-    """Output as read from the lake. row: of example_outputs; case: with placeholders for its images and audio."""
+    """Output as read from the lake.
+
+    row: of example_outputs; case: with placeholders for its images and audio; steps: of example_steps.
+    """
 
     row: Row
     verdicts: tuple[Row, ...]
     case: Case
+    steps: tuple[Row, ...] = ()
 
     @classmethod
-    def of(cls, row: Row, verdicts: tuple[Row, ...], media: MediaFiles) -> Self:
+    def of(cls, row: Row, verdicts: tuple[Row, ...], media: MediaFiles, steps: tuple[Row, ...] = ()) -> Self:
         """Output of this row; its text is empty in a lake without texts."""
-        return cls(row, verdicts, media.show(Case(row["prompt"], row["output"] or "")))
+        return cls(row, verdicts, media.show(Case(row["prompt"], row["output"] or "")), steps)
+
+    @property
+    def evidence(self) -> list[tuple[str, str]]:
+        """Quotes of its verdicts, each with the criterion's name."""
+        told = ((_criterion_name(row), quotes_of(row["evidence"], row["method"])) for row in self.verdicts)
+        return [(name, quote) for name, quotes in told for quote in quotes]
 
     @property
     def text(self) -> str:
@@ -83,12 +93,9 @@ class Judged:
 
 def answer_of(output: ReadOutput, room: PicturesLeft) -> Answer:
     """Output's text with the evidence of its verdicts marked."""
-    evidence = [
-        (_criterion_name(row), quote) for row in output.verdicts for quote in quotes_of(row["evidence"], row["method"])
-    ]
     # The stored length, unless placeholders changed the text: the query may have cut a long text.
     length = (output.row["output_length"] or 0) if output.text == output.row["output"] else len(output.text)
-    segments, pictures = segments_of(output.text, evidence), room.pictures(output.case, "output")
+    segments, pictures = segments_of(output.text, output.evidence), room.pictures(output.case, "output")
     return Answer(cut(model_name(output.row)), None, output.row["score"], segments, length, pictures)
 
 

@@ -25,6 +25,7 @@ from gradebook.tasks.reporting.sections.examples.answers import (
     cut,
     judged_rows,
 )
+from gradebook.tasks.reporting.sections.examples.cards import MOST_CARDS, Trajectory, trajectory_of
 from gradebook.tasks.reporting.sections.examples.conversation import Turn, turns_of
 from gradebook.tasks.reporting.sections.examples.pictures import Picture, PicturesLeft, folders_of
 from gradebook.tasks.reporting.sections.examples.selection import Pick, compared_criteria, is_within_run, pick_outputs
@@ -68,6 +69,7 @@ class Example:
     pictures: tuple[Picture, ...]
     reference: tuple[Segment, ...]
     contexts: tuple[tuple[Segment, ...], ...]
+    trajectory: Trajectory
     answer: Answer
     paired: Answer | None
     is_same: bool
@@ -84,10 +86,11 @@ class Example:
         pieces = [*self.reference, *self.answer.segments, *(() if self.paired is None else self.paired.segments)]
         pieces += [piece for turn in self.turns for piece in turn.segments]
         pieces += [piece for context in self.contexts for piece in context]
+        pieces += [piece for card in self.trajectory.cards for piece in card.segments]
         texts = [*(piece.text for piece in pieces), self.row["feedback"] or "", *self.row["overall"]]
         texts += [text for verdict in self.verdicts for text in verdict.texts]
         size = sum(len(escape(text).encode()) for text in texts)
-        return size + 3_000 + JUDGED_BYTES * len(self.verdicts) + 100 * len(pieces)
+        return size + 3_000 + JUDGED_BYTES * len(self.verdicts) + 100 * len(pieces) + 400 * len(self.trajectory.cards)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,12 +163,26 @@ def _claims_of(source: ReportSource, run_id: str, output_ids: list[str]) -> dict
     return {(row["output_id"], row["criterion_id"]): tuple(row["claims"]) for row in rows}
 
 
+def _steps_of(source: ReportSource, output_ids: list[str]) -> dict[str, list[Row]]:
+    """Steps by output; none in a lake from before they existed."""
+    limits = {"most_steps": MOST_CARDS, "most_characters": MOST_READ}
+    try:
+        rows = source.rows(query("reporting/example_steps"), output_ids=output_ids, **limits)
+    except duckdb.BinderException:
+        return {}
+    by_output: dict[str, list[Row]] = {}
+    for row in rows:
+        by_output.setdefault(row["output_id"], []).append(row)
+    return by_output
+
+
 def _read_run_outputs(source: ReportSource, run_id: str, output_ids: list[str]) -> Iterator[ReadOutput]:
     media = MediaFiles(folders_of(source.summary.run["dataset"]))
     with narrowed_to_outputs(source.connection, run_id, output_ids):
         rows = source.rows(query("reporting/example_outputs"), run_id=run_id, most_characters=MOST_READ)
         verdicts = source.rows(query("reporting/example_verdicts"), run_id=run_id)
         spoken = source.rows(query("reporting/example_voices"), run_id=run_id, output_ids=output_ids)
+        steps = _steps_of(source, output_ids)
     voices = {(row["output_id"], row["criterion_id"]): tuple(row["voices"]) for row in spoken}
     for place, claims in _claims_of(source, run_id, output_ids).items():
         voices[place] = (*claims, *voices.get(place, ()))
@@ -177,7 +194,8 @@ def _read_run_outputs(source: ReportSource, run_id: str, output_ids: list[str]) 
         judged = by_output.get(row["output_id"], [])
         is_criterion = any(each["criterion_id"] == OVERALL for each in judged)
         overall = () if is_criterion else voices.get((row["output_id"], OVERALL), ())
-        yield ReadOutput.of(row | {"overall": tuple(map(cut, overall[:MOST_VOICES]))}, tuple(judged), media)
+        said = row | {"overall": tuple(map(cut, overall[:MOST_VOICES]))}
+        yield ReadOutput.of(said, tuple(judged), media, tuple(steps.get(row["output_id"], ())))
 
 
 def _example(
@@ -207,6 +225,7 @@ def _example(
         contexts=tuple(
             segments_of(text, most=MOST_SOURCES // min(len(context), MOST_CONTEXTS)) for text in context[:MOST_CONTEXTS]
         ),
+        trajectory=trajectory_of(output.steps, output.evidence),
         answer=answer_of(output, room),
         paired=None if paired is None else replace(answer_of(paired, room), run_id=other_run),
         is_same=is_same,

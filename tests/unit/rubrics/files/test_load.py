@@ -278,7 +278,15 @@ def test_a_name_too_long_for_a_file_is_a_rubric_error():
 
 def test_the_rubrics_that_people_look_for_ship():
     starters = {"booking_assistant", "daily_reflection", "planner", "rag_answer", "support_reply"}
-    agents = {"coding_agent", "conversational_agent", "web_agent", "text_to_speech", "summarisation"}
+    agents = {
+        "agent_task",
+        "tool_use",
+        "coding_agent",
+        "conversational_agent",
+        "web_agent",
+        "text_to_speech",
+        "summarisation",
+    }
     others = {"reference_dimensions", "meta_rubric", "rubric_form", "general_answer", "json_record"}
     assert set(shipped_rubrics()) == starters | agents | others
 

@@ -16,7 +16,7 @@ from gradebook.tasks.ratings.run_ratings import MATCHED_SCHEMA
 from gradebook.tasks.workspace.folder import RunFolder
 
 LEVELS = [{"id": "bad", "score": 0}, {"id": "good", "score": 1}]
-CASES = ShardCases(["o1", "o2", "o3"], ["1" * 32, "2" * 32, "3" * 32], [10, 10, 10])
+CASES = ShardCases(["o1", "o2", "o3"], {"answer": ["1" * 32, "2" * 32, "3" * 32]}, {"answer": [10, 10, 10]})
 RATED = {"rater": "a", "level_id": "good", "score": 1.0, "source": "f", "is_from_file": True, "line": 1}
 HELD = """
 create table held_judgments (
