@@ -1,5 +1,5 @@
--- example_steps: the steps of the outputs $output_ids, in order; of a long trajectory the first and last $most_steps, of
--- each text the first $most_characters characters. step_count: of the whole trajectory.
+-- example_steps: the steps of the outputs $output_ids, in order; of a long trajectory the first and last $most_steps,
+-- of each text the first $most_characters characters. step_count: of the whole trajectory.
 with numbered as (
     select
         output_id,
