@@ -311,7 +311,7 @@ class Asking:
             batchable = [each for each in self._rubric.judged_criteria if opinion in self._asked[each.id]]
             packing = self._packings[opinion]
             for pack in packs_of(batchable, packing):
-                asked = tuple(ask(each, batchable) for each in pack)
+                asked = tuple(ask(each, pack) for each in pack)
                 yield from ((opinion, each) for each in (asked if packing == 1 else (PackedQuestion(asked),)))
             for each in own:
                 if opinion in wanted_opinions(self.judge, each.id):
@@ -319,9 +319,15 @@ class Asking:
                     yield opinion, one if packing == 1 else PackedQuestion((one,))
 
     def _question(
-        self, read: ReadOutput, case: Case, digest: str, opinion: Opinion, criterion: Criterion, batch: list[Criterion]
+        self,
+        read: ReadOutput,
+        case: Case,
+        digest: str,
+        opinion: Opinion,
+        criterion: Criterion,
+        pack: Sequence[Criterion],
     ) -> Question:
-        asked = asked_digest(criterion, batch, self._packings[opinion])
+        asked = asked_digest(criterion, pack, is_packed=self._packings[opinion] > 1)
         output = read.output
         return Question(
             read.output_id,
