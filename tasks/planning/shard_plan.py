@@ -1,12 +1,15 @@
 """Plan files of a shard: the votes wanted from the judges, and the ledger's answers to them."""
 
 import json
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -87,6 +90,7 @@ _WANTED_SCHEMA = pa.schema(
         pa.field("prompt_bytes", pa.int64()),  # of the whole request; not in the plan's file
     ]
 )
+ROWS_JOINED = 100_000  # with the ledger at once: each join scans its keys
 Pack = tuple[Criterion, ...]
 Rated = Mapping[str, frozenset[str]]  # outputs that people scored, by criterion
 
@@ -155,6 +159,48 @@ class _Wanted:
             self.columns[name] += [value] * len(keys)
 
 
+class _Batches:
+    """Criteria asked together, by opinion, and the outputs that people already rated on them."""
+
+    def __init__(
+        self, judge: Judge, judged: Sequence[Criterion], packings: Mapping[Opinion, int], rated: Rated
+    ) -> None:
+        batchable: dict[Opinion, list[Criterion]] = defaultdict(list)
+        for criterion in judged:
+            for opinion in wanted_opinions(judge, criterion.id):
+                batchable[opinion].append(criterion)
+        self.of_opinion = {opinion: packs_of(of_one, packings[opinion]) for opinion, of_one in batchable.items()}
+        self._packs = {
+            opinion: {criterion.id: pack for pack in packs for criterion in pack}
+            for opinion, packs in self.of_opinion.items()
+        }
+        self._is_whole = isinstance(judge, CascadeSettings) and max(packings.values()) > 1
+        self._rated_on_all = frozenset.intersection(*rated.values()) if rated else frozenset()
+        self._rated = rated
+        # With a shorter batch before the last, the remaining criteria of an output would be batched differently.
+        self._is_even = {
+            opinion: all(len(pack) == packings[opinion] for pack in packs[:-1])
+            for opinion, packs in self.of_opinion.items()
+        }
+
+    def pack(self, criterion: Criterion, opinion: Opinion) -> Pack:
+        """Criteria in the same request as this one, itself included."""
+        return self._packs[opinion][criterion.id]
+
+    def rated_outputs(self, criterion: Criterion, opinion: Opinion) -> frozenset[str]:
+        """Outputs to skip for this opinion because people already rated every criterion in its request.
+
+        The judges of a cascade skip the same outputs, as the second takes a missing answer of the first for doubt. If
+        one of them batches criteria, these are the outputs that people rated on everything, as the batches of the two
+        may differ.
+        """
+        if not self._rated or self._is_whole:
+            return self._rated_on_all
+        if not self._is_even[opinion]:
+            return frozenset()
+        return frozenset.intersection(*(self._rated[each.id] for each in self.pack(criterion, opinion)))
+
+
 class ShardPlanner:
     """Writer of a run's plan files, shard by shard, with counts. tallies: by criterion, then by vote."""
 
@@ -170,82 +216,53 @@ class ShardPlanner:
         """Plan the rubric's judged criteria."""
         planned: dict[Opinion, dict[str, pa.Table]] = {}
         rated = {each.id: rated_outputs(each, cases.output_ids, self._folder.ratings_file) for each in judged}
-        for criterion in judged:
+        batches = _Batches(self._judge, judged, self._packings, rated)
+        size = max(ROWS_JOINED // max(len(cases.output_ids), 1), 1)
+        for group in (judged[at : at + size] for at in range(0, len(judged), size)):
             wanted = _Wanted()
-            self._want(wanted, criterion, judged, cases, range(len(cases.output_ids)), rated)
-            counted = self._write(wanted, criterion.id, shard_index)
-            for opinion in wanted.opinions:
-                planned.setdefault(opinion, {})[criterion.id] = rows_of(counted, opinion)
+            for criterion in group:
+                self._want(wanted, criterion, batches, cases, range(len(cases.output_ids)))
+            for criterion, rows in zip(group, _by_criterion(_join(self._ledger, wanted), group), strict=True):
+                counted = self._write(rows, criterion.id, shard_index)
+                for opinion in wanted_opinions(self._judge, criterion.id):
+                    planned.setdefault(opinion, {})[criterion.id] = rows_of(counted, opinion)
         for opinion, tables in planned.items():
-            batchable = [criterion for criterion in judged if criterion.id in tables]
-            for pack in packs_of(batchable, self._packings[opinion]):
+            for pack in batches.of_opinion[opinion]:
                 self._count(opinion, [(criterion.id, tables[criterion.id]) for criterion in pack])
 
     def plan_own(self, cases: ShardCases, shard_index: int) -> None:
         """Plan the judged per-case criteria."""
         wanted = _Wanted()
         for own in own_criteria(self._folder, shard_index, "judge"):
-            self._want(wanted, own.criterion, [own.criterion], cases, own.row_indices.to_pylist())
+            alone = _Batches(self._judge, [own.criterion], self._packings, {})
+            self._want(wanted, own.criterion, alone, cases, own.row_indices.to_pylist())
         if wanted.opinions:
-            counted = self._write(wanted, CASE_CRITERIA, shard_index)
+            counted = self._write(_join(self._ledger, wanted), CASE_CRITERIA, shard_index)
             for opinion in wanted.opinions:
                 self._count(opinion, [(CASE_CRITERIA, rows_of(counted, opinion))])
 
     def _want(
-        self,
-        wanted: _Wanted,
-        criterion: Criterion,
-        judged: Sequence[Criterion],
-        cases: ShardCases,
-        rows: Sequence[int],
-        rated: Rated | None = None,
+        self, wanted: _Wanted, criterion: Criterion, batches: _Batches, cases: ShardCases, rows: Sequence[int]
     ) -> None:
-        """Add the votes on one criterion.
-
-        judged: criteria that may share its request, itself included. rated: outputs that people scored.
-        """
+        """Add the votes on one criterion."""
         overheads: dict[tuple[int, PromptStyle], int] = {}
         for opinion in wanted_opinions(self._judge, criterion.id):
-            skipped = self._rated_outputs(criterion, opinion, judged, rated) if rated else frozenset()
+            skipped = batches.rated_outputs(criterion, opinion)
             unrated = [row for row in rows if cases.output_ids[row] not in skipped] if skipped else rows
             drawn = drawn_rows(self._judge, opinion, cases.output_ids, unrated)
-            packing, batchable = self._packings[opinion], self._batchable(opinion, judged)
-            digest, asked = self._digests[opinion], asked_digest(criterion, batchable, packing)
-            keys = [
-                request_key(digest, asked, cases.digests[sees_of(criterion)][row], opinion.replicate) for row in drawn
-            ]
+            pack, is_packed = batches.pack(criterion, opinion), self._packings[opinion] > 1
+            sees = sees_of(criterion)
+            digest, asked = self._digests[opinion], asked_digest(criterion, pack, is_packed=is_packed)
+            keys = [request_key(digest, asked, cases.digests[sees][row], opinion.replicate) for row in drawn]
             output_ids = [cases.output_ids[row] for row in drawn]
             shape = (opinion.judge_index, self._styles[opinion])
             if shape not in overheads:
-                (pack,) = (pack for pack in packs_of(batchable, packing) if criterion in pack)
-                overheads[shape] = _prompt_overhead(pack, self._styles[opinion], is_packed=packing > 1)
-            byte_counts = [cases.byte_counts[sees_of(criterion)][row] + overheads[shape] for row in drawn]
+                overheads[shape] = _prompt_overhead(pack, self._styles[opinion], is_packed=is_packed)
+            byte_counts = [cases.byte_counts[sees][row] + overheads[shape] for row in drawn]
             wanted.add(criterion.id, opinion, output_ids, keys, byte_counts)
 
-    def _batchable(self, opinion: Opinion, judged: Sequence[Criterion]) -> list[Criterion]:
-        return [each for each in judged if opinion in wanted_opinions(self._judge, each.id)]
-
-    def _rated_outputs(
-        self, criterion: Criterion, opinion: Opinion, judged: Sequence[Criterion], rated: Rated
-    ) -> frozenset[str]:
-        """Outputs to skip for this opinion because people already rated every criterion in its request.
-
-        The judges of a cascade skip the same outputs, as the second takes a missing answer of the first for doubt. If
-        one of them batches criteria, these are the outputs that people rated on everything, as the batches of the two
-        may differ.
-        """
-        if isinstance(self._judge, CascadeSettings) and max(self._packings.values()) > 1:
-            return frozenset.intersection(*(rated[each.id] for each in judged))
-        packing = self._packings[opinion]
-        packs = packs_of(self._batchable(opinion, judged), packing)
-        if any(len(pack) < packing for pack in packs[:-1]):
-            return frozenset()  # the remaining criteria of an output would be batched differently than planned
-        (own,) = (pack for pack in packs if criterion in pack)
-        return frozenset.intersection(*(rated[each.id] for each in own))
-
-    def _write(self, wanted: _Wanted, name: str, shard_index: int) -> pa.Table:
+    def _write(self, planned: pa.Table, name: str, shard_index: int) -> pa.Table:
         """Write a plan file; returns the columns to count."""
-        planned = _join(self._ledger, pa.table(wanted.columns, schema=_WANTED_SCHEMA))
         _write_file(planned.drop_columns("prompt_bytes"), self._folder.plan_file(name, shard_index))
         is_cascade = isinstance(self._judge, CascadeSettings)
         is_needed = foresee_needed(self._judge, planned) if is_cascade else pa.repeat(True, planned.num_rows)
@@ -260,12 +277,21 @@ class ShardPlanner:
             tally.add_asked(surely, at_most, place, len(pack))
 
 
-def _join(ledger: duckdb.DuckDBPyConnection, wanted: pa.Table) -> pa.Table:
+def _join(ledger: duckdb.DuckDBPyConnection, wanted: _Wanted) -> pa.Table:
     """Join the wanted keys with the ledger; the earliest judgment of a key is always the one used."""
-    ledger.register("wanted_keys", wanted)
+    ledger.register("wanted_keys", pa.table(wanted.columns, schema=_WANTED_SCHEMA))
     planned = ledger.execute(query("planning/planned_questions")).to_arrow_table()
     ledger.unregister("wanted_keys")
     return planned
+
+
+def _by_criterion(planned: pa.Table, criteria: Sequence[Criterion]) -> Iterator[pa.Table]:
+    """Rows of each criterion."""
+    places = pc.index_in(planned.column("criterion_id"), pa.array([each.id for each in criteria])).to_numpy()
+    rows = planned.take(np.argsort(places, kind="stable"))
+    counts = np.bincount(places, minlength=len(criteria)).tolist()
+    for end, count in zip(accumulate(counts), counts, strict=True):
+        yield rows.slice(end - count, count)
 
 
 def _write_file(planned: pa.Table, path: Path) -> None:

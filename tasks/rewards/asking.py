@@ -315,7 +315,7 @@ class Asking:
             batchable = [each for each in self._rubric.judged_criteria if opinion in self._asked[each.id]]
             packing = self._packings[opinion]
             for pack in packs_of(batchable, packing):
-                asked = tuple(ask(each, batchable) for each in pack)
+                asked = tuple(ask(each, pack) for each in pack)
                 yield from ((opinion, each) for each in (asked if packing == 1 else (PackedQuestion(asked),)))
             for each in own:
                 if opinion in wanted_opinions(self.judge, each.id):
@@ -329,9 +329,9 @@ class Asking:
         digests: Mapping[Sees, str],
         opinion: Opinion,
         criterion: Criterion,
-        batch: list[Criterion],
+        pack: Sequence[Criterion],
     ) -> Question:
-        asked = asked_digest(criterion, batch, self._packings[opinion])
+        asked = asked_digest(criterion, pack, is_packed=self._packings[opinion] > 1)
         output, sees = read.output, sees_of(criterion)
         return Question(
             read.output_id,

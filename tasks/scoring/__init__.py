@@ -1,7 +1,7 @@
 """Verdicts for one criterion over one shard, one module per method.
 
 setup            ScoringSetup, opened_setup: sessions, functions and process pool of a run
-shards           score_shard, score_own_criteria, collect_shard: any criterion over one shard
+shards           score_shard, score_criteria, score_own_criteria, collect_shard: criteria over one shard
 computed         score_check, score_schema, Computation: criteria decided by code
 case_criteria    score_case_criteria: per-case criteria of the rows
 claims           score_claims: the claims of outputs found and checked

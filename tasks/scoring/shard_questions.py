@@ -1,5 +1,6 @@
 """Open questions of a shard, output by output: all judged criteria of one output, then the next."""
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -85,13 +86,16 @@ def _packed(
     questions: Sequence[tuple[Question, bool]], judged: Sequence[Criterion], packing: int
 ) -> Iterator[PackedQuestion]:
     """Questions about one output as batched criteria, if one of a batch is open; per-case criteria are asked alone."""
-    opinions = dict.fromkeys((question.replicate, question.style) for question, _ in questions)
-    for opinion in opinions:
-        same = [(each, is_open) for each, is_open in questions if (each.replicate, each.style) == opinion]
-        batchable = [each.criterion for each, _ in same if each.criterion in judged]
-        alone = [(each.criterion,) for each, _ in same if each.criterion not in judged]
+    of_rubric = {criterion.id for criterion in judged}
+    opinions: dict[object, dict[str, tuple[Question, bool]]] = defaultdict(dict)
+    for question, is_open in questions:
+        opinions[question.replicate, question.style][question.criterion.id] = question, is_open
+    for of_one in opinions.values():
+        asked = [each.criterion for each, _ in of_one.values()]
+        batchable = [criterion for criterion in asked if criterion.id in of_rubric]
+        alone = [(criterion,) for criterion in asked if criterion.id not in of_rubric]
         for pack in (*packs_of(batchable, packing), *alone):
-            members = [(each, is_open) for each, is_open in same if each.criterion in pack]
+            members = [of_one[criterion.id] for criterion in pack]
             if any(is_open for _, is_open in members):
                 yield PackedQuestion(tuple(each for each, _ in members))
 

@@ -1,6 +1,6 @@
 """One criterion over one shard, by any method; and the collected verdicts of a shard."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -15,10 +15,11 @@ from gradebook.tasks.judging.session.session import JudgingSession
 from gradebook.tasks.ratings.run_ratings import prefers_people, score_ratings
 from gradebook.tasks.scoring.case_criteria import score_case_criteria
 from gradebook.tasks.scoring.claims import RECORDED, leave_claims_unscored, score_claims
-from gradebook.tasks.scoring.computed import compute_verdicts, is_computed, write_counted
+from gradebook.tasks.scoring.computed import compute_verdicts, is_computed, read_columns, write_counted
 from gradebook.tasks.scoring.functions import FUNCTION_COLUMNS, score_function
 from gradebook.tasks.scoring.human_preferred import score_preferred
 from gradebook.tasks.scoring.judge import NO_JUDGE, judge_outputs, score_judge, score_without_judge
+from gradebook.tasks.scoring.process_worker import LastShard
 from gradebook.tasks.scoring.setup import ScoringSetup
 from gradebook.tasks.scoring.similarity import score_similarity
 from gradebook.tasks.system.files import replaced_file
@@ -27,18 +28,30 @@ from gradebook.tasks.system.progress import reporter
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.timings import Timing, timed
 
+Read = Callable[[str, Sequence[str]], pa.Table]
 
-def score_shard(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int) -> Path:
+
+def score_shard(
+    setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int, read: Read = read_columns
+) -> Path:
     """Write the verdicts of one criterion over one shard and return the file's path.
 
-    A file written by an earlier, interrupted command is kept, unless one of its verdicts waits for a judge.
+    A file written by an earlier, interrupted command is kept, unless one of its verdicts waits for a judge. read: of
+    the columns that code needs.
     """
     turn = nullcontext() if criterion.method.type in ("judge", "claims") else COMPUTING
     path = setup.folder.verdict_file(criterion.id, shard_index)
     with turn:
         return _scored_once(
-            setup, criterion.id, shard_index, path, partial(_write, setup, criterion, shard, shard_index)
+            setup, criterion.id, shard_index, path, partial(_write, setup, criterion, shard, shard_index, read)
         )
+
+
+def score_criteria(setup: ScoringSetup, criteria: Sequence[Criterion], shard: str, shard_index: int) -> None:
+    """Write the verdicts of several criteria over one shard, whose columns are read once; as `score_shard`."""
+    last = LastShard()
+    for criterion in criteria:
+        score_shard(setup, criterion, shard, shard_index, last.read)
 
 
 def score_own_criteria(setup: ScoringSetup, shard: str, shard_index: int) -> Path:
@@ -77,13 +90,15 @@ def collect_shard(folder: RunFolder, rubric: Rubric, shard_index: int) -> int:
     return count
 
 
-def _write(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int, path: Path, timing: Timing) -> int:
+def _write(
+    setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int, read: Read, path: Path, timing: Timing
+) -> int:
     if not is_computed(criterion):
         return write_counted(path, _score(setup, criterion, shard, shard_index, timing))
     computation = setup.computation(criterion, shard, shard_index)
     verdict_count = setup.checks.compute(computation, timing) if setup.checks else None
     # Also computed here if a process failed, so that errors are raised as in a run without processes.
-    return compute_verdicts(computation) if verdict_count is None else verdict_count
+    return compute_verdicts(computation, read) if verdict_count is None else verdict_count
 
 
 def _write_own(setup: ScoringSetup, shard: str, shard_index: int, path: Path, timing: Timing) -> int:

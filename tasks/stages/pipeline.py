@@ -8,7 +8,7 @@ from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.runs.run import Run
 from gradebook.tasks.scoring.cluster import ShardWork, compute_work, shard_work
 from gradebook.tasks.scoring.setup import ScoringSetup, opened_setup
-from gradebook.tasks.scoring.shards import score_own_criteria, score_shard
+from gradebook.tasks.scoring.shards import score_criteria, score_own_criteria, score_shard
 from gradebook.tasks.stages.aggregate import aggregate_run
 from gradebook.tasks.stages.batches import ask_run_in_batches
 from gradebook.tasks.stages.notes import run_notes
@@ -20,6 +20,8 @@ from gradebook.tasks.stages.score import collect_verdicts, write_run_feedback
 from gradebook.tasks.stages.submit import Pending, Stages
 from gradebook.tasks.system.events import Piece, piece_span
 from gradebook.tasks.system.progress import reporter
+
+MOST_STAGES = 50  # per shard that score criteria: a Prefect task takes 15 ms, a check of 100 outputs 2 ms
 
 
 def evaluate_run(run: Run, stages: Stages) -> None:
@@ -72,8 +74,8 @@ def _validate_outputs(run: Run, ingested: Ingested, stages: Stages) -> list[Pend
 def _score(run: Run, setup: ScoringSetup, ingested: Ingested, index: int, stages: Stages) -> list[Pending]:
     """Start one stage for each criterion of a shard, and one that collects its verdicts afterwards.
 
-    A cluster runs one stage for all checks and schemas of a shard. Judged criteria stay in this process, because the
-    session tracks paid requests.
+    More than `MOST_STAGES` criteria share stages. A cluster runs one stage for all checks and schemas of a shard.
+    Judged criteria stay in this process, because the session tracks paid requests.
     """
     shard = ingested.shards[index]
     work = shard_work(setup, run.rubric, shard, index) if stages.has_cluster else ShardWork()
@@ -81,7 +83,12 @@ def _score(run: Run, setup: ScoringSetup, ingested: Ingested, index: int, stages
     if work.computations:
         computed.append(stages.submit_to_cluster(compute_work, work))
     others = [each for each in run.rubric.criteria if each.id not in work.criterion_ids]
-    scored = [stages.submit(score_shard, setup, each, shard, index) for each in others]
+    if len(others) <= MOST_STAGES:
+        scored = [stages.submit(score_shard, setup, each, shard, index) for each in others]
+    else:
+        size = -(-len(others) // MOST_STAGES)
+        groups = [others[at : at + size] for at in range(0, len(others), size)]
+        scored = [stages.submit(score_criteria, setup, group, shard, index) for group in groups]
     if run.folder.case_criteria_file(index).exists():
         scored.append(stages.submit(score_own_criteria, setup, shard, index))
     times = computed[0] if computed else ()

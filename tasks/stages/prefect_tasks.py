@@ -8,7 +8,7 @@ from prefect.cache_policies import NO_CACHE
 
 from gradebook.tasks.collecting.collect import collect_outputs
 from gradebook.tasks.scoring.cluster import compute_work
-from gradebook.tasks.scoring.shards import score_own_criteria, score_shard
+from gradebook.tasks.scoring.shards import score_criteria, score_own_criteria, score_shard
 from gradebook.tasks.stages.aggregate import aggregate_run
 from gradebook.tasks.stages.batches import ask_run_in_batches
 from gradebook.tasks.stages.plan import ingest_run, plan_judgments
@@ -23,6 +23,7 @@ _NAMES: dict[Callable[..., Any], tuple[str, str]] = {
     plan_judgments: ("plan", "plan"),
     ask_run_in_batches: ("ask_in_batches", "batches"),
     score_shard: ("score_criterion", "{criterion.id} · shard {shard_index}"),
+    score_criteria: ("score_criteria", "{criteria[0].id} and further · shard {shard_index}"),
     score_own_criteria: ("score_case_criteria", "own criteria · shard {shard_index}"),
     compute_work: ("compute_shard", "checks · shard {work.shard_index}"),
     collect_verdicts: ("validate_verdicts", "quality of verdicts · shard {shard_index}"),

@@ -38,12 +38,9 @@ def packing_of(judge: object) -> int:
     return judge.packing if isinstance(judge, JudgeSettings) else 1
 
 
-def asked_digest(criterion: Criterion, criteria: Sequence[Criterion], packing: int) -> str:
+def asked_digest(criterion: Criterion, pack: Sequence[Criterion], *, is_packed: bool) -> str:
     """Digest of the criterion's prompt, including the other criteria asked in the same request; 32 hex digits."""
-    if packing == 1:
-        return criterion_digest(criterion)
-    (pack,) = (pack for pack in packs_of(criteria, packing) if criterion in pack)
-    return packed_criterion_digest(criterion, pack)
+    return packed_criterion_digest(criterion, pack) if is_packed else criterion_digest(criterion)
 
 
 @dataclass(frozen=True, slots=True)

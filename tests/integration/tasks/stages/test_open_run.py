@@ -1,5 +1,6 @@
 """Opening of a run: deadlines of repeated commands, and notes of a run that ends early."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from gradebook.tasks.planning.plan import RunPlan
 from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.scoring.judge_sessions import judging
 from gradebook.tasks.stages.open_run import opened_run
-from gradebook.tasks.stages.pipeline import complete_run, plan_evaluation
+from gradebook.tasks.stages.pipeline import MOST_STAGES, complete_run, plan_evaluation
 from gradebook.tasks.stages.submit import Stages
 from tests.support.samples import write_lines, write_outputs, write_rubric
 
@@ -65,3 +66,26 @@ def test_a_resumed_run_counts_its_rows_once_and_its_own_criteria_are_no_gates():
     counts = {row["stage"]: row["row_count"] for row in summary.costs if row["stage"] in ("ingest", "plan")}
     assert counts == {"ingest": 4, "plan": 4}
     assert {row["criterion_id"]: row["is_gate"] for row in summary.criteria} == {"brief": False, "strict": True}
+
+
+# -------- many criteria
+@pytest.mark.usefixtures("request_files")
+def test_criteria_that_share_stages_each_have_their_verdicts():
+    words = [f"word{place}" for place in range(2 * MOST_STAGES + 1)]
+    check = {"type": "check", "check": "contains"}
+    criteria = [
+        {
+            "id": word,
+            "description": word,
+            "weight": 1,
+            "method": check | {"settings": {"any": [word], "whole_word": True}},
+        }
+        for word in words
+    ]
+    Path("many.json").write_text(json.dumps({"id": "many", "version": "1.0.0", "criteria": criteria}))
+    write_lines(Path("many.jsonl"), [{"case_id": "c", "model": "m", "output": " ".join(words[1::2])}])
+    with opened_run(EvaluationRequest("many.jsonl", "many.json", has_page=False), NOW) as run:
+        summary = complete_run(run, Stages())
+    assert {row["criterion_id"]: row["mean"] for row in summary.criteria} == {
+        word: place % 2 for place, word in enumerate(words)
+    }

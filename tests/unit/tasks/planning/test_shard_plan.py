@@ -11,6 +11,7 @@ import pytest
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.judging.settings.panels import CascadeSettings, Judge, PanelSettings
+from gradebook.tasks.planning import shard_plan
 from gradebook.tasks.planning.shard_plan import ShardCases, ShardPlanner
 from gradebook.tasks.ratings.run_ratings import MATCHED_SCHEMA
 from gradebook.tasks.workspace.folder import RunFolder
@@ -90,3 +91,9 @@ def test_both_judges_of_a_cascade_are_asked_about_the_same_outputs(ask):
     cascade = CascadeSettings(member("first", 1), member("then", 2))
     asked = ask(cascade, [WARM, BRIEF], ("o1", "warm"), ("o2", "warm"), ("o2", "brief"))
     assert asked["warm", 0] == asked["warm", 1] == ["o1", "o3"]
+
+
+def test_criteria_joined_with_the_ledger_in_parts_are_planned_as_one_by_one(ask, monkeypatch):
+    monkeypatch.setattr(shard_plan, "ROWS_JOINED", 6)  # two criteria of three outputs
+    asked = ask(member("m", 1), [WARM, BRIEF, APT], ("o1", "warm"), *((output, "brief") for output in ALL))
+    assert asked == {("warm", 0): ["o2", "o3"], ("apt", 0): ALL}  # people rated every output on brief
