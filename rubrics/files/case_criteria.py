@@ -7,14 +7,15 @@ from typing import Any
 import pyarrow as pa
 
 from gradebook.rubrics.check_kit.regexes import repeated_places
-from gradebook.rubrics.files.validate import CASE_CRITERIA, validate_case_criteria
+from gradebook.rubrics.files.validate import CASE_CRITERIA, MOST_FAULTS_OF_ROW, validate_case_criteria
+from gradebook.rubrics.model.errors import show_faults
 from gradebook.rubrics.model.methods import ROW_METHODS, CheckMethod, Method, SchemaMethod
 from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import CaseCriterion
 from gradebook.rubrics.prompts.prompt import criterion_digest
 from gradebook.rubrics.text.yaml_lines import DEEPEST
 
-MOST_FAULTS_SHOWN = 3
+MOST_SHOWN = 3  # faults of a row's criteria
 MOST_PLACES, MOST_PLACES_OF_ROW = 1_000, 10_000  # that the patterns of a criterion, and of a row's criteria, repeat
 LEVEL_TYPE = pa.struct(
     [
@@ -52,7 +53,7 @@ def case_criteria_fault(values: list[Any], taken: Collection[str] = (), *, is_un
     deep = [index for index, criterion in enumerate(values) if _is_too_deep(criterion)]
     if deep:  # first, as JSON parsers have a depth limit
         words = f"found more than {DEEPEST} levels of nesting, expected fewer"
-        return _joined_faults([f"criteria[{index}]: {words}" for index in deep])
+        return show_faults([f"criteria[{index}]: {words}" for index in deep], MOST_SHOWN, "; ", MOST_FAULTS_OF_ROW)
     criteria, faults = validate_case_criteria(values)
     found = [message for _, message, _ in faults]
     seen = set(taken)
@@ -76,7 +77,7 @@ def case_criteria_fault(values: list[Any], taken: Collection[str] = (), *, is_un
         found.append(
             f"criteria: found patterns whose repeats match {count:,} places, expected at most {MOST_PLACES_OF_ROW:,}"
         )
-    return _joined_faults(found)
+    return show_faults(found, MOST_SHOWN, "; ", MOST_FAULTS_OF_ROW)
 
 
 def _patterns(method: Method) -> Iterator[str]:
@@ -107,6 +108,8 @@ def _is_too_deep(value: Any) -> bool:
     """Whether lists and mappings are nested more than `DEEPEST` times; no recursion, as the value may be hostile."""
     layer = [value]
     for _ in range(DEEPEST + 1):
+        if not layer:
+            break
         layer = [inner for each in layer for inner in _children_of(each)]
     return bool(layer)
 
@@ -115,11 +118,6 @@ def _children_of(value: Any) -> Collection[Any]:
     if isinstance(value, dict):
         return value.values()
     return value if isinstance(value, list) else ()
-
-
-def _joined_faults(found: list[str]) -> str:
-    more = f" and {len(found) - MOST_FAULTS_SHOWN} more" if len(found) > MOST_FAULTS_SHOWN else ""
-    return "; ".join(found[:MOST_FAULTS_SHOWN]) + more
 
 
 def read_case_criterion(body: str) -> CaseCriterion:
