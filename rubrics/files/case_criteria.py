@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from gradebook.rubrics.check_kit.regexes import repeated_places
+from gradebook.rubrics.check_kit.regexes import MOST_PLACES, repeated_places
 from gradebook.rubrics.files.validate import CASE_CRITERIA, MOST_FAULTS_OF_ROW, validate_case_criteria
 from gradebook.rubrics.model.errors import show_faults
 from gradebook.rubrics.model.methods import ROW_METHODS, CheckMethod, Method, SchemaMethod
@@ -16,7 +16,9 @@ from gradebook.rubrics.prompts.prompt import criterion_digest
 from gradebook.rubrics.text.yaml_lines import DEEPEST
 
 MOST_SHOWN = 3  # faults of a row's criteria
-MOST_PLACES, MOST_PLACES_OF_ROW = 1_000, 10_000  # that the patterns of a criterion, and of a row's criteria, repeat
+MOST_PLACES_OF_ROW = 10_000  # that the patterns of a row's criteria repeat; of a criterion, as many as of a pattern
+MOST_WORK = 200_000_000  # such places, times characters of the row's texts: 4 s
+MOST_COUNTED = 2_000  # characters of a setting; a longer one counts by its length, as it may be no pattern at all
 LEVEL_TYPE = pa.struct(
     [
         pa.field("id", pa.string()),
@@ -63,7 +65,7 @@ def case_criteria_fault(values: list[Any], taken: Collection[str] = (), *, is_un
             whose = "the rubric" if criterion.id in taken else "the row"
             found.append(f"criteria[{index}].id: found {criterion.id!r}, which {whose} has already, expected another")
         seen.add(criterion.id)
-        place_counts[index] = sum(map(repeated_places, _patterns(criterion.method)))
+        place_counts[index] = _places(criterion)
         if criterion.method.type not in ROW_METHODS and not is_unscored_allowed:
             expected = f"expected {', '.join(ROW_METHODS)} (or --allow-unscored)"
             found.append(
@@ -78,6 +80,25 @@ def case_criteria_fault(values: list[Any], taken: Collection[str] = (), *, is_un
             f"criteria: found patterns whose repeats match {count:,} places, expected at most {MOST_PLACES_OF_ROW:,}"
         )
     return show_faults(found, MOST_SHOWN, "; ", MOST_FAULTS_OF_ROW)
+
+
+def case_work_fault(criteria: str, character_count: int) -> str | None:
+    """Reason why the patterns of a row's criteria take too long over its texts. criteria: without other faults."""
+    place_count = _places_of_row(criteria)
+    if place_count * character_count <= MOST_WORK:
+        return None
+    found = f"found patterns whose repeats match {place_count:,} places, over texts of {character_count:,} characters"
+    return f"criteria: {found}, expected at most {MOST_WORK // place_count:,} characters"
+
+
+@lru_cache(maxsize=10_000)  # several models answer a case
+def _places_of_row(criteria: str) -> int:
+    return sum(map(_places, read_case_criteria_text(criteria)))
+
+
+def _places(criterion: CaseCriterion) -> int:
+    patterns = _patterns(criterion.method)
+    return sum(len(each) if len(each) > MOST_COUNTED else repeated_places(each) for each in patterns)
 
 
 def _patterns(method: Method) -> Iterator[str]:
