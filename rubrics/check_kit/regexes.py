@@ -15,6 +15,7 @@ from pydantic import AfterValidator
 OTHER_THAN_SPACE = r"\t-\r\x1c-\x1f\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}"
 WHITESPACE = r"\x20" + OTHER_THAN_SPACE
 WORD_CHARACTER = r"\p{L}\p{M}\p{N}_"
+MOST_PLACES = 1_000  # of a pattern
 BYTE = re.compile(r"(?<!\\)(?:\\\\)*\\C")
 
 
@@ -34,7 +35,16 @@ def _compile(pattern: str) -> str:
     fault = regex_fault(pattern)
     if fault is not None:
         raise ValueError(f"found {pattern!r}, expected a regular expression that RE2 accepts: {fault}")
+    if (fault := costly_regex(pattern)) is not None:
+        raise ValueError(fault)
     return pattern
+
+
+def costly_regex(pattern: str) -> str | None:
+    """Reason why a pattern that RE2 accepts takes it too long; None if it does not."""
+    if (count := repeated_places(pattern)) <= MOST_PLACES:
+        return None
+    return f"found {pattern[:60]!r}, whose repeats match {count:,} places, expected at most {MOST_PLACES:,}"
 
 
 Regex = Annotated[str, AfterValidator(_compile)]
@@ -44,11 +54,9 @@ def repeated_places(pattern: str) -> int:
     """How many places of a pattern's repeats may match at once: about what its search costs, times the text.
 
     `.{0,300}` has 300; a repeat of something that varies itself counts twice: `(.?){300}` has 600. RE2 searches in
-    linear time, but from about 1,000 such places on without its automaton: 10 s for a megabyte. A pattern of more than
-    2,000 characters counts by its length.
+    linear time, but where a text needs too many states of its automaton, without it: up to 20 s a megabyte and 1,000
+    places, on hostile texts alone.
     """
-    if len(pattern) > MOST_READ:
-        return len(pattern)
     groups = [_Element(0, 0)]  # the open groups, outermost first
     last = _Element(0, 1)  # what a repeat would apply to
     for token in _TOKEN.finditer(pattern):
@@ -83,7 +91,6 @@ class _Element(NamedTuple):
         return _Element(max(places, 1), self.atoms)
 
 
-MOST_READ = 2_000  # characters
 # A group's begin and end, a repeat, or an atom: a quoted part, a class, an escape, one character. Anchors are none.
 _TOKEN = re.compile(
     r"(?P<open>\((?:\?(?:P?<[^>]*>|[a-zA-Z-]*:))?(?!\?))|(?P<flags>\(\?[a-zA-Z-]*\)|[|^$])|(?P<close>\))"

@@ -6,16 +6,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from gradebook.rubrics.check_kit.regexes import repeated_places
-from gradebook.rubrics.files.validate import CASE_CRITERIA, validate_case_criteria
+from gradebook.rubrics.check_kit.regexes import MOST_PLACES, repeated_places
+from gradebook.rubrics.files.validate import CASE_CRITERIA, MOST_FAULTS_OF_ROW, validate_case_criteria
+from gradebook.rubrics.model.errors import show_faults
 from gradebook.rubrics.model.methods import ROW_METHODS, CheckMethod, Method, SchemaMethod
 from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import CaseCriterion
 from gradebook.rubrics.prompts.prompt import criterion_digest
 from gradebook.rubrics.text.yaml_lines import DEEPEST
 
-MOST_FAULTS_SHOWN = 3
-MOST_PLACES, MOST_PLACES_OF_ROW = 1_000, 10_000  # that the patterns of a criterion, and of a row's criteria, repeat
+MOST_SHOWN = 3  # faults of a row's criteria
+MOST_PLACES_OF_ROW = 10_000  # that the patterns of a row's criteria repeat; of a criterion, as many as of a pattern
+MOST_WORK = 200_000_000  # such places, times characters of the row's texts: 4 s
+MOST_COUNTED = 2_000  # characters of a setting; a longer one counts by its length, as it may be no pattern at all
 LEVEL_TYPE = pa.struct(
     [
         pa.field("id", pa.string()),
@@ -52,7 +55,7 @@ def case_criteria_fault(values: list[Any], taken: Collection[str] = (), *, is_un
     deep = [index for index, criterion in enumerate(values) if _is_too_deep(criterion)]
     if deep:  # first, as JSON parsers have a depth limit
         words = f"found more than {DEEPEST} levels of nesting, expected fewer"
-        return _joined_faults([f"criteria[{index}]: {words}" for index in deep])
+        return show_faults([f"criteria[{index}]: {words}" for index in deep], MOST_SHOWN, "; ", MOST_FAULTS_OF_ROW)
     criteria, faults = validate_case_criteria(values)
     found = [message for _, message, _ in faults]
     seen = set(taken)
@@ -62,7 +65,7 @@ def case_criteria_fault(values: list[Any], taken: Collection[str] = (), *, is_un
             whose = "the rubric" if criterion.id in taken else "the row"
             found.append(f"criteria[{index}].id: found {criterion.id!r}, which {whose} has already, expected another")
         seen.add(criterion.id)
-        place_counts[index] = sum(map(repeated_places, _patterns(criterion.method)))
+        place_counts[index] = _places(criterion)
         if criterion.method.type not in ROW_METHODS and not is_unscored_allowed:
             expected = f"expected {', '.join(ROW_METHODS)} (or --allow-unscored)"
             found.append(
@@ -76,7 +79,26 @@ def case_criteria_fault(values: list[Any], taken: Collection[str] = (), *, is_un
         found.append(
             f"criteria: found patterns whose repeats match {count:,} places, expected at most {MOST_PLACES_OF_ROW:,}"
         )
-    return _joined_faults(found)
+    return show_faults(found, MOST_SHOWN, "; ", MOST_FAULTS_OF_ROW)
+
+
+def case_work_fault(criteria: str, character_count: int) -> str | None:
+    """Reason why the patterns of a row's criteria take too long over its texts. criteria: without other faults."""
+    place_count = _places_of_row(criteria)
+    if place_count * character_count <= MOST_WORK:
+        return None
+    found = f"found patterns whose repeats match {place_count:,} places, over texts of {character_count:,} characters"
+    return f"criteria: {found}, expected at most {MOST_WORK // place_count:,} characters"
+
+
+@lru_cache(maxsize=10_000)  # several models answer a case
+def _places_of_row(criteria: str) -> int:
+    return sum(map(_places, read_case_criteria_text(criteria)))
+
+
+def _places(criterion: CaseCriterion) -> int:
+    patterns = _patterns(criterion.method)
+    return sum(len(each) if len(each) > MOST_COUNTED else repeated_places(each) for each in patterns)
 
 
 def _patterns(method: Method) -> Iterator[str]:
@@ -107,6 +129,8 @@ def _is_too_deep(value: Any) -> bool:
     """Whether lists and mappings are nested more than `DEEPEST` times; no recursion, as the value may be hostile."""
     layer = [value]
     for _ in range(DEEPEST + 1):
+        if not layer:
+            break
         layer = [inner for each in layer for inner in _children_of(each)]
     return bool(layer)
 
@@ -115,11 +139,6 @@ def _children_of(value: Any) -> Collection[Any]:
     if isinstance(value, dict):
         return value.values()
     return value if isinstance(value, list) else ()
-
-
-def _joined_faults(found: list[str]) -> str:
-    more = f" and {len(found) - MOST_FAULTS_SHOWN} more" if len(found) > MOST_FAULTS_SHOWN else ""
-    return "; ".join(found[:MOST_FAULTS_SHOWN]) + more
 
 
 def read_case_criterion(body: str) -> CaseCriterion:

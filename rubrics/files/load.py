@@ -3,11 +3,12 @@
 import os
 from dataclasses import dataclass, field
 from importlib import resources
+from itertools import chain, islice
 from pathlib import Path, PurePosixPath
 
 from gradebook.rubrics.files.inheritance import compose
 from gradebook.rubrics.files.validate import place_files, validate
-from gradebook.rubrics.model.errors import Fault, ModelFault, RubricError
+from gradebook.rubrics.model.errors import MOST_FAULTS, Fault, ModelFault, RubricError
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.schemas.files import write_out_schemas
 from gradebook.rubrics.text.named_files import NoFile, UnreadableFile, is_path, read_below, read_whole
@@ -90,11 +91,11 @@ def _parse(text: str | bytes, path: str, folder: Path | None, reading: _Reading)
         *yaml_text.faults,
         *(
             Fault(path, line_of(yaml_text, place), words, rule)
-            for place, words, rule in [*unread, *composed.found, *found]
+            for place, words, rule in islice(chain(unread, composed.found, found), MOST_FAULTS)
         ),
     }
     if faults or rubric is None:
-        raise RubricError(tuple(sorted(faults, key=lambda fault: (fault.line or 0, fault.message))))
+        raise RubricError(tuple(sorted(faults, key=lambda fault: (fault.line or 0, fault.message))[:MOST_FAULTS]))
     return rubric
 
 

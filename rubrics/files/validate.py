@@ -1,13 +1,14 @@
 """All faults of a rubric file's values, each with its place, a message and a rule."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
-from gradebook.rubrics.model.errors import ModelFault
+from gradebook.rubrics.model.errors import MOST_FAULTS, ModelFault
 from gradebook.rubrics.model.levels import Frozen, Level, Scale
 from gradebook.rubrics.model.methods import METHODS, CheckMethod, JudgedExample, Method
 from gradebook.rubrics.model.rubric import CaseCriterion, Category, Criterion, Notes, Overall, Rubric, highest_score
@@ -21,7 +22,10 @@ CRITERION_KEYS = (*keys_of(Criterion), "use")
 
 FoundFault = tuple[Place, str, str]  # place, message and the rule's id
 
-CASE_CRITERIA = TypeAdapter(tuple[CaseCriterion, ...])
+MOST_FAULTS_OF_ROW = 10
+MOST_CRITERIA = 10_000
+
+CASE_CRITERIA = TypeAdapter(Annotated[tuple[CaseCriterion, ...], Field(fail_fast=True)])
 
 
 def validate(values: dict[str, Any], folder: Path | None = None) -> tuple[Rubric | None, list[FoundFault]]:
@@ -30,28 +34,44 @@ def validate(values: dict[str, Any], folder: Path | None = None) -> tuple[Rubric
 
     folder: location of the files that checks' settings may name; None allows none.
     """
-    repeated = list(_repeated_ids(values))
-    found = [*_bools_for_numbers(values), *repeated, *method_faults(values, folder), *_no_criteria(values)]
-    found += _schemas_faults(values)
+    if isinstance(values.get("criteria"), list) and len(values["criteria"]) > MOST_CRITERIA:
+        message = f"criteria: found {len(values['criteria']):,} entries, expected at most {MOST_CRITERIA:,}"
+        return None, [(("criteria",), message, "wrong-value")]
+    repeated = _first(_repeated_ids(values))
+    found = _first(
+        _bools_for_numbers(values),
+        repeated,
+        method_faults(values, folder),
+        _no_criteria(values),
+        _schemas_faults(values),
+    )
     try:
         rubric = Rubric.model_validate(values)
     except ValidationError as error:
-        return None, [*found, *_model_faults(error, values, {place[:-2] for place, _, _ in repeated})]
-    return place_files(rubric, folder), [*found, *_unknown_levels(rubric.criteria), *_out_of_reach(rubric)]
+        return None, _first(found, _model_faults(error, values, {place[:-2] for place, _, _ in repeated}))
+    return place_files(rubric, folder), _first(found, _unknown_levels(rubric.criteria), _out_of_reach(rubric))
+
+
+def _first(*found: Iterable[FoundFault], most: int = MOST_FAULTS) -> list[FoundFault]:
+    return list(islice(chain(*found), most))
 
 
 def validate_case_criteria(values: list[Any]) -> tuple[tuple[CaseCriterion, ...], list[FoundFault]]:
     """Validate per-case criteria. Returns them, or none if they are invalid, and their faults under `criteria`.
 
-    values: as parsed from JSON. They are validated as JSON text, as in every later use.
+    values: as parsed from JSON. They are validated as JSON text, as in every later use. The model's faults are those of
+    the first invalid criterion, as a file may have many such rows.
     """
-    around = {"criteria": values}
-    found = [*_bools_for_numbers(around), *method_faults(around)]
     try:
         criteria = CASE_CRITERIA.validate_json(json.dumps(values))
     except ValidationError as error:
-        return (), [*found, *_model_faults(error, around, set(), ("criteria",))]
-    return criteria, [*found, *_unknown_levels(criteria), *_above_the_best_level(criteria)]
+        last = next((place[0] for fault in error.errors() if (place := fault["loc"])), len(values))
+        around = {"criteria": values[: int(last) + 1]}
+        model_faults = _model_faults(error, around, set(), ("criteria",))
+        return (), _first(_bools_for_numbers(around), method_faults(around), model_faults, most=MOST_FAULTS_OF_ROW)
+    around = {"criteria": values}
+    found = (_bools_for_numbers(around), method_faults(around))
+    return criteria, _first(*found, _unknown_levels(criteria), _above_the_best_level(criteria), most=MOST_FAULTS_OF_ROW)
 
 
 def _model_faults(

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from gradebook.rubrics.importers.interfaces import Imported
 from gradebook.rubrics.importers.json_lines import placed, printable, read_json, read_json_lines
 from gradebook.rubrics.importers.metadata import Kept, filled
-from gradebook.rubrics.model.errors import Fault, RubricError
+from gradebook.rubrics.model.errors import MOST_FAULTS, Fault, RubricError
 from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.text.plain_words import Place, describe, shown
@@ -111,6 +111,8 @@ class Reading:
 
     def _note_words(self, where: Place, words: str) -> None:
         self.faults.append(Fault(self.path, self.line_of(where), self._words(words)))
+        if len(self.faults) >= MOST_FAULTS:
+            self.stop_at_faults()
 
     def _words(self, words: str) -> str:
         return printable(words if self.is_yaml else words.replace(_OF_YAML, ""))

@@ -5,11 +5,12 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 import yaml
 
-from gradebook.rubrics.model.errors import Fault, RubricError
+from gradebook.rubrics.model.errors import MOST_FAULTS, Fault, FaultList, RubricError
 from gradebook.rubrics.text.plain_words import Place, place_text
 
 MOST_DIGITS = 300  # maximum of a float
@@ -33,7 +34,8 @@ def read_json(text: str, path: str, line: int | None = None) -> Any:
         raise RubricError((Fault(path, line or error.doc.count("\n", 0, place) + 1, words),)) from None
     except ValueError as error:
         raise RubricError((Fault(path, line, printable(str(error))),)) from None
-    faults = tuple(Fault(path, line, placed(place, message)) for place, message in strange_values(value))
+    strange = islice(strange_values(value), MOST_FAULTS)
+    faults = tuple(Fault(path, line, placed(place, message)) for place, message in strange)
     if faults:
         raise RubricError(faults)
     return value
@@ -42,23 +44,22 @@ def read_json(text: str, path: str, line: int | None = None) -> Any:
 def read_json_lines(text: str, path: str) -> list[tuple[int, dict[str, Any]]]:
     """Parse the objects of a JSON Lines file, each with its line. Raises `RubricError` with every bad line."""
     rows: list[tuple[int, dict[str, Any]]] = []
-    faults: list[Fault] = []
+    faults = FaultList(RubricError)
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
         if not line.strip():
             continue
         try:
             row = read_json(line, path, number)
         except RubricError as error:
-            faults += error.faults
+            faults.add(error.faults)
             continue
         if isinstance(row, dict):
             rows.append((number, row))
         else:
-            faults.append(Fault(path, number, f"found {type(row).__name__}, expected an object"))
-    if not rows and not faults:
-        faults.append(Fault(path, None, "found an empty file, expected at least one row"))
-    if faults:
-        raise RubricError(tuple(faults))
+            faults.add([Fault(path, number, f"found {type(row).__name__}, expected an object")])
+    faults.raise_any()
+    if not rows:
+        raise RubricError((Fault(path, None, "found an empty file, expected at least one row"),))
     return rows
 
 

@@ -18,9 +18,12 @@ GradebookError
     └── Unscored
 """
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Self
 
+MOST_FAULTS = 1_000  # of one file: its reader stops there
 MOST_FAULTS_SHOWN = 20
 
 
@@ -98,9 +101,40 @@ class _FaultsError(InputError):
         return faults
 
     def __str__(self) -> str:
-        lines = [str(fault) for fault in self.faults[:MOST_FAULTS_SHOWN]]
-        hidden_count = len(self.faults) - len(lines)
-        return "\n".join([*lines, f"... and {hidden_count} more"] if hidden_count else lines)
+        return show_faults(self.faults)
+
+
+def show_faults(
+    faults: Sequence[object], most: int = MOST_FAULTS_SHOWN, between: str = "\n", most_read: int = MOST_FAULTS
+) -> str:
+    """First faults, and how many more there are; `and more` where the reader stopped at `most_read`."""
+    shown = between.join(str(fault) for fault in faults[:most])
+    if len(faults) <= most:
+        return shown
+    more = "more" if len(faults) >= most_read else f"{len(faults) - most} more"
+    return f"{shown}\n... and {more}" if between == "\n" else f"{shown} and {more}"
+
+
+class FaultList:
+    """Faults of one file, which end its reading at `MOST_FAULTS`. error: made of all of them."""
+
+    def __init__(self, error: Callable[[tuple[Fault, ...]], InputError]) -> None:
+        self._error = error
+        self._faults: list[Fault] = []
+
+    def add(self, faults: Iterable[Fault]) -> None:
+        """Raises the error at the fault of number `MOST_FAULTS`."""
+        self._faults += islice(faults, MOST_FAULTS - len(self._faults))
+        if len(self._faults) == MOST_FAULTS:
+            self.raise_any()
+
+    def raise_any(self) -> None:
+        """Raise the error if there is a fault."""
+        if self._faults:
+            raise self._error(tuple(self._faults))
+
+    def __bool__(self) -> bool:
+        return bool(self._faults)
 
 
 class RubricError(_FaultsError):

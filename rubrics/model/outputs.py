@@ -112,7 +112,7 @@ def _each_has_a_role(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 # A lake finds rows by these names, and its catalog's SQL ends at a null character.
 _Name = Annotated[str, Field(min_length=1, pattern=r"^[^\x00]*$")]
-_Messages = Annotated[list[dict[str, Any]], Field(min_length=1), AfterValidator(_each_has_a_role)]
+_Messages = Annotated[list[dict[str, Any]], Field(min_length=1, fail_fast=True), AfterValidator(_each_has_a_role)]
 _Steps = Annotated[list[StepRow], Field(max_length=MOST_STEPS), AfterValidator(each_in_its_place)]
 
 
@@ -126,11 +126,11 @@ class OutputRow(BaseModel):
     output: str
     prompt: str | _Messages | None = None
     reference: str | None = None
-    context: str | list[str] | None = None
+    context: str | Annotated[list[str], Field(fail_fast=True)] | None = None
     checkpoint: Annotated[str, Field(pattern=r"^[^\x00]*$")] | int | None = None
     sample_index: Annotated[int, Field(ge=0, le=_LARGEST_SAMPLE_INDEX)] | None = None
     metadata: dict[str, Any] | None = None
-    criteria: list[dict[str, Any]] | None = None
+    criteria: Annotated[list[dict[str, Any]], Field(fail_fast=True)] | None = None
     cluster: _Name | int | None = None
     steps: _Steps | None = None
 

@@ -271,6 +271,8 @@ class CaseCriterion(Criterion):
 
     id: Annotated[str, Field(pattern=OWN_ID_PATTERN)]
     """letters, digits, `_`, `.`, `:`, `-`, up to 64, first a letter"""
+    levels: Annotated[tuple[Level, ...], Field(fail_fast=True)] = ()
+    """as those of a rubric's criterion"""
 
     @model_validator(mode="after")
     def _applies_to_its_output(self) -> Self:

@@ -15,7 +15,7 @@ from jsonschema.protocols import Validator
 
 from gradebook.rubrics.check_kit.check import CheckVerdicts
 from gradebook.rubrics.check_kit.json_text import Extract, NotJson, TooManyBrackets, extract_json
-from gradebook.rubrics.check_kit.regexes import regex_fault
+from gradebook.rubrics.check_kit.regexes import costly_regex, regex_fault
 from gradebook.rubrics.check_kit.rows import RowFinding, gather_rows
 from gradebook.rubrics.check_kit.stack import on_a_full_stack
 from gradebook.rubrics.schemas.drafts import (
@@ -127,6 +127,8 @@ def _refuse_keywords(subschema: Schema) -> None:
         fault = regex_fault(pattern)
         if fault is not None:
             raise SchemaFault(f"pattern: found {pattern!r}, expected a regular expression that RE2 accepts: {fault}")
+        if (fault := costly_regex(pattern)) is not None:
+            raise SchemaFault(f"pattern: {fault}")
 
 
 def _patterns_of(subschema: Schema) -> Iterator[str]:

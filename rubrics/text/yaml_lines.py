@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from gradebook.rubrics.model.errors import Fault
+from gradebook.rubrics.model.errors import MOST_FAULTS, Fault
 
 MOST_NODES = 100_000
 DEEPEST = 50
@@ -59,7 +59,10 @@ class _Reading:
     node_count: int = 0
 
     def note(self, node: yaml.Node, message: str) -> None:
-        self.faults.append(Fault(self.path, _line(node), message, "syntax"))
+        fault = Fault(self.path, _line(node), message, "syntax")
+        if len(self.faults) == MOST_FAULTS - 1:
+            raise _ReadingError(fault.line, message)
+        self.faults.append(fault)
 
 
 def read_yaml(text: str | bytes, path: str) -> YamlText:
@@ -83,9 +86,9 @@ def _decode(text: str | bytes) -> str:
 
 
 def _compose(text: str) -> yaml.Node | None:
-    """Nodes of the text, after a check of its depth: composing is recursive, parsing is not."""
+    """Nodes of the text, after a check of its depth and size: composing is recursive, and takes much memory."""
     try:
-        _refuse_deep_nesting(text)
+        _refuse_large_trees(text)
         node: yaml.Node | None = yaml.compose(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as error:
         raise _syntax_fault(error, text) from None
@@ -98,16 +101,19 @@ def _compose(text: str) -> yaml.Node | None:
     return node
 
 
-def _refuse_deep_nesting(text: str) -> None:
-    depth = 0
+def _refuse_large_trees(text: str) -> None:
+    depth = node_count = 0
     for event in yaml.parse(text, Loader=_LOADER):
+        if isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+            continue
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
+        node_count += isinstance(event, yaml.NodeEvent)
         if depth > DEEPEST:
-            line = event.start_mark.line + 1 if event.start_mark else None
-            raise _ReadingError(line, f"found more than {DEEPEST} levels of nesting, expected fewer")
+            raise _ReadingError(_line(event), f"found more than {DEEPEST} levels of nesting, expected fewer")
+        if node_count > 2 * MOST_NODES:  # each value may have a key
+            raise _ReadingError(_line(event), f"found more than {MOST_NODES:,} values, expected fewer")
 
 
 def _syntax_fault(error: yaml.MarkedYAMLError, text: str) -> _ReadingError:
@@ -232,5 +238,5 @@ def _tag_name(node: yaml.Node) -> str:
     return f"!!{tag.removeprefix(_TAG)}" if tag.startswith(_TAG) else tag
 
 
-def _line(node: yaml.Node) -> int:
+def _line(node: Any) -> int:  # a node or an event
     return int(node.start_mark.line) + 1

@@ -9,7 +9,7 @@ from typing import Any, Self
 import orjson
 
 from gradebook.rubrics.model.collecting import COLLECTED, PromptRow, chat_digest, chat_of
-from gradebook.rubrics.model.errors import MOST_FAULTS_SHOWN, Fault, OutputsError
+from gradebook.rubrics.model.errors import MOST_FAULTS, MOST_FAULTS_SHOWN, Fault, OutputsError
 from gradebook.rubrics.prompts.media_kinds import UnreadableMedia
 from gradebook.rubrics.prompts.prompt_files import with_files
 from gradebook.tasks.datasets.discovery import dataset_folders, read_rows
@@ -82,6 +82,8 @@ class PromptRows:
                 fault_count += 1
                 if len(faults) < MOST_FAULTS_SHOWN - 1:  # the first line is the summary
                     faults.append(Fault(raw.source, raw.line, reason))
+                if fault_count == MOST_FAULTS:
+                    break
         if fault_count or not row_count:
             found = f"found {fault_count} of {row_count} rows that do not fit" if row_count else "found no rows"
             raise OutputsError((Fault(str(files[0]), None, f"{found}, expected prompts"), *faults))

@@ -6,6 +6,7 @@ file_formats   read_format: JSON Lines, CSV, TSV and Parquet as rows
 conversations  split_conversation: a row whose answer is the last of its messages
 row_parser     RowFitter: a row as an output, or its faults
 shards         ShardWriter, QuarantineWriter: Parquet shards and refused rows
+bad_rows       BadRows: refused rows, with the limit on their share
 ingest         ingest_outputs: all of it, for one dataset
 case_criteria  write_case_criteria: per-case criteria of rows
 media          read_sound, MediaFiles: images and sounds that outputs name

@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
@@ -10,7 +10,7 @@ from types import MappingProxyType
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from gradebook.rubrics.model.errors import MOST_FAULTS_SHOWN, Fault, OutputsError
+from gradebook.tasks.datasets.bad_rows import BadRows
 from gradebook.tasks.datasets.case_criteria import no_criteria
 from gradebook.tasks.datasets.discovery import read_rows
 from gradebook.tasks.datasets.file_formats import RawRow
@@ -80,7 +80,7 @@ def ingest_outputs(  # noqa: PLR0913  # six of them have defaults, and are named
         cases = None if sample is None else CaseSample(sample)
         fitter = RowFitter(column_map, taken_ids, is_unscored_allowed=is_unscored_allowed, checkpoint=checkpoint)
         with QuarantineWriter(folder / "quarantine.parquet", run_id) as quarantine:
-            bad_rows = _BadRows(files, max_bad_rate, quarantine.add)
+            bad_rows = BadRows(files, max_bad_rate, quarantine.add)
             rows = read_rows(files, column_map, trace_format=trace_format)
             row_count = _store_rows(rows, fitter, cases, shards, bad_rows, advance)
         ingested = _conclude(folder, row_count, fitter, cases, shards, quarantine)
@@ -106,7 +106,7 @@ def refuse_bad_rows(
     It is sure to where a header lacks a column, and where there are no further rows. needs_criteria: at least one row
     has to bring criteria of its own. Nothing is written.
     """
-    bad_rows = _BadRows(files, max_bad_rate, lambda _raw, _reason: None)
+    bad_rows = BadRows(files, max_bad_rate, lambda _raw, _reason: None)
     rows = read_rows(files, column_map, trace_format=trace_format)
     row_count, has_criteria = 0, False
     for raw in islice(rows, _FIRST_ROWS):
@@ -127,7 +127,7 @@ def _store_rows(
     fitter: RowFitter,
     cases: CaseSample | None,
     shards: ShardWriter,
-    bad_rows: "_BadRows",
+    bad_rows: BadRows,
     advance: Callable[[int], None],
 ) -> int:
     """Send every row of the sample to the shards and bad rows to the quarantine; returns how many rows there were."""
@@ -137,6 +137,8 @@ def _store_rows(
         fitted = raw.content if isinstance(raw.content, str) else fitter.fit(raw.content, raw.format)
         if isinstance(fitted, str):
             bad_rows.add(raw, fitted)
+            if bad_rows.is_hopeless:
+                break
         elif cases is None or cases.take(fitted.case_id):
             shards.add(fitted)
         if row_count % _ADVANCE_ROWS == 0:
@@ -170,34 +172,6 @@ def _conclude(
         models=models,
         sample=None if cases is None else cases.taken,
     )
-
-
-@dataclass(slots=True)
-class _BadRows:
-    """Counter of bad rows with the limit on their share."""
-
-    files: Sequence[Path]
-    max_bad_rate: float
-    store: Callable[[RawRow, str], None]  # gets each bad row with its reason
-    count: int = 0
-    faults: list[Fault] = field(default_factory=list)
-
-    def add(self, raw: RawRow, reason: str) -> None:
-        self.count += 1
-        self.store(raw, reason)
-        if len(self.faults) < MOST_FAULTS_SHOWN - 1:  # one line is for the summary
-            self.faults.append(Fault(raw.source, raw.line, reason))
-
-    def raise_if_too_many(self, row_count: int) -> None:
-        bad_count = self.count
-        if bad_count < row_count and bad_count / row_count <= self.max_bad_rate:
-            return
-        more = f" and {len(self.files) - 1} more" if len(self.files) > 1 else ""
-        name = f"{self.files[0]}{more}" if self.files else "outputs"
-        found = f"found {bad_count} of {row_count} rows that do not fit" if row_count else "found no rows"
-        limit = f"expected at most a share of {self.max_bad_rate:g} (--max-bad-rate)"
-        expected = limit if bad_count < row_count else "expected outputs"
-        raise OutputsError((Fault(name, None, f"{found}, {expected}"), *self.faults))
 
 
 def _write_ingested(ingested: Ingested, folder: Path) -> None:

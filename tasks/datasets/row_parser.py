@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
-from gradebook.rubrics.files.case_criteria import case_criteria_fault
+from gradebook.rubrics.files.case_criteria import case_criteria_fault, case_work_fault
 from gradebook.rubrics.model.canonical import canonical_json
 from gradebook.rubrics.model.outputs import OUTPUT_COLUMNS, Output, OutputRow, misfit_reason
 from gradebook.tasks.datasets.file_formats import Format
@@ -125,7 +125,11 @@ class RowFitter:
             return f"found values that can't be kept as JSON ({error}), expected fewer levels of nesting"
         if self._checkpoint is not None and (misfit := self._checkpoint.misfit(output.model, output.checkpoint)):
             return misfit
-        return output if output.criteria is None else self._criteria_fault(output.criteria) or output
+        if output.criteria is None:
+            return output
+        searched_count = len(output.output) + sum(map(len, output.context or ()))
+        fault = self._criteria_fault(output.criteria) or case_work_fault(output.criteria, searched_count)
+        return fault or output
 
     def _criteria_fault(self, text: str) -> str:
         """Fault of a row's per-case criteria. Cached by text, since several models answer each case."""

@@ -50,8 +50,10 @@ def broken_journals(lake: Lake) -> list[Path]:
 def _set_aside(path: Path, broken: list[BrokenLine]) -> str:
     """Copy the broken lines of a journal to a file beside it; returns a sentence about it."""
     aside = path.with_name(path.name + BROKEN_SUFFIX)
-    write_bytes(aside, b"".join(line for _, line in broken), is_synced=True)
-    lines = "1 line of a journal is" if len(broken) == 1 else f"{len(broken):,} lines of a journal are"
+    text = b"".join(line for _, line in broken)  # a run of short lines is one broken line
+    write_bytes(aside, text, is_synced=True)
+    line_count = text.count(b"\n")
+    lines = "1 line of a journal is" if line_count == 1 else f"{line_count:,} lines of a journal are"
     return f"{lines} no judgment and set aside in {aside}: {broken[0][0]}"
 
 

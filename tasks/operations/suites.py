@@ -5,12 +5,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
+from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, ValidationError, create_model
 
-from gradebook.rubrics.model.errors import Fault, InputError, SuitesError
+from gradebook.rubrics.model.errors import MOST_FAULTS, Fault, InputError, SuitesError
 from gradebook.rubrics.model.levels import Frozen
 from gradebook.rubrics.statistics.rule_parser import RuleError, parse_rule
 from gradebook.rubrics.text.named_files import read_whole
@@ -92,12 +93,15 @@ def read_suites(path: Path) -> SuitesFile:
     if text.values is None:
         raise SuitesError(text.faults)
     try:
-        file, found = SuitesFile.model_validate(text.values), list(_own_faults(text.values))
+        file, found = SuitesFile.model_validate(text.values), _own_faults(text.values)
     except ValidationError as error:
-        found = [*_model_faults(error), *_own_faults(text.values)]
-    faults = [*text.faults, *(Fault(text.path, text.line_of(place), message) for place, message in found)]
+        found = chain(_model_faults(error), _own_faults(text.values))
+    faults = [
+        *text.faults,
+        *(Fault(text.path, text.line_of(place), message) for place, message in islice(found, MOST_FAULTS)),
+    ]
     if faults:
-        raise SuitesError(tuple(sorted(faults, key=lambda fault: fault.line or 0)))
+        raise SuitesError(tuple(sorted(faults[:MOST_FAULTS], key=lambda fault: fault.line or 0)))
     return _with_places(file, text)
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import pyarrow as pa
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from gradebook.rubrics.model.errors import Fault, OutputsError, RatingsError
+from gradebook.rubrics.model.errors import Fault, FaultList, OutputsError, RatingsError
 from gradebook.rubrics.model.rubric import Criterion, Overall, Rubric
 from gradebook.tasks.datasets.file_formats import RawRow, encoding_of, read_format
 
@@ -85,7 +85,7 @@ def read_ratings(path: Path, rubric: Rubric, own_scores: OwnScores = dict) -> pa
     names
     no criterion of the rubric.
     """
-    faults: list[Fault] = []
+    faults = FaultList(RatingsError)
     rows: list[dict[str, Any]] = []
     scales = _Scales(rubric, own_scores)
     try:
@@ -93,22 +93,21 @@ def read_ratings(path: Path, rubric: Rubric, own_scores: OwnScores = dict) -> pa
             _take_row(raw, scales, rows, faults)
     except OutputsError as error:  # about the file as a whole
         raise RatingsError(error.faults) from error
-    if not rows and not faults:
-        faults.append(Fault(str(path), None, "found no ratings, expected at least one"))
-    if faults:
-        raise RatingsError(tuple(faults))
+    faults.raise_any()
+    if not rows:
+        raise RatingsError((Fault(str(path), None, "found no ratings, expected at least one"),))
     return pa.Table.from_pylist(rows, schema=SLOT_SCHEMA)
 
 
-def _take_row(raw: RawRow, scales: "_Scales", rows: list[dict[str, Any]], faults: list[Fault]) -> None:
+def _take_row(raw: RawRow, scales: "_Scales", rows: list[dict[str, Any]], faults: FaultList) -> None:
     try:
         if isinstance(raw.content, str):
             raise ValueError(raw.content)
         rows.append(_rating(RatingRow.model_validate(raw.content), scales, raw.source, raw.line))
     except ValidationError as error:
-        faults.extend(Fault(raw.source, raw.line, _sentence(detail)) for detail in error.errors())
+        faults.add(Fault(raw.source, raw.line, _sentence(detail)) for detail in error.errors())
     except ValueError as error:
-        faults.append(Fault(raw.source, raw.line, str(error)))
+        faults.add([Fault(raw.source, raw.line, str(error))])
 
 
 def _read_rows(path: Path) -> Iterator[RawRow]:

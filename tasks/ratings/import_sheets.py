@@ -14,6 +14,7 @@ from gradebook.rubrics.importers.ratings.ladders import Ladder, Numbers
 from gradebook.rubrics.importers.ratings.registry import READERS, guess_format
 from gradebook.rubrics.importers.ratings.shapes import OVERALL, LeftOut, Mark, Misfit, Naming, Sheet
 from gradebook.rubrics.model.errors import Fault, InputError, RatingsError
+from gradebook.tasks.datasets.bad_rows import BadRows
 from gradebook.tasks.datasets.file_formats import RawRow
 from gradebook.tasks.ratings.evaluation_file import RATING_SCHEMA
 from gradebook.tasks.ratings.import_matching import Matches, slot_fault
@@ -66,15 +67,15 @@ class SheetReading:
     """Sheets read so far. refused: (source, line, reason, row)."""
 
     form: str | None
+    unread: BadRows  # rows without any sheet; each counts as one refused sheet
     placed: list[Placed] = field(default_factory=list)
     refused: list[tuple[str, int, str, str]] = field(default_factory=list)
     left_out: LeftOut = field(default_factory=LeftOut)
     row_count: int = 0
-    unread_count: int = 0  # rows without any sheet; each counts as one refused sheet
 
     def refuse_row(self, raw: RawRow, reason: str, text: str) -> None:
         """Refuse a row that contains no sheet."""
-        self.unread_count += 1
+        self.unread.add(raw, reason)
         self._hold(raw.source, raw.line, reason, text)
 
     def refuse(self, placed: Placed, reason: str) -> None:
@@ -86,7 +87,7 @@ class SheetReading:
     @property
     def sheet_count(self) -> int:
         """Number of sheets, good and bad."""
-        return self.unread_count + len(self.placed)
+        return self.unread.count + len(self.placed)
 
 
 def read_sheets(file: RatingFile, naming: Naming) -> SheetReading:
@@ -95,13 +96,16 @@ def read_sheets(file: RatingFile, naming: Naming) -> SheetReading:
         raise InputError(f"--format {file.form}", "a CSV file", "JSON or JSON Lines, or --format csv")
     if not is_csv and file.form == "csv":
         raise InputError("--format csv", "a JSON file", "CSV, or --format jsonl for a table in JSON Lines")
-    reading = SheetReading("csv" if is_csv else file.form)
+    unread = BadRows([file.path], file.max_bad_rate, lambda _raw, _reason: None)
+    reading = SheetReading("csv" if is_csv else file.form, unread)
     for raw in rows:
         reading.row_count += 1
         _read_row(raw, naming, reading)
         if reading.sheet_count > MOST_SHEETS:
             message = f"found more than {MOST_SHEETS:,} sheets of ratings, expected fewer: split the file"
             raise RatingsError((Fault(raw.source, raw.line, message),))
+        if reading.unread.is_hopeless:
+            break
     if not reading.row_count:
         raise RatingsError((Fault(str(file.path), None, "found no ratings, expected at least one"),))
     return reading

@@ -7,9 +7,9 @@ import re
 import secrets
 import threading
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -30,6 +30,8 @@ _NUMBERS = tuple(
 MOST_COST_USD = 1e6  # of one reply; a larger cost is damage, and would drown all others in a sum
 _CHECKSUM = re.compile(rb'\{"crc32":(\d+),')
 
+# A shorter line is no judgment: a megabyte may hold half a million of them, and runs of them are one fault.
+_LEAST_BYTES = len(orjson.dumps(dict.fromkeys(_REQUIRED, 0)))
 _MISFITS = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError)
 
 BrokenLine = tuple[LakeError, bytes]  # fault and text of a line that is no judgment
@@ -195,10 +197,27 @@ def read_journal(path: Path, row_count: int, on_broken: OnBroken | None = None) 
 
     on_broken = on_broken or refuse
     with path.open("rb") as file:
-        whole = (line for line in file if line.endswith(b"\n"))
-        numbered = enumerate(whole, start=1)
+        numbered = _without_short_runs(file, path, on_broken)
         while lines := list(islice(numbered, row_count)):
             yield _table_of(lines, path, on_broken)
+
+
+def _without_short_runs(file: Iterable[bytes], path: Path, on_broken: OnBroken) -> Iterator[tuple[int, bytes]]:
+    """Whole lines with their numbers. A run of lines that are too short for a judgment is one broken line."""
+    run: list[bytes] = []
+    number = 0
+    for number, line in enumerate(chain(file, [b""]), start=1):  # the end of the file ends a run too
+        if line.endswith(b"\n") and len(line) < _LEAST_BYTES:
+            run.append(line)
+            continue
+        if len(run) == 1:
+            yield number - 1, run[0]
+        elif run:
+            found = f"{len(run):,} lines that are too short for a judgment"
+            on_broken((LakeError(f"{path}:{number - len(run)}", found, "judgments"), b"".join(run)))
+        run.clear()
+        if line.endswith(b"\n"):
+            yield number, line
 
 
 def _table_of(lines: list[tuple[int, bytes]], path: Path, on_broken: OnBroken) -> pa.Table:

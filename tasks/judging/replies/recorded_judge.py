@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal, Self
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from gradebook.rubrics.model.errors import MOST_FAULTS_SHOWN, Fault, JudgeSettingsError
+from gradebook.rubrics.model.errors import Fault, FaultList, JudgeSettingsError, show_faults
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.prompts.reply_parser import ReadReply, ReplyStatus, UselessStatus, is_quoted
 from gradebook.tasks.judging.replies.journal import Journal
@@ -96,19 +96,19 @@ def read_replies(path: Path) -> dict[_Key, _Found]:
     Raises `JudgeSettingsError` with every line that is no reply or a duplicate.
     """
     replies: dict[_Key, _Found] = {}
-    faults: list[Fault] = []
+    faults = FaultList(_faulty)
     for number, line in enumerate(_read_lines(path), start=1):
         if not line.strip():
             continue
         try:
             reply = RecordedReply.model_validate(orjson.loads(line))
         except (orjson.JSONDecodeError, ValidationError) as error:
-            faults.extend(Fault(str(path), number, message) for message in _messages(error))
+            faults.add(Fault(str(path), number, message) for message in _messages(error))
             continue
         first, _ = replies.setdefault(reply.key, (number, reply))
         if first != number:
-            faults.append(Fault(str(path), number, f"found the reply of line {first} again, expected each once"))
-    _raise_any(faults)
+            faults.add([Fault(str(path), number, f"found the reply of line {first} again, expected each once")])
+    faults.raise_any()
     return replies
 
 
@@ -134,13 +134,14 @@ def check_replies(path: Path, criteria: Iterable[Criterion]) -> None:
     are ignored.
     """
     level_ids = {criterion.id: [level.id for level in criterion.ranked_levels] for criterion in criteria}
-    faults = [
+    faults = FaultList(_faulty)
+    faults.add(
         Fault(str(path), number, misfit)
         for number, reply in read_replies(path).values()
         if reply.criterion_id in level_ids
         if (misfit := _misfit(reply, level_ids[reply.criterion_id])) is not None
-    ]
-    _raise_any(faults)
+    )
+    faults.raise_any()
 
 
 class ReplaySession:
@@ -226,8 +227,5 @@ def _messages(error: orjson.JSONDecodeError | ValidationError) -> list[str]:
     return [f"{'.'.join(map(str, fault['loc'])) or 'line'}: {fault['msg']}" for fault in error.errors()]
 
 
-def _raise_any(faults: list[Fault]) -> None:
-    if faults:
-        hidden_count = max(0, len(faults) - MOST_FAULTS_SHOWN)
-        shown = [str(fault) for fault in faults[:MOST_FAULTS_SHOWN]]
-        raise JudgeSettingsError("\n".join([*shown, f"... and {hidden_count} more"] if hidden_count else shown))
+def _faulty(faults: tuple[Fault, ...]) -> JudgeSettingsError:
+    return JudgeSettingsError(show_faults(faults))

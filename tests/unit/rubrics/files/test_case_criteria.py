@@ -11,6 +11,7 @@ from gradebook.rubrics.files.case_criteria import (
     CASE_CRITERIA_SCHEMA,
     case_criteria_fault,
     case_criteria_table,
+    case_work_fault,
     read_case_criterion,
 )
 from tests.support.rubric_strategies import json_values, mappings
@@ -61,9 +62,14 @@ def shaped(schema: dict[str, Any]) -> dict[str, Any]:
         ([BRIEF | {"method": {"type": "schema", "schema": {"$ref": "http://x"}}}], "criteria[0].method.schema: $ref"),
         ([BRIEF | {"method": {"type": "similarity"}}], "criteria[0].method: found similarity, which no row may"),
         ([BRIEF | {"method": {"type": "claims"}}], "criteria[0].method: found claims, which no row may choose"),
-        ([searching("(.{1,31}){1,31}y")], "criteria[0].method: found patterns whose repeats match 1,922 places"),
-        ([shaped({"items": {"pattern": "(.?){600}"}})], "criteria[0].method: found patterns whose repeats match 1,200"),
-        ([shaped({"patternProperties": {"(.?){600}": {}}})], "criteria[0].method: found patterns whose repeats"),
+        (
+            [searching("(.{1,31}){1,31}y")],
+            "criteria[0].method.settings.pattern: found '(.{1,31}){1,31}y', whose repeats match 1,922 places",
+        ),
+        (
+            [shaped({"items": {"pattern": "(.?){400}"}, "patternProperties": {"a{300}": {}}})],
+            "criteria[0].method: found patterns whose repeats match 1,100 places, expected at most 1,000",
+        ),
         (
             [searching(".{0,900}") | {"id": f"a{place}"} for place in range(12)],
             "criteria: found patterns whose repeats match 10,800 places, expected at most 10,000",
@@ -124,7 +130,9 @@ def test_a_method_that_nothing_scores_may_be_allowed():
 
 
 def test_many_faults_are_told_in_short():
-    assert case_criteria_fault([{}] * 9).endswith("and 24 more")  # 9 x 3 keys are missing, 3 are told
+    assert case_criteria_fault([{}] * 9).count("; ") == 2  # the 3 keys that the first lacks
+    assert case_criteria_fault([{"unknown": 1}]).endswith("and 1 more")  # 3 are told
+    assert case_criteria_fault([BRIEF | dict.fromkeys("abcdefghijkl", 1)]).endswith("and more")
 
 
 def test_the_table_has_a_row_an_output_and_criterion():
@@ -142,3 +150,13 @@ def test_a_criterion_weighs_1_and_a_gate_nothing():
 def test_the_body_is_the_criterion():
     (row,) = case_criteria_table(["x"], [json.dumps([BRIEF])]).to_pylist()
     assert read_case_criterion(row["body"]).model_dump(exclude_defaults=True) == BRIEF
+
+
+def test_patterns_over_long_texts_are_refused_by_places_times_characters():
+    text = json.dumps([searching(".{0,900}")])
+    assert case_work_fault(text, 222_222) is None  # 900 x 222,222 = 199,999,800
+    assert case_work_fault(text, 222_223) == (
+        "criteria: found patterns whose repeats match 900 places, over texts of 222,223 characters, "
+        "expected at most 222,222 characters"
+    )
+    assert case_work_fault(json.dumps([BRIEF]), 10**12) is None

@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from gradebook.rubrics.model import errors
-from gradebook.rubrics.model.errors import Fault, GradebookError, InputError, RubricError, UnfinishedError
+from gradebook.rubrics.model.errors import Fault, FaultList, GradebookError, InputError, RubricError, UnfinishedError
 
 INPUT_ERRORS = ["RubricError", "OutputsError", "RatingsError", "SuitesError", "LakeError", "QueryError"]
 INPUT_ERRORS += ["JudgeSettingsError"]
@@ -28,6 +28,15 @@ def test_an_error_tells_twenty_faults_and_counts_the_rest():
     # 23 faults: 20 are shown, 3 are counted
     lines = str(RubricError((FAULT,) * 23)).splitlines()
     assert lines == [str(FAULT)] * 20 + ["... and 3 more"]
+
+
+def test_a_reader_stops_at_a_thousand_faults_and_leaves_the_rest_uncounted():
+    faults = FaultList(RubricError)
+    rest = iter(range(2_000))
+    with pytest.raises(RubricError) as stopped:
+        faults.add(FAULT for _ in rest)
+    assert (len(stopped.value.faults), next(rest)) == (1_000, 1_000)
+    assert str(stopped.value).endswith(f"{FAULT}\n... and more")
 
 
 def test_twenty_faults_are_all_told():

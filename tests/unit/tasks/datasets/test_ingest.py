@@ -274,3 +274,17 @@ def test_a_look_at_the_first_rows_refuses_what_the_ingest_refuses_and_nothing_el
 def test_a_look_at_the_first_rows_reads_no_further(tmp_path):
     path = json_lines(tmp_path, *[row(f"c{n}", output=None) for n in range(2000)])
     refuse_bad_rows([path], RowFitter({}), {}, 0.01)  # whether 1,000 bad rows are too many depends on the others
+
+
+def test_a_file_of_bad_rows_is_read_until_no_good_rows_could_make_them_few(tmp_path):
+    # 1,000 rows of 3 bytes; 2,997,000 bytes more would be 149,850 good rows of 20 bytes: 0.7%. After 2,000: 1.3%
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"{}\n" * 1_000_000)
+    assert refusal(path).startswith(f"{path}: found 2000 of the first 2000 rows that do not fit, expected outputs\n")
+
+
+def test_good_rows_behind_a_thousand_bad_ones_are_read(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"case_id,model,output\n" + b"x\n" * 1000 + b"a,m,\n" * 101_000)
+    ingested = ingest(path)
+    assert (ingested.quarantined_count, ingested.output_count) == (1000, 1)

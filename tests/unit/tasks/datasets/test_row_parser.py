@@ -118,3 +118,11 @@ def test_an_id_does_not_change_with_the_order_of_keys(metadata):
 def test_an_id_changes_with_metadata(first, second):
     is_same_id = output_id(fitted(row(metadata=first))) == output_id(fitted(row(metadata=second)))
     assert is_same_id == (first == second)
+
+
+def test_a_row_whose_patterns_take_long_over_its_texts_does_not_fit():
+    dear = {"id": "t", "description": "?", "method": {"type": "check", "check": "matches_regex"}}
+    dear["method"]["settings"] = {"pattern": ".{0,900}"}
+    assert fitted(row(criteria=[dear], output="x" * 200_000))
+    misfit = RowFitter({}).fit(row(criteria=[dear], output="x" * 200_000, context="x" * 30_000), "jsonl")
+    assert str(misfit).startswith("criteria: found patterns whose repeats match 900 places, over texts of 230,000 char")

@@ -13,7 +13,7 @@ import pytest
 
 from gradebook.rubrics.model.errors import LakeError, UnfinishedError
 from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
-from gradebook.tasks.judging.replies.journal import Journal, read_journal, settled_journals
+from gradebook.tasks.judging.replies.journal import BrokenLine, Journal, read_journal, settled_journals
 
 ASKED_AT = datetime(2026, 11, 20, 12, 0, 0, 250_000, tzinfo=UTC)
 
@@ -93,6 +93,16 @@ def test_a_broken_line_of_a_later_batch_is_named(tmp_path: Path):
     path = write(tmp_path, *(make_judgment() for _ in range(4)), make_judgment(attempts="many"))
     with pytest.raises(LakeError, match=r"\.jsonl:5: "):
         read(path, 2)
+
+
+def test_a_run_of_lines_that_are_too_short_is_one_broken_line_and_those_around_it_are_read(tmp_path: Path):
+    path = write(tmp_path, make_judgment(), make_judgment())
+    first, second = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(first + b"\n" * 3000 + second + b"{}\n" + b"\n")
+    broken: list[BrokenLine] = []
+    assert sum(table.num_rows for table in read_journal(path, 1000, broken.append)) == 2
+    assert [text for _, text in broken] == [b"\n" * 3000, b"{}\n\n"]
+    assert str(broken[1][0]).startswith(f"{path}:3003: found 2 lines that are too short")
 
 
 def test_a_journal_with_a_living_writer_is_not_settled(tmp_path: Path):
