@@ -35,8 +35,8 @@ Labels = dict[str, str | None]  # label -> level id, None for "can't be judged"
 class Case:
     """Prompt and output as the judge sees them.
 
-    media: contents of the placeholders in the texts. media_fault: reason why they cannot be shown, so that nothing can
-    be asked.
+    media: contents of the placeholders in the texts, and the sound of a transcript. media_fault: reason why they cannot
+    be shown, so that nothing can be asked. audio: name of the sound of a transcript, for criteria that hear it.
     """
 
     prompt: str | None
@@ -45,6 +45,7 @@ class Case:
     context: tuple[str, ...] = ()
     media: tuple[Medium, ...] = ()
     media_fault: str | None = None
+    audio: str | None = None
 
     def passages(self, column: str) -> tuple[str, ...]:
         """Texts of `context`, `reference` or `prompt` that are not blank; of a chat one a message."""

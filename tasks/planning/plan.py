@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from pathlib import Path
 
 import duckdb
@@ -31,7 +32,7 @@ from gradebook.tasks.planning.cases import plan_cases, read_cases
 from gradebook.tasks.planning.claims import ClaimsPlanner
 from gradebook.tasks.planning.opinion_estimates import OpinionEstimate, Past, asked_judges, estimate_opinion, read_past
 from gradebook.tasks.planning.request_counts import Tallies
-from gradebook.tasks.planning.shard_plan import ShardPlanner, case_bytes, read_shard
+from gradebook.tasks.planning.shard_plan import ShardCases, ShardPlanner, case_bytes, read_shard
 from gradebook.tasks.ratings.run_ratings import has_preferred, kept_count, match_ratings
 from gradebook.tasks.workspace.folder import RunFolder
 
@@ -160,7 +161,8 @@ def plan_run(  # noqa: PLR0913 - what is planned, for whom, and what it may look
             _hold_judgments(ledger, journaled_judgments(lake) if is_preview else None, is_anew=is_anew)
             planner = ShardPlanner(ledger, folder, judge)
             for index, shard in enumerate(ingested.shards):
-                cases = read_shard(plan_cases(shard, index, folder, folders))
+                heard = cache(partial(_read_heard, shard, index, folder, folders))
+                cases = read_shard(plan_cases(shard, index, folder, folders), heard)
                 planner.plan(judged, cases, index)
                 planner.plan_own(cases, index)
             past = read_past(ledger, judge)
@@ -173,6 +175,10 @@ def plan_run(  # noqa: PLR0913 - what is planned, for whom, and what it may look
         parts.append(_plan_feedback(judge, rubric, ingested))
     unmatched_count = kept_count(folder.ratings_file) or 0
     return RunPlan(tuple(parts), unmatched_count, own_count, asked)
+
+
+def _read_heard(shard: str, index: int, folder: RunFolder, folders: tuple[Path, ...] | None) -> ShardCases:
+    return read_shard(plan_cases(shard, index, folder, folders, is_heard=True))
 
 
 def _add_estimates(

@@ -1,7 +1,7 @@
 """Plan files of a shard: the votes wanted from the judges, and the ledger's answers to them."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -91,16 +91,21 @@ Rated = Mapping[str, frozenset[str]]  # outputs that people scored, by criterion
 
 @dataclass(frozen=True, slots=True)
 class ShardCases:
-    """Cases of a shard, as a plan needs them. All lists: (output,)."""
+    """Cases of a shard, as a plan needs them. All lists: (output,). heard: the same with the sounds of transcripts."""
 
     output_ids: list[str]
     digests: list[str]
     byte_counts: list[int]
+    heard: "Callable[[], ShardCases] | None" = None
+
+    def shown_for(self, criterion: Criterion) -> "ShardCases":
+        """Cases as the criterion's judge gets them."""
+        return self.heard() if criterion.hears_audio and self.heard else self
 
 
-def read_shard(shown: Iterable[tuple[str, Case]]) -> ShardCases:
+def read_shard(shown: Iterable[tuple[str, Case]], heard: Callable[[], ShardCases] | None = None) -> ShardCases:
     """Read a shard's cases, as shown to a judge."""
-    cases = ShardCases([], [], [])
+    cases = ShardCases([], [], [], heard)
     for output_id, case in shown:
         cases.output_ids.append(output_id)
         cases.digests.append(case_digest(case))
@@ -191,6 +196,7 @@ class ShardPlanner:
         judged: criteria that may share its request, itself included. rated: outputs that people scored.
         """
         overheads: dict[tuple[int, PromptStyle], int] = {}
+        cases = cases.shown_for(criterion)
         for opinion in wanted_opinions(self._judge, criterion.id):
             skipped = self._rated_outputs(criterion, opinion, judged, rated) if rated else frozenset()
             unrated = [row for row in rows if cases.output_ids[row] not in skipped] if skipped else rows

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from gradebook.rubrics.model.errors import UnfinishedError
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.model.verdicts import verdict_table
 from gradebook.rubrics.prompts.prompt import Case, case_digest, request_key
+from gradebook.tasks.datasets.media import MediaFiles, audio_of
 from gradebook.tasks.judging.opinions.rows import (
     Answers,
     combined_verdicts,
@@ -302,12 +303,16 @@ class Asking:
         """Votes wanted on an output: of the rubric's criteria, batched where the judge batches, and of its own."""
         output = read.output
         case = Case(output.prompt, output.output, output.reference, tuple(output.context or ()))
-        digest = case_digest(case)
         own = [each for each in read.own if each.method.type == "judge"]
+        cases = {False: (case, case_digest(case))}
+        if any(each.hears_audio for each in (*self._rubric.judged_criteria, *own)):
+            files = MediaFiles((Path.cwd(),))
+            heard = files.hear(files.show(replace(case, audio=audio_of(output.metadata))))
+            cases[True] = (heard, case_digest(heard))
         for opinion in self._opinions:
             if not drawn_rows(self.judge, opinion, [read.output_id], [0]):
                 continue
-            ask = partial(self._question, read, case, digest, opinion)
+            ask = partial(self._question, read, cases, opinion)
             batchable = [each for each in self._rubric.judged_criteria if opinion in self._asked[each.id]]
             packing = self._packings[opinion]
             for pack in packs_of(batchable, packing):
@@ -319,8 +324,15 @@ class Asking:
                     yield opinion, one if packing == 1 else PackedQuestion((one,))
 
     def _question(
-        self, read: ReadOutput, case: Case, digest: str, opinion: Opinion, criterion: Criterion, batch: list[Criterion]
+        self,
+        read: ReadOutput,
+        cases: Mapping[bool, tuple[Case, str]],
+        opinion: Opinion,
+        criterion: Criterion,
+        batch: list[Criterion],
     ) -> Question:
+        """Question to a judge. cases: with their digests, by whether the judge hears their sound."""
+        case, digest = cases[criterion.hears_audio]
         asked = asked_digest(criterion, batch, self._packings[opinion])
         output = read.output
         return Question(

@@ -48,18 +48,26 @@ def shard_questions(  # noqa: PLR0913 - the judge, the plan and the shard
     judged = rubric.judged_criteria
     if not keys:
         return
-    media = PlannedMedia(shard_index, folder, folders)
+    with_audio = any(each.hears_audio for each in (*judged, *(one for ones in own.values() for one in ones)))
+    media, sounds = (PlannedMedia(shard_index, folder, folders, is_heard=is_heard) for is_heard in (False, True))
     slots = zip(*(pq.read_table(shard, columns=[name]).column(0).to_pylist() for name in SLOT_COLUMNS), strict=True)
     for (output_id, case), (case_id, model, checkpoint, sample_index) in zip(
-        read_stored_cases(shard), slots, strict=True
+        read_stored_cases(shard, with_audio=with_audio), slots, strict=True
     ):
         asked = [(each, keys.get((output_id, each.id), ())) for each in (*judged, *own.get(output_id, ()))]
         if not is_held_too and not any(is_open for _, held in asked for *_, is_open in held):
             continue
-        shown = media.show(output_id, case)
+        shown = {False: media.show(output_id, case)}
+        if with_audio:
+            shown[True] = sounds.show(output_id, case)
         slot = (case_id, model, checkpoint, sample_index)
         questions = [
-            (Question(output_id, criterion, shown, key, replicate, *slot, style=styles[is_swapped]), is_open)
+            (
+                Question(
+                    output_id, criterion, shown[criterion.hears_audio], key, replicate, *slot, style=styles[is_swapped]
+                ),
+                is_open,
+            )
             for criterion, held in asked
             for key, replicate, is_swapped, is_open in held
         ]

@@ -22,11 +22,15 @@ from gradebook.tasks.judging.settings.judge import JudgeSettings
 
 
 def packs_of(criteria: Sequence[Criterion], packing: int) -> list[tuple[Criterion, ...]]:
-    """Batches of consecutive criteria, each at most `packing` long and as long as labels suffice."""
+    """Batches of consecutive criteria, each at most `packing` long and as long as labels suffice.
+
+    All criteria of a batch hear the row's sound, or none does.
+    """
     packs: list[tuple[Criterion, ...]] = []
     for criterion in criteria:
         longer = (*packs[-1], criterion) if packs else ()
-        if longer and len(longer) <= packing and can_be_packed(longer):
+        are_alike = len({each.hears_audio for each in longer}) == 1
+        if are_alike and len(longer) <= packing and can_be_packed(longer):
             packs[-1] = longer
         else:
             packs.append((criterion,))
