@@ -88,6 +88,8 @@ class JudgeMethod(Frozen):
     answer; or the `steps` alone. An output without steps is unscored unless it is `answer`"""
     can_abstain: bool = False
     """`true`: the judge may abstain; the verdict is then unscored, with the reason `abstained`"""
+    hears_audio: bool = False
+    """`true`: the judge gets the sound that the row's `audio` names, too: [audio](own-data.md#audio)"""
     prefer: Literal["human", "judge"] = "judge"
     """`human`: ratings of people replace the judge where they exist; the judge sees a rated output only in a batch with
     unrated criteria"""

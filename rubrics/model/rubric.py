@@ -256,6 +256,11 @@ class Criterion(Frozen):
         return self.method.type in ("judge", "ratings")
 
     @property
+    def hears_audio(self) -> bool:
+        """Whether its judge gets the sound of a transcript."""
+        return isinstance(self.method, JudgeMethod) and self.method.hears_audio
+
+    @property
     def ranked_levels(self) -> tuple[Level, ...]:
         """Levels, worst first; by default fail 0 and pass 1."""
         return rank_levels(self.levels, self.scale)

@@ -103,6 +103,18 @@ def read_media(prompt: str | None, output: str, fetch: Fetch) -> ShownTexts:
     return ShownTexts(shown_prompt, shown_output, () if fault else tuple(media), fault)
 
 
+def read_recording(audio: str, number: int, fetch: Fetch) -> Medium:
+    """Sound that a transcript's row names. number: among the images and sounds of the case.
+
+    audio: `file:NAME` or a `data:` address. Raises `UnreadableMedia`.
+    """
+    source = audio.strip()
+    if source[:5].lower() not in ("file:", "data:"):
+        found = f"found {_shown_name(source)}, expected file:NAME or data:audio/...;base64,"
+        raise UnreadableMedia(f"{UNREADABLE}: audio: {found}")
+    return _read_slot(_Slot("recording", "audio", source, [], 0), number, MOST_MEDIUM_BYTES, fetch)[0]
+
+
 def media_digest(media: tuple[Medium, ...], fault: str | None) -> str:
     """Distinguish cases with equal texts by their images and sounds; empty without any."""
     if fault is None and not media:

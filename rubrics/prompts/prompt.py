@@ -38,9 +38,9 @@ Labels = dict[str, str | None]  # label -> level id, None for "can't be judged"
 class Case:
     """Prompt and output as the judge sees them.
 
-    media: contents of the placeholders in the texts. media_fault: reason why the case can't be shown, so that
-    nothing can be asked. trajectory: the steps of the output, if it has some and they were read. sees: which of these
-    are shown.
+    media: contents of the placeholders in the texts, and the sound of a transcript. media_fault: reason why the case
+    can't be shown, so that nothing can be asked. audio: name of the sound of a transcript, for criteria that hear it.
+    trajectory: the steps of the output, if it has some and they were read. sees: which of these are shown.
     """
 
     prompt: str | None
@@ -49,6 +49,7 @@ class Case:
     context: tuple[str, ...] = ()
     media: tuple[Medium, ...] = ()
     media_fault: str | None = None
+    audio: str | None = None
     trajectory: Trajectory | None = None
     sees: Sees = "answer"
 
@@ -140,6 +141,11 @@ def seeing_digest(prompt_name: str, sees: Sees) -> str:
 def sees_of(criterion: Criterion) -> Sees:
     """What a judge of the criterion is shown."""
     return _method_of(criterion).sees
+
+
+def view_of(criterion: Criterion) -> tuple[bool, Sees]:
+    """Whether a judge of the criterion hears the row's sound, and what it is shown."""
+    return criterion.hears_audio, sees_of(criterion)
 
 
 def label_of(

@@ -13,14 +13,16 @@ import pyarrow as pa
 
 from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_text
 from gradebook.rubrics.check_kit.samples import MADE_COLUMNS
-from gradebook.rubrics.prompts.media import read_media, too_large
+from gradebook.rubrics.prompts.media import read_media, read_recording, too_large
 from gradebook.rubrics.prompts.media_kinds import UnreadableMedia
+from gradebook.rubrics.prompts.media_parts import UNREADABLE
 from gradebook.rubrics.prompts.prompt import Case
 
 MOST_FILE_BYTES = 200_000_000
 MOST_HELD_BYTES = 64_000_000  # plus one file: the most that a slice of a shard may hold
 MOST_HELD_ROWS = 64
 MOST_PATH_CHARACTERS = 1_000
+NO_SOUND = f"{UNREADABLE}: the row names no sound, expected its `audio`"
 EXPECTED = "expected file:PATH or data:audio/...;base64,"
 
 
@@ -66,10 +68,15 @@ def sound_of(output: str, metadata: str | None) -> str:
 
     metadata: JSON object text. With `audio`, the output is the transcript, and one rubric scores both.
     """
+    return audio_of(metadata) or output
+
+
+def audio_of(metadata: str | None) -> str | None:
+    """The row's `audio`, by which a transcript names its sound. metadata: JSON object text."""
     if not metadata or '"audio"' not in metadata:
-        return output
+        return None
     audio = orjson.loads(metadata).get("audio")
-    return audio if isinstance(audio, str) else output
+    return audio if isinstance(audio, str) else None
 
 
 def _with_sounds(rows: pa.Table, sounds: list[Sound]) -> pa.Table:
@@ -158,13 +165,25 @@ class MediaFiles:
         """Prepare a case for a judge: placeholders in its texts, and its pictures and sounds attached.
 
         case: with its stored texts. All files are read and checked. If one can't be shown, none is, and `media_fault`
-        says
-        why.
+        says why.
         """
         shown = read_media(case.prompt, case.output, self.read)
         if not (shown.media or shown.fault):
             return case
         return replace(case, prompt=shown.prompt, output=shown.output, media=shown.media, media_fault=shown.fault)
+
+    def hear(self, case: Case) -> Case:
+        """Attach the sound of a transcript to a shown case; without any sound, `media_fault` says so."""
+        if case.media_fault is not None:
+            return case
+        if case.audio is None:
+            is_heard = any(medium.kind == "audio" and medium.place == "output" for medium in case.media)
+            return case if is_heard else replace(case, media=(), media_fault=NO_SOUND)
+        try:
+            sound = read_recording(case.audio, len(case.media) + 1, self.read)
+        except UnreadableMedia as fault:
+            return replace(case, media=(), media_fault=str(fault))
+        return replace(case, media=(*case.media, sound))
 
     def read(self, name: str, most_bytes: int) -> bytes:
         """Read a file by name. Raises `UnreadableMedia` if there is none, or it has more than `most_bytes`."""

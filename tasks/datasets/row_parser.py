@@ -12,6 +12,7 @@ from gradebook.rubrics.model.outputs import OUTPUT_COLUMNS, Output, OutputRow, m
 from gradebook.tasks.datasets.file_formats import Format
 from gradebook.tasks.datasets.one_checkpoint import OneCheckpoint
 
+AUDIO = "audio"  # column that names the sound of a transcript; stored in metadata
 _MOST_LAYOUTS = 1_000
 
 _Cell = Callable[[Any], Any]
@@ -148,7 +149,7 @@ class RowFitter:
         if extras is None:
             sources = set(self._sources.values())
             extras = tuple(name for name in layout if name not in sources)
-            self._extra_columns.update(dict.fromkeys(extras))
+            self._extra_columns.update(dict.fromkeys(name for name in extras if name != AUDIO))
             if len(self._layouts) < _MOST_LAYOUTS:
                 self._layouts[layout] = extras
         return extras

@@ -16,7 +16,7 @@ from gradebook.rubrics.prompts.media import media_digest
 from gradebook.rubrics.prompts.prompt import Case, sees_of
 from gradebook.rubrics.prompts.trajectory import trajectory_of
 from gradebook.tasks.datasets.case_criteria import read_case_criteria
-from gradebook.tasks.datasets.media import MediaFiles
+from gradebook.tasks.datasets.media import MediaFiles, audio_of
 from gradebook.tasks.judging.money.prices import MEDIA_BYTES_PER_TOKEN
 from gradebook.tasks.system.files import write_parquet
 from gradebook.tasks.workspace.folder import RunFolder
@@ -27,16 +27,19 @@ CHANGED = "unreadable_media: found other images or sounds than when the run was 
 _PLANNED_SCHEMA = pa.schema([pa.field("output_id", pa.string()), pa.field("media_digest", pa.string())])
 
 
-def read_stored_cases(shard: str, *, with_steps: bool = False) -> Iterator[tuple[str, Case]]:
-    """Output id and case of each row of a shard, as stored; one batch in memory at a time."""
-    columns = [*CASE_COLUMNS, "steps"] if with_steps else CASE_COLUMNS
+def read_stored_cases(shard: str, *, with_audio: bool = False, with_steps: bool = False) -> Iterator[tuple[str, Case]]:
+    """Output id and case of each row of a shard, as stored; one batch in memory at a time.
+
+    with_audio: with the names of transcripts' sounds. with_steps: with the steps of agents.
+    """
+    columns = [*CASE_COLUMNS, *(["metadata"] if with_audio else []), *(["steps"] if with_steps else [])]
     with pq.ParquetFile(shard) as file:
         for batch in file.iter_batches(batch_size=500 if with_steps else 2_000, columns=columns):
-            for output_id, prompt, output, reference, context, *steps in zip(
-                *(batch.column(name).to_pylist() for name in columns), strict=True
-            ):
-                shown = trajectory_of(read_stored_steps(steps[0]) if steps else None, output)
-                yield output_id, Case(prompt, output, reference, tuple(context or ()), trajectory=shown)
+            values = (batch.column(name).to_pylist() for name in columns)
+            for output_id, prompt, output, reference, context, *others in zip(*values, strict=True):
+                audio = audio_of(others[0]) if with_audio else None
+                steps = trajectory_of(read_stored_steps(others[-1]), output) if with_steps else None
+                yield output_id, Case(prompt, output, reference, tuple(context or ()), audio=audio, trajectory=steps)
 
 
 def views_of(judged: Iterable[Criterion], folder: RunFolder, shard_index: int) -> frozenset[Sees]:
@@ -55,23 +58,29 @@ def read_cases(shard: str) -> Iterator[tuple[str, Case]]:
 
 
 def plan_cases(
-    shard: str, shard_index: int, folder: RunFolder, folders: tuple[Path, ...] | None, *, with_steps: bool = False
+    shard: str,
+    shard_index: int,
+    folder: RunFolder,
+    folders: tuple[Path, ...] | None,
+    *,
+    is_heard: bool = False,
+    with_steps: bool = False,
 ) -> Iterator[tuple[str, Case]]:
     """As `read_stored_cases`, but as shown to a judge; the media digests are written to the run's folder.
 
-    folders: of the dataset's files; None: texts as stored.
+    folders: of the dataset's files; None: texts as stored. is_heard: as shown for criteria that hear the row's sound.
     """
-    if folders is None:
+    if folders is None and not is_heard:
         yield from read_stored_cases(shard, with_steps=with_steps)
         return
-    media = MediaFiles(folders)
+    media = MediaFiles(folders or ())
     planned: list[dict[str, str]] = []
-    for output_id, case in read_stored_cases(shard, with_steps=with_steps):
-        shown = media.show(case)
+    for output_id, case in read_stored_cases(shard, with_audio=is_heard, with_steps=with_steps):
+        shown = media.hear(media.show(case)) if is_heard else media.show(case)
         if digest := media_digest(shown.media, shown.media_fault):
             planned.append({"output_id": output_id, "media_digest": digest})
         yield output_id, shown
-    file = _media_file(folder, shard_index)
+    file = _media_file(folder, shard_index, is_heard=is_heard)
     if planned:
         write_parquet(file, pa.Table.from_pylist(planned, _PLANNED_SCHEMA))
     else:
@@ -79,11 +88,17 @@ def plan_cases(
 
 
 class PlannedMedia:
-    """Cases of a planned shard, whose images and sounds are checked against the plan's digests."""
+    """Cases of a planned shard, whose images and sounds are checked against the plan's digests.
 
-    def __init__(self, shard_index: int, folder: RunFolder, folders: tuple[Path, ...] | None) -> None:
-        file = _media_file(folder, shard_index)
-        self._media = None if folders is None else MediaFiles(folders)
+    is_heard: as shown for criteria that hear the row's sound.
+    """
+
+    def __init__(
+        self, shard_index: int, folder: RunFolder, folders: tuple[Path, ...] | None, *, is_heard: bool = False
+    ) -> None:
+        file = _media_file(folder, shard_index, is_heard=is_heard)
+        self._is_heard = is_heard
+        self._media = None if folders is None and not is_heard else MediaFiles(folders or ())
         planned = pq.read_table(file).to_pylist() if self._media and file.exists() else []
         self._digests = {row["output_id"]: row["media_digest"] for row in planned}
 
@@ -92,15 +107,15 @@ class PlannedMedia:
         planned = self._digests.get(output_id)
         if self._media is None or planned is None:  # the plan found no media in its texts
             return case
-        shown = self._media.show(case)
+        shown = self._media.hear(self._media.show(case)) if self._is_heard else self._media.show(case)
         if shown.media_fault is None and media_digest(shown.media, None) != planned:
             # Placeholders stay in the text, as labels depend on it.
             return replace(shown, media=(), media_fault=CHANGED)
         return shown
 
 
-def _media_file(folder: RunFolder, shard_index: int) -> Path:
-    return folder.path / "media" / f"shard-{shard_index:05d}.parquet"
+def _media_file(folder: RunFolder, shard_index: int, *, is_heard: bool) -> Path:
+    return folder.path / "media" / f"{'heard' if is_heard else 'shard'}-{shard_index:05d}.parquet"
 
 
 def media_bytes(case: Case) -> int:

@@ -1,14 +1,16 @@
 """The plan: which judgments are not in the ledger yet, and what asking for them will cost."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 
 from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
+from gradebook.rubrics.model.methods import Sees
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.prompts.feedback import FEEDBACK_CRITERION_ID, usual_byte_counts
 from gradebook.tasks.datasets.case_criteria import (
@@ -31,7 +33,7 @@ from gradebook.tasks.planning.cases import plan_cases, read_cases, views_of
 from gradebook.tasks.planning.claims import ClaimsPlanner
 from gradebook.tasks.planning.opinion_estimates import OpinionEstimate, Past, asked_judges, estimate_opinion, read_past
 from gradebook.tasks.planning.request_counts import Tallies
-from gradebook.tasks.planning.shard_plan import ShardPlanner, case_bytes, read_shard
+from gradebook.tasks.planning.shard_plan import ShardCases, ShardPlanner, case_bytes, read_shard
 from gradebook.tasks.ratings.run_ratings import has_preferred, kept_count, match_ratings
 from gradebook.tasks.workspace.folder import RunFolder
 
@@ -163,8 +165,8 @@ def plan_run(  # noqa: PLR0913 - what is planned, for whom, and what it may look
             planner = ShardPlanner(ledger, folder, judge)
             for index, shard in enumerate(ingested.shards):
                 views = views_of(judged, folder, index)
-                shown = plan_cases(shard, index, folder, folders, with_steps=len(views) > 1)
-                cases = read_shard(shown, views)
+                read = partial(_read_cases, shard, index, folder, folders, views)
+                cases = replace(read(is_heard=False), heard=cache(partial(read, is_heard=True)))
                 shortened_count += cases.shortened_count
                 planner.plan(judged, cases, index)
                 planner.plan_own(cases, index)
@@ -178,6 +180,19 @@ def plan_run(  # noqa: PLR0913 - what is planned, for whom, and what it may look
         parts.append(_plan_feedback(judge, rubric, ingested))
     unmatched_count = kept_count(folder.ratings_file) or 0
     return RunPlan(tuple(parts), unmatched_count, own_count, asked, shortened_count)
+
+
+def _read_cases(
+    shard: str,
+    index: int,
+    folder: RunFolder,
+    folders: tuple[Path, ...] | None,
+    views: Collection[Sees],
+    *,
+    is_heard: bool,
+) -> ShardCases:
+    with_steps = any(sees != "answer" for sees in views)
+    return read_shard(plan_cases(shard, index, folder, folders, is_heard=is_heard, with_steps=with_steps), views)
 
 
 def _add_estimates(

@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
@@ -100,12 +100,20 @@ ANSWER: tuple[Sees, ...] = ("answer",)
 
 @dataclass(frozen=True, slots=True)
 class ShardCases:
-    """Cases of a shard, as a plan needs them. All lists: (output,). digests, byte_counts: by what a criterion sees."""
+    """Cases of a shard, as a plan needs them. All lists: (output,). digests, byte_counts: by what a criterion sees.
+
+    shortened_count: trajectories that are not shown whole. heard: the same with the sounds of transcripts.
+    """
 
     output_ids: list[str]
     digests: Mapping[Sees, list[str]]
     byte_counts: Mapping[Sees, list[int]]
-    shortened_count: int = 0  # trajectories that are not shown whole
+    shortened_count: int = 0
+    heard: "Callable[[], ShardCases] | None" = None
+
+    def shown_for(self, criterion: Criterion) -> "ShardCases":
+        """Cases as the criterion's judge gets them."""
+        return self.heard() if criterion.hears_audio and self.heard else self
 
 
 def read_shard(shown: Iterable[tuple[str, Case]], views: Collection[Sees] = ANSWER) -> ShardCases:
@@ -246,6 +254,7 @@ class ShardPlanner:
     ) -> None:
         """Add the votes on one criterion."""
         overheads: dict[tuple[int, PromptStyle], int] = {}
+        cases = cases.shown_for(criterion)
         for opinion in wanted_opinions(self._judge, criterion.id):
             skipped = batches.rated_outputs(criterion, opinion)
             unrated = [row for row in rows if cases.output_ids[row] not in skipped] if skipped else rows

@@ -7,10 +7,10 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,12 @@ import pyarrow as pa
 
 from gradebook.rubrics.model.errors import UnfinishedError
 from gradebook.rubrics.model.methods import Sees
+from gradebook.rubrics.model.outputs import Output
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.model.verdicts import verdict_table
-from gradebook.rubrics.prompts.prompt import Case, case_digest, request_key, sees_of
+from gradebook.rubrics.prompts.prompt import Case, case_digest, request_key, view_of
 from gradebook.rubrics.prompts.trajectory import trajectory_of
+from gradebook.tasks.datasets.media import MediaFiles, audio_of
 from gradebook.tasks.judging.opinions.rows import (
     Answers,
     combined_verdicts,
@@ -160,6 +162,21 @@ os.register_at_fork(after_in_child=_renew_states)
 
 def _new_run_id() -> str:
     return f"scorer-{os.getpid()}-{secrets.token_hex(6)}"
+
+
+_View = tuple[bool, Sees]  # whether a criterion's judge hears the row's sound, and what it is shown
+
+
+def _cases(output: Output, views: Collection[_View]) -> dict[_View, tuple[Case, str]]:
+    """Case of an output with its digest, by what a criterion hears and sees."""
+    steps = trajectory_of(output.steps, output.output)
+    case = Case(output.prompt, output.output, output.reference, tuple(output.context or ()), trajectory=steps)
+    by_sound = {False: case}
+    if any(hears for hears, _ in views):
+        files = MediaFiles((Path.cwd(),))
+        by_sound[True] = files.hear(files.show(replace(case, audio=audio_of(output.metadata))))
+    seen = {(hears, sees): by_sound[hears].seen(sees) for hears, sees in views}
+    return {view: (each, case_digest(each)) for view, each in seen.items()}
 
 
 class Asking:
@@ -302,16 +319,12 @@ class Asking:
 
     def _questions(self, read: ReadOutput) -> Iterator[tuple[Opinion, Question | PackedQuestion]]:
         """Votes wanted on an output: of the rubric's criteria, batched where the judge batches, and of its own."""
-        output = read.output
-        shown = trajectory_of(output.steps, output.output)
-        case = Case(output.prompt, output.output, output.reference, tuple(output.context or ()), trajectory=shown)
         own = [each for each in read.own if each.method.type == "judge"]
-        seen = {sees: case.seen(sees) for sees in {*map(sees_of, (*self._rubric.judged_criteria, *own))}}
-        digests = {sees: case_digest(each) for sees, each in seen.items()}
+        cases = _cases(read.output, {*map(view_of, (*self._rubric.judged_criteria, *own))})
         for opinion in self._opinions:
             if not drawn_rows(self.judge, opinion, [read.output_id], [0]):
                 continue
-            ask = partial(self._question, read, seen, digests, opinion)
+            ask = partial(self._question, read, cases, opinion)
             batchable = [each for each in self._rubric.judged_criteria if opinion in self._asked[each.id]]
             packing = self._packings[opinion]
             for pack in packs_of(batchable, packing):
@@ -325,19 +338,20 @@ class Asking:
     def _question(
         self,
         read: ReadOutput,
-        seen: Mapping[Sees, Case],
-        digests: Mapping[Sees, str],
+        cases: Mapping[_View, tuple[Case, str]],
         opinion: Opinion,
         criterion: Criterion,
         pack: Sequence[Criterion],
     ) -> Question:
+        """Question to a judge. cases: with their digests, by what the criterion hears and sees."""
+        case, digest = cases[view_of(criterion)]
         asked = asked_digest(criterion, pack, is_packed=self._packings[opinion] > 1)
-        output, sees = read.output, sees_of(criterion)
+        output = read.output
         return Question(
             read.output_id,
             criterion,
-            seen[sees],
-            request_key(self._digests[opinion], asked, digests[sees], opinion.replicate),
+            case,
+            request_key(self._digests[opinion], asked, digest, opinion.replicate),
             opinion.replicate,
             output.case_id,
             output.model,

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gradebook.rubrics.model.rubric import Criterion, Rubric
-from gradebook.rubrics.prompts.prompt import DEFAULT_STYLE, PromptStyle, sees_of
+from gradebook.rubrics.prompts.prompt import DEFAULT_STYLE, PromptStyle, sees_of, view_of
 from gradebook.tasks.datasets.case_criteria import own_criteria
 from gradebook.tasks.judging.replies.batched_criteria import PackedQuestion, packs_of
 from gradebook.tasks.judging.replies.question import Question
@@ -49,23 +49,26 @@ def shard_questions(  # noqa: PLR0913 - the judge, the plan and the shard
     judged = rubric.judged_criteria
     if not keys:
         return
-    has_steps = len(views_of(judged, folder, shard_index)) > 1
-    media = PlannedMedia(shard_index, folder, folders)
+    with_audio = any(each.hears_audio for each in (*judged, *(one for ones in own.values() for one in ones)))
+    with_steps = len(views_of(judged, folder, shard_index)) > 1
+    media, sounds = (PlannedMedia(shard_index, folder, folders, is_heard=is_heard) for is_heard in (False, True))
     slots = zip(*(pq.read_table(shard, columns=[name]).column(0).to_pylist() for name in SLOT_COLUMNS), strict=True)
     for (output_id, case), (case_id, model, checkpoint, sample_index) in zip(
-        read_stored_cases(shard, with_steps=has_steps), slots, strict=True
+        read_stored_cases(shard, with_audio=with_audio, with_steps=with_steps), slots, strict=True
     ):
         asked = [(each, keys.get((output_id, each.id), ())) for each in (*judged, *own.get(output_id, ()))]
         if not is_held_too and not any(is_open for _, held in asked for *_, is_open in held):
             continue
-        shown = media.show(output_id, case)
+        shown = {False: media.show(output_id, case)}
+        if with_audio:
+            shown[True] = sounds.show(output_id, case)
         slot = (case_id, model, checkpoint, sample_index)
         questions = [
             (
                 Question(
                     output_id,
                     criterion,
-                    shown.seen(sees_of(criterion)),
+                    shown[criterion.hears_audio].seen(sees_of(criterion)),
                     key,
                     replicate,
                     *slot,
@@ -73,7 +76,7 @@ def shard_questions(  # noqa: PLR0913 - the judge, the plan and the shard
                 ),
                 is_open,
             )
-            for criterion, held in sorted(asked, key=lambda each: sees_of(each[0]))
+            for criterion, held in sorted(asked, key=lambda each: view_of(each[0]))
             for key, replicate, is_swapped, is_open in held
         ]
         if packing == 1:

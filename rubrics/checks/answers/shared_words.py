@@ -52,6 +52,8 @@ class EditSettings(CasedOverlapSettings):
     """the unit that an edit inserts, deletes or replaces"""
     fold_whitespace: bool = True
     """replace each run of whitespace with one space and strip the ends"""
+    ignore_punctuation: bool = False
+    """remove marks and symbols first: in transcripts they are not spoken"""
 
 
 @register_check(
@@ -129,6 +131,12 @@ def rouge_l(shard: pa.Table, settings: RougeSettings) -> CheckVerdicts:
     examples=(
         Example("sitting", True, {"min": 0.5}, {"reference": "kitten"}),
         Example("sitting", False, {"min": 0.8}, {"reference": "kitten"}),
+        Example(
+            "hello there",
+            True,
+            {"unit": "words", "case_sensitive": False, "ignore_punctuation": True, "min": 1},
+            {"reference": "Hello, there!"},
+        ),
         Example("sitting", None, {"min": 0.5}, {"reference": None}),
     ),
 )
@@ -143,6 +151,7 @@ def edit_similarity(shard: pa.Table, settings: EditSettings) -> CheckVerdicts:
     split = split_characters if settings.unit == "characters" else split_bare_words
 
     def split_dressed(texts: pa.Array) -> Sequences:
+        texts = remove_punctuation(texts, "unicode") if settings.ignore_punctuation else texts
         texts = fold_whitespace(texts) if settings.fold_whitespace else texts
         return split(texts if settings.case_sensitive else fold_case(texts))
 

@@ -129,7 +129,7 @@ class Question:
     @property
     def prefix(self) -> str:
         """Id of the output, which precedes the criterion in the prompt, and what is shown of it."""
-        return f"{self.output_id} {self.case.sees}"
+        return f"{self.output_id} {self.criterion.hears_audio} {self.case.sees}"
 
     @property
     def prompt_digest(self) -> str:

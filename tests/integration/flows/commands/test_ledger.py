@@ -225,3 +225,11 @@ def test_the_judgments_of_an_output_are_shown_with_their_replies(reviewed):
 
 def test_a_name_without_judgments_is_bad_input(reviewed):
     assert reviewed("ledger", "show", "none").code == 2
+
+
+def test_a_judgment_of_a_sound_is_counted_apart_because_the_lake_has_no_sound(reviewed, tmp_path):
+    hears = """'{"hears_audio":true,"type":"judge"}'"""
+    tamper(tmp_path, f"""update rubrics set body = replace(body, '{{"type":"judge"}}', {hears})""")
+    finished = reviewed("ledger", "verify", "--json")
+    assert finished.json["not_recomputed"] == {"judgments of cases with images or sounds": 1}
+    assert finished.code == 0

@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from gradebook.rubrics.check_kit.check import read_settings
+from gradebook.rubrics.checks.audio.waves import tone, wave_file
 from gradebook.rubrics.checks.registry import find_check
 from gradebook.rubrics.files.load import read_rubric
-from gradebook.rubrics.model.methods import CheckMethod
+from gradebook.rubrics.model.methods import CheckMethod, JudgeMethod
 from gradebook.rubrics.model.rubric import Criterion, Rubric, category_weights, effective_weights
 
 AGENTS = ("coding_agent", "conversational_agent", "web_agent")
@@ -41,7 +43,8 @@ def is_passed(criterion: Criterion, output: str) -> bool:
 @pytest.mark.parametrize("name", ALL)
 def test_an_agent_or_speech_rubric_bears_the_name_of_its_file_and_an_owner(name: str):
     rubric = read_rubric(name)
-    assert (rubric.id, rubric.version, rubric.owner) == (name, "1.0.0", "gradebook")
+    version = "2.0.0" if name == "text_to_speech" else "1.0.0"
+    assert (rubric.id, rubric.version, rubric.owner) == (name, version, "gradebook")
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -98,14 +101,51 @@ def test_special_characters_weigh_most_of_speech_and_error_detection_least(speec
 
 def test_the_levels_of_speech_are_bad_partial_and_good(speech: Rubric):
     for criterion in speech.criteria:
-        levels = [(level.id, level.score) for level in criterion.ranked_levels]
-        assert levels == [("bad", 0.0), ("partial", 0.5), ("good", 1.0)], criterion.id
+        levels = {level.id: level.score for level in criterion.ranked_levels}
+        partial = {} if criterion.id == "audio_format" else {"partial": 0.5}
+        assert levels == {"bad": 0.0, "good": 1.0} | partial, criterion.id
 
 
-def test_a_judge_is_asked_of_speech_only_what_a_transcript_shows(speech: Rubric):
-    judged = {criterion.id: criterion.description for criterion in speech.criteria if criterion.method.type == "judge"}
-    assert sorted(judged) == ["coherence", "grammar_syntax", "text_fidelity"]
-    assert all("transcript" in description for description in judged.values())
+def test_each_criterion_of_speech_is_measured_or_read_or_heard(speech: Rubric):
+    checked = [each.id for each in speech.criteria if each.method.type == "check"]
+    judged = {each.id: each for each in speech.criteria if isinstance(each.method, JudgeMethod)}
+    assert checked == ["volume_consistency", "background_noise", "audio_format", "transcription"]
+    assert len(checked) + len(judged) == 22
+    read = {name: each.description for name, each in judged.items() if not each.hears_audio}
+    assert sorted(read) == ["coherence", "grammar_syntax", "text_fidelity"]
+    assert all("transcript" in description for description in read.values())
+    assert {each.method.prefer for name, each in judged.items() if name not in read} == {"human"}
+
+
+def speech_with(noise: float = 0.0, second_half: float = 1.0, sample_rate: int = 24_000) -> bytes:
+    """Eight hums of 0.6 s with pauses of 0.25 s. second_half: amplitude there, relative to the first."""
+    hums = [tone(0.6, 0.3 * share, 220, sample_rate) for share in (1.0,) * 4 + (second_half,) * 4]
+    sound = np.concatenate([part for hum in hums for part in (hum, np.zeros(sample_rate // 4))])
+    return wave_file(sound + noise * np.random.default_rng(1).standard_normal(len(sound)), sample_rate)
+
+
+@pytest.mark.parametrize(
+    ("sound", "said", "expected"),
+    [
+        (speech_with(0.003), "hello there, this is the second train", ("good", "good", "good", "good")),
+        (speech_with(0.08), "Hello there! This is the second train.", ("good", "bad", "good", "good")),
+        # 20 log10(0.15) = -16.5 dB from one half to the other: 8.2 LU around the mean
+        (speech_with(0.0003, 0.15), "Hello there! This is the second.", ("bad", "good", "good", "bad")),
+        (speech_with(0.02, 1, 8_000), "Hello there! This is a second train.", ("good", "partial", "bad", "bad")),
+    ],
+    ids=["clean", "noisy", "fading", "telephone"],
+)
+def test_checks_score_how_a_voice_sounds_and_what_it_said_in_one_row(speech, sound, said, expected):
+    row = {"output": said, "reference": "Hello there! This is the second train.", "audio": sound, "audio_fault": None}
+    found = []
+    for criterion in speech.criteria:
+        if isinstance(method := criterion.method, CheckMethod):
+            check = find_check(method.check)
+            shard = pa.table({name: pa.array([row[name]]) for name in check.columns})
+            verdicts = check.function(shard, read_settings(check, method.settings))
+            level = None if verdicts.level_ids is None else verdicts.level_ids[0].as_py()
+            found.append(level or ("good" if verdicts.is_passed[0].as_py() else "bad"))
+    assert tuple(found) == expected
 
 
 @pytest.mark.parametrize(

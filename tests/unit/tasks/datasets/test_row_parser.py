@@ -38,6 +38,12 @@ def test_unknown_columns_go_into_metadata_and_are_noted_in_order():
     assert fitter.extra_columns == ("seed", "topic")
 
 
+def test_the_sound_of_a_transcript_goes_into_metadata_and_is_not_unknown():
+    fitter = RowFitter({})
+    assert fitter.fit(row(audio="file:a.wav"), "jsonl").metadata == '{"audio":"file:a.wav"}'
+    assert fitter.extra_columns == ()
+
+
 def test_a_key_that_metadata_has_wins_over_a_column_of_that_name():
     assert fitted(row(seed=3, metadata={"seed": 1})).metadata == '{"seed":1}'
 

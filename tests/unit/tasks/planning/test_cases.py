@@ -8,6 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gradebook.rubrics.checks.audio.waves import tone, wave_file
+from gradebook.rubrics.model.methods import JudgeMethod
 from gradebook.rubrics.model.outputs import SHARD_SCHEMA
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.prompts.media_kinds import UnreadableMedia
@@ -22,8 +24,10 @@ from gradebook.tasks.workspace.folder import RunFolder
 from tests.support.asked import PRICE, TONE
 from tests.support.media_samples import SOUND, SeeingJudge, chat, coded, image_part, parts_of, png, text_part
 
+HEARD = TONE.model_copy(update={"id": "heard", "weight": 1, "method": JudgeMethod(type="judge", hears_audio=True)})
 KIND = TONE.model_copy(update={"id": "kind", "description": "Is it kind?", "weight": 1})
 RUBRIC = Rubric.model_construct(id="r", version="1.0.0", criteria=(TONE, KIND))
+SPEECH = Rubric.model_construct(id="s", version="1.0.0", criteria=(TONE, HEARD, KIND))
 CASES = {
     "pictured": (chat(text_part("What is it?"), image_part("file:pictures/cat.png")), "A cat."),
     "spoken": ("Say it.", "file:say.wav"),
@@ -40,21 +44,23 @@ def outputs(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def plan(outputs, cases=CASES, folders=()):
-    """Write and plan a shard; returns the plan, and the questions as they are asked."""
+def plan(outputs, cases=CASES, folders=(), rubric=RUBRIC, **changes):
+    """Write and plan a shard; returns the plan, and the questions as they are asked. A case may name its sound."""
     rows = [
         dict.fromkeys(SHARD_SCHEMA.names)
         | {"output_id": name, "case_id": name, "model": "m", "sample_index": 0, "prompt": prompt, "output": output}
-        for name, (prompt, output) in cases.items()
+        | {"metadata": json.dumps({"audio": audio[0]}) if audio else None}
+        for name, (prompt, output, *audio) in cases.items()
     ]
     shard = outputs / "shard.parquet"
     pq.write_table(pa.Table.from_pylist(rows, schema=SHARD_SCHEMA), shard)
     folder, lake = RunFolder(outputs / "run"), find_lake(f"sqlite:{outputs}/none.sqlite")
-    settings = JudgeSettings(model="m", base_url="http://127.0.0.1:9/v1", prices=None)
+    settings = JudgeSettings(model="m", base_url="http://127.0.0.1:9/v1", prices=None, **changes)
     folders = folders or (outputs,)
     ingested = Ingested((str(shard),), len(rows), len(rows), 0, 0, (), ("m",))
-    planned = plan_run(lake, folder, RUBRIC, settings, ingested, folders=folders)
-    return planned, lambda: shard_questions(folder, RUBRIC, str(shard), 0, settings.style, folders)
+    planned = plan_run(lake, folder, rubric, settings, ingested, folders=folders)
+    packing = settings.packing
+    return planned, lambda: shard_questions(folder, rubric, str(shard), 0, settings.style, folders, packing=packing)
 
 
 def keys(outputs):
@@ -170,3 +176,58 @@ def test_a_file_is_not_kept_between_questions_of_a_shard(outputs):
     held = [medium for question in ask() for medium in question.case.media]
     assert len(held) == 4
     assert not any(isinstance(getattr(medium, name), bytes) for medium in held for name in medium.__slots__)
+
+
+def heard_and_read(outputs, cases, **changes):
+    """Questions by criterion."""
+    return {question.criterion_id: question for question in plan(outputs, cases, rubric=SPEECH, **changes)[1]()}
+
+
+def test_a_judge_that_hears_gets_the_sound_of_a_transcript_and_the_others_its_text_alone(outputs):
+    found = heard_and_read(outputs, {"one": ("Say it.", "It.", "file:say.wav")})
+    heard, read = (parts_of({"messages": found[name].request().messages}) for name in ("heard", "tone"))
+    (sound,) = [part["input_audio"] for part in heard if part["type"] == "input_audio"]
+    assert base64.b64decode(sound["data"]) == SOUND
+    assert "is its transcript" in heard[-3]["text"] and '"output": "It."' in heard[1]["text"]
+    assert {part["type"] for part in read} == {"text"}
+
+
+def test_another_recording_of_a_transcript_is_another_question_to_a_judge_that_hears(outputs):
+    cases = {"one": ("Say it.", "It.", "file:say.wav")}
+    before = heard_and_read(outputs, cases)
+    (outputs / "say.wav").write_bytes(wave_file(tone(2)))
+    after = heard_and_read(outputs, cases)
+    assert {name for name in before if before[name].request_key != after[name].request_key} == {"heard"}
+
+
+def test_a_recording_that_changed_since_the_plan_is_not_sent(outputs):
+    _, ask = plan(outputs, {"one": ("Say it.", "It.", "file:say.wav")}, rubric=SPEECH)
+    (outputs / "say.wav").write_bytes(wave_file(tone(2)))
+    with pytest.raises(UnreadableMedia, match="found other images or sounds than when the run"):
+        {question.criterion_id: question for question in ask()}["heard"].request()
+
+
+@pytest.mark.parametrize(
+    ("case", "reason"),
+    [
+        (("Say it.", "It."), "the row names no sound, expected its `audio`"),
+        (("Say it.", "It.", "say.wav"), "audio: found say.wav, expected file:NAME or data:audio"),
+        (("Say it.", "It.", "file:../say.wav"), "found the path '../say.wav', expected one below the folder"),
+        (("Say it.", "It.", "file:pictures/cat.png"), "found PNG, expected a WAV or MP3 sound"),
+    ],
+)
+def test_without_a_sound_a_judge_that_hears_is_not_asked_and_the_others_are(outputs, case, reason):
+    found = heard_and_read(outputs, {"one": case})
+    with pytest.raises(UnreadableMedia, match=f"^unreadable_media: .*{reason}"):
+        found["heard"].request()
+    assert found["tone"].request().messages
+
+
+def test_an_output_that_is_a_sound_itself_needs_no_second_one(outputs):
+    found = heard_and_read(outputs, {"one": ("Say it.", "file:say.wav")})
+    assert len(media_of({"messages": found["heard"].request().messages})) == 1
+
+
+def test_criteria_that_hear_are_not_batched_with_those_that_read(outputs):
+    _, ask = plan(outputs, {"one": ("Say it.", "It.", "file:say.wav")}, rubric=SPEECH, packing=3)
+    assert [[part.criterion_id for part in batch.questions] for batch in ask()] == [["tone"], ["heard"], ["kind"]]

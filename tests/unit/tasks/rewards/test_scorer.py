@@ -17,6 +17,7 @@ from gradebook.rubrics.model.errors import (
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.rewards.scorer import RubricScorer as Scorer
 from tests.support.loopback_judge import LoopbackJudge
+from tests.support.media_samples import SOUND, SeeingJudge, coded, parts_of
 
 LEVELS = [{"id": "bad", "score": 0}, {"id": "good", "score": 1}]
 CHECKED = [
@@ -281,3 +282,18 @@ def test_feedback_names_what_to_mend_and_nothing_that_is_not_rewarded():
     assert [each.criterion_id for each in found.mendings] == ["safe", "length"]
     assert "2 to 9 words." in str(found) and "calm" not in str(found)
     assert scorer.feedback("two words").is_done
+
+
+# -------- sound
+def test_a_judge_that_hears_gets_the_sound_of_a_row_and_text_judges_do_not(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    heard = TONE | {"id": "heard", "method": {"type": "judge", "hears_audio": True}}
+    row = {"output": "It is said.", "audio": f"data:audio/wav;base64,{coded(SOUND)}"}
+    with SeeingJudge() as hearing:
+        monkeypatch.setenv("OPENAI_BASE_URL", hearing.base_url)
+        found = Scorer(rubric(TONE, heard), judge="m").score(row)
+        deaf = Scorer(rubric(heard), judge="m").score("It is said.")
+    assert found.unscored == {}
+    kinds = sorted("input_audio" in [part["type"] for part in parts_of(body)] for body in hearing.bodies)
+    assert kinds == [False, True]
+    assert deaf.unscored == {"heard": "unreadable_media: the row names no sound, expected its `audio`"}
