@@ -1,7 +1,9 @@
-"""The command `gradebook demo`: evaluation of the shipped example, three SQL queries, and a report."""
+"""The command `gradebook demo`: evaluation of a shipped example, three SQL queries, and a report."""
 
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -10,6 +12,7 @@ from gradebook.flows.display.summary import show_summary
 from gradebook.flows.display.tables import write_rows
 from gradebook.flows.display.terminal import notes, people, say
 from gradebook.flows.server.start import evaluate_here
+from gradebook.tasks.datasets.traces.names import CHAT
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.user_queries import run_query
 from gradebook.tasks.runs.request import EvaluationRequest
@@ -17,26 +20,54 @@ from gradebook.tasks.runs.request import EvaluationRequest
 DEMO_LAKE = "sqlite:demo-lake/catalog.sqlite"
 
 
-def demo(lake: LakeOption = DEMO_LAKE) -> None:
-    """Evaluate the shipped example of support replies; no key needed.
+@dataclass(frozen=True, slots=True)
+class _Example:
+    """A shipped example. about: what it is, said first; rubric: a file of its folder, or a shipped rubric."""
+
+    about: str
+    folder: str
+    outputs: str
+    rubric: str
+    ratings: str | None = None
+    trace_format: str | None = None
+
+    def request(self, folder: Path, lake: str) -> EvaluationRequest:
+        rubric = folder / self.rubric
+        return EvaluationRequest(
+            outputs=str(folder / self.outputs),
+            rubric=str(rubric) if rubric.exists() else self.rubric,
+            judge=f"replay:{folder / 'replies.jsonl'}",
+            ratings=None if self.ratings is None else str(folder / self.ratings),
+            trace_format=self.trace_format,
+            lake=lake,
+            trigger="demo",
+        )
+
+
+_REPLIES = _Example(
+    "84 support replies of two models", "support_replies", "outputs.jsonl", "rubric.yaml", "ratings.csv"
+)
+_AGENTS = _Example("30 runs of two agents", "agent_runs", "runs.jsonl", "agent_task", trace_format=CHAT)
+
+
+def demo(
+    lake: LakeOption = DEMO_LAKE,
+    agents: Annotated[
+        bool, typer.Option("--agents", help="evaluate the runs of two agents, with their steps, instead")
+    ] = False,
+) -> None:
+    """Evaluate the shipped example of support replies, or of agents' runs; no key needed.
 
     The judge's replies are recorded. The lake is created in the folder demo-lake.
     """
-    example = Path(str(resources.files("gradebook.examples"))) / "support_replies"
-    if example.is_relative_to(Path.cwd()):  # in a checkout: keep its absolute path out of the tables
-        example = example.relative_to(Path.cwd())
-    request = EvaluationRequest(
-        outputs=str(example / "outputs.jsonl"),
-        rubric=str(example / "rubric.yaml"),
-        judge=f"replay:{example / 'replies.jsonl'}",
-        ratings=str(example / "ratings.csv"),
-        lake=lake,
-        trigger="demo",
-    )
-    notes.print("84 support replies of two models; the judge's replies are recorded and were invented for the demo.")
-    summary, report = evaluate_here(request)
+    example = _AGENTS if agents else _REPLIES
+    folder = Path(str(resources.files("gradebook.examples"))) / example.folder
+    if folder.is_relative_to(Path.cwd()):  # in a checkout: keep its absolute path out of the tables
+        folder = folder.relative_to(Path.cwd())
+    notes.print(f"{example.about}; the judge's replies are recorded and were invented for the demo.")
+    summary, report = evaluate_here(example.request(folder, lake))
     show_summary(summary, None, lake_words(lake, None))
-    for question, query in _questions(example / "questions.sql"):
+    for question, query in _questions(folder / "questions.sql"):
         people.print()
         say(question)
         typer.echo(f"\n{query}\n")
