@@ -1,4 +1,4 @@
-"""The commands `gradebook export ...`: a run's outputs with their rewards for training, and people's ratings."""
+"""The commands `gradebook export ...`: rewards of a run's outputs, people's ratings, and scores beside traces."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -16,6 +16,7 @@ from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.rewards import Gates
 from gradebook.tasks.lake.versions import find_lake_at
 from gradebook.tasks.published.run_list import latest_run
+from gradebook.tasks.published.traced_scores import traced_scores
 from gradebook.tasks.ratings.export_ratings import exported_ratings
 from gradebook.tasks.rewards.export import (
     best_rows,
@@ -29,7 +30,7 @@ from gradebook.tasks.rewards.export import (
 from gradebook.tasks.system.number_format import counted
 
 app = typer.Typer(
-    help="Export a run's outputs with their rewards for training, and people's ratings.",
+    help="Export a run's outputs with their rewards for training, people's ratings, and scores beside traces.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -61,6 +62,14 @@ class Shape(StrEnum):
     trl = "trl"
     verl = "verl"
     openrlhf = "openrlhf"
+
+
+class TraceShape(StrEnum):
+    """Shapes of scores beside traces."""
+
+    otlp = "otlp"
+    langfuse = "langfuse"
+    phoenix = "phoenix"
 
 
 @app.command("rewards")
@@ -186,6 +195,36 @@ def ratings(
         write_rows(pa.Table.from_pylist(rows), "csv", out)
     else:
         write_row_file(rows, out)
+
+
+@app.command("otlp")
+def otlp(
+    run: RunArgument = None,
+    shape: Annotated[
+        TraceShape, typer.Option("--shape", help="OpenTelemetry's log records, or bodies for another system's API")
+    ] = TraceShape.otlp,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="file to write, .jsonl; default: JSON Lines on stdout")
+    ] = None,
+    at: AtOption = None,
+    lake: LakeOption = DEFAULT_LAKE,
+    data: DataOption = None,
+) -> None:
+    """Write the scores of a run of traces beside their trace and span ids, for the system that holds the traces.
+
+    Each score is an event `gen_ai.evaluation.result`: of every criterion, and of the output as a whole under the
+    rubric's name. Nothing is sent.
+
+    \b
+    gradebook export otlp nightly-2 --out scores.jsonl
+    gradebook export otlp nightly-2 --shape langfuse
+
+    Exit: 0 done, 2 bad input.
+    """
+    if out is not None and out.suffix != ".jsonl":
+        raise InputError("--out", repr(str(out)), "a file that ends in .jsonl")
+    found = find_lake_at(lake, data, at)
+    write_row_file(traced_scores(found, run or latest_run(found), shape.value), out)
 
 
 def _refuse_number(name: str, value: float | None, kind: str, *, is_chosen: bool) -> None:

@@ -5,6 +5,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
 
+from google.protobuf.json_format import MessageToDict
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -14,6 +15,7 @@ class OtlpReceiver:
 
     def __init__(self) -> None:
         self.spans: list[Any] = []
+        self.traced: list[dict[str, Any]] = []  # requests as a collector writes them to a file
         self.judge: Any = None  # whose requests it is told of
         self.metrics: dict[str, Any] = {}
         self.resources: list[dict[str, Any]] = []
@@ -38,7 +40,9 @@ class OtlpReceiver:
     def take(self, path: str, content: bytes) -> None:
         """Decode one request."""
         if path == "/v1/traces":
-            for traced in ExportTraceServiceRequest.FromString(content).resource_spans:
+            request = ExportTraceServiceRequest.FromString(content)
+            self.traced.append(MessageToDict(request))
+            for traced in request.resource_spans:
                 self.resources.append(attributes_of(traced.resource))
                 self.spans += [span for scope in traced.scope_spans for span in scope.spans]
         if path == "/v1/metrics":

@@ -66,7 +66,13 @@ _OUTPUT = (
 _ALL_TOKENS = ("llm.token_count.total", "llm.usage.total_tokens", "gen_ai.usage.total_tokens")
 _TOKENS_IN = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt")
 _TOKENS_OUT = ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion")
-_COST = ("gen_ai.usage.cost", "llm.cost.total", "operation.cost", "langfuse.observation.cost_details.total")
+_COST = (
+    "gen_ai.usage.cost",
+    "llm.cost.total",
+    "operation.cost",
+    "gradebook.cost_usd",
+    "langfuse.observation.cost_details.total",
+)
 _SESSION = (
     "session.id",
     "gen_ai.conversation.id",

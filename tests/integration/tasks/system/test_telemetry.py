@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from gradebook.tasks.datasets.discovery import dataset_files, read_rows
+from gradebook.tasks.datasets.row_parser import RowFitter
 from tests.support.forked import Forked
 from tests.support.loopback_judge import LoopbackJudge
 from tests.support.otlp_receiver import OtlpReceiver, attributes_of
-from tests.support.samples import write_rubric
+from tests.support.samples import write_lines, write_rubric
 
 KEY, CANARY = "sk-canary-0123456789", "a zebra in the text of an output"
 GONE = "http://127.0.0.1:9"  # the `discard` port, without a listener
@@ -106,6 +108,20 @@ def test_a_run_its_stages_and_its_shards_are_spans_of_one_trace(receiver: OtlpRe
     assert parents == [b"", run.span_id, stage.span_id]
     assert attributes_of(scored)["gradebook.shard"] == 0
     assert receiver.resources[0]["service.name"] == "gradebook"
+
+
+@pytest.mark.slow
+def test_traces_of_gradebook_itself_are_read_as_traces_of_agents(receiver: OtlpReceiver, tmp_path: Path):
+    write_lines(tmp_path / "own.jsonl", receiver.traced)
+    (row,) = read_rows(dataset_files(str(tmp_path / "own.jsonl")), {})
+    assert isinstance(row.content, dict)
+    steps = RowFitter({}).fit(row.content, "jsonl").steps
+    asked = [step for step in steps if step.kind == "model"]
+    assert [(step.name, bool(step.tokens), bool(step.cost_usd), step.error) for step in asked] == [
+        ("gpt-4o-mini", False, False, "HTTP 500"),
+        ("gpt-4o-mini-2026", True, True, None),
+    ]
+    assert {step.kind for step in steps} == {"system", "model"}
 
 
 @pytest.mark.slow
