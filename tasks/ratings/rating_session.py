@@ -165,8 +165,9 @@ def _tasks(connection: duckdb.DuckDBPyConnection, chosen: Sequence[QueuedOutput]
     connection.register("chosen_outputs", pa.table({"output_id": [each.output_id for each in chosen]}))
     texts = {each.pop("output_id"): each for each in map(dict, read_rows(connection, query("ratings/queue_texts")))}
     for each in texts.values():
-        if each["audio"] is None:  # sheets of an earlier gradebook lack it, and changed texts are rated again
-            del each["audio"]
+        for name in ("audio", "steps"):  # sheets of an earlier gradebook lack them, and changed texts are rated again
+            if each[name] is None:
+                del each[name]
     return tuple(
         Task(
             each.output_id,

@@ -22,7 +22,7 @@ from gradebook.tasks.scoring.function_process import FunctionFault, FunctionProc
 from gradebook.tasks.system.processes import ProcessPool
 from gradebook.tasks.workspace.timings import Timing
 
-FUNCTION_COLUMNS = tuple(column for column in OUTPUT_COLUMNS if column not in ("criteria", "steps"))
+FUNCTION_COLUMNS = tuple(column for column in OUTPUT_COLUMNS if column != "criteria")
 CANT_TELL = "the function can't tell"
 MOST_LOST = 20  # lost processes per shard, after which the remaining rows are not called
 SLICE_ROWS, SLICE_BYTES = 1_000, 1 << 23  # size of one request, if called row by row

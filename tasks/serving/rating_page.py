@@ -33,7 +33,7 @@ from gradebook.tasks.serving.rating_forms import (
     group_rows,
     read_form,
 )
-from gradebook.tasks.serving.readable import readable, readable_case
+from gradebook.tasks.serving.readable import readable, readable_case, steps_shown
 
 STORE_EVERY_S = 30.0
 COOKIE = "gradebook_rater"
@@ -154,6 +154,7 @@ class RatingApp:
             pictures=shown[0].media,
             answers=[each.output for each in shown],
             reference=readable(texts["reference"]) if texts.get("reference") else None,
+            trajectory=steps_shown(texts.get("steps")),
             contexts=[readable(each) for each in texts.get("context") or ()],
             groups=group_rows(
                 self._criteria_of(sheet),

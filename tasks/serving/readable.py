@@ -15,6 +15,7 @@ from gradebook.rubrics.prompts.media_parts import Medium
 from gradebook.rubrics.prompts.prompt import Case
 from gradebook.tasks.datasets.media import MediaFiles
 from gradebook.tasks.reporting.drawing.marking import Segment, segments_of, visible
+from gradebook.tasks.reporting.sections.examples.cards import MOST_CARDS, Trajectory, trajectory_of
 from gradebook.tasks.reporting.sections.examples.conversation import Turn, turns_of
 
 MOST_CHARACTERS = 200_000  # shown of one text
@@ -77,6 +78,15 @@ def readable_case(prompt: str | None, output: str, audio: str | None, files: Med
         media["output"].extend([Shown("", "", None, spoken.media_fault)] if spoken.media_fault else [])
     text = replace(readable(case.output), media=tuple(media["output"]))
     return ReadableCase(turns_of(case.prompt), tuple(media["prompt"]), text)
+
+
+def steps_shown(steps: str | None) -> Trajectory:
+    """Steps of an agent as cards. steps: JSON, as sheets have it; None: there are none."""
+    found = json.loads(steps) if steps else []
+    unknown = dict.fromkeys(("agent", "latency_ms", "tokens", "cost_usd"))
+    rows = [unknown | step | {"step_index": place, "step_count": len(found)} for place, step in enumerate(found)]
+    shown = rows if len(rows) <= 2 * MOST_CARDS else rows[:MOST_CARDS] + rows[-MOST_CARDS:]
+    return trajectory_of(shown, ())
 
 
 def _shown(medium: Medium) -> Shown:

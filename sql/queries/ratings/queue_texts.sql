@@ -1,5 +1,5 @@
--- queue_texts: one row per output_id of the relation chosen_outputs: the texts that a rater sees. Models stay
--- out of it.
+-- queue_texts: one row per output_id of the relation chosen_outputs: the texts that a rater sees, with an agent's steps as
+-- JSON. Models stay out of it, and so do times and costs, which tell of them.
 with final as (
     select
         outputs.output_id,
@@ -8,6 +8,13 @@ with final as (
         outputs.reference,
         outputs.context,
         outputs.metadata ->> '$.audio' as audio,
+        to_json(list_transform(outputs.steps, lambda step: {
+            'kind': step.kind,
+            'name': case when step.kind <> 'model' then step.name end,
+            'input': step.input,
+            'output': step.output,
+            'error': step.error,
+        }))::varchar as steps,
     from outputs
     inner join chosen_outputs on outputs.output_id = chosen_outputs.output_id
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gradebook.tasks.datasets.media import MediaFiles
-from gradebook.tasks.serving.readable import readable, readable_case
+from gradebook.tasks.serving.readable import readable, readable_case, steps_shown
 from tests.support.media_samples import SOUND, image_part, png
 
 TAG = re.compile(r"<[^>]*>?")
@@ -80,3 +80,11 @@ def test_images_and_sounds_are_embedded_and_nothing_is_fetched(tmp_path: Path):
     (gone,) = readable_case(None, "a transcript", "file:../reply.wav", MediaFiles((tmp_path,))).output.media
     assert gone.address is None
     assert "expected one below the folder of the outputs" in gone.reason
+
+
+def test_steps_are_cards_without_what_tells_of_the_model():
+    steps = [{"kind": "tool", "name": "search", "input": "<b>", "output": "2 rooms", "error": None}] * 60
+    found = steps_shown(json.dumps(steps))
+    assert (found.step_count, len(found.cards), found.cards[20].left_out) == (60, 41, 20)
+    assert found.cards[0].about == ""
+    assert steps_shown(None).cards == ()
