@@ -1,4 +1,4 @@
-"""Error rates in worlds without a true difference: of `gradebook compare` beside t alone, and of weak spots.
+"""Error rates in worlds without a true difference: of comparisons, weak spots and the best checkpoint.
 
 python bench/inference.py [ROUNDS]
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtr
 
 from gradebook.rubrics.model.arrays import Floats
+from gradebook.rubrics.statistics.chosen_best import luck_of_best
 from gradebook.rubrics.statistics.mean_difference import count_moved, measure_difference
 from gradebook.rubrics.statistics.paired import adjust_for_many
 from gradebook.rubrics.statistics.score_intervals import score_ends
@@ -100,6 +101,32 @@ def search_slices(round_count: int) -> None:
         print(f"{shown:>8.3f}{estimate:>10.3f}")
 
 
+SERIES, FIRST, NOISE_SD = 20, 10, 0.3
+
+
+def follow_checkpoints(round_count: int) -> None:
+    """Print the mean difference from the best of a series of checkpoints: the true one, as measured, and corrected."""
+    print(f"\n{'change a checkpoint':22}{'cases':>6}{'true':>9}{'measured':>10}{'best_diff':>10}")
+    rng = np.random.default_rng(4)
+    for n in (50, 200, 1000):
+        for change in (0.0, 0.005, -0.005):
+            rows = [row for _ in range(round_count) for row in _differences_from_best(rng, n, change)]
+            true, measured, corrected = np.mean(rows, axis=0)
+            print(f"{change:<22}{n:>6}{true:>9.3f}{measured:>10.3f}{corrected:>10.3f}")
+
+
+def _differences_from_best(rng: np.random.Generator, n: int, change: float) -> Iterator[tuple[float, float, float]]:
+    cases = rng.normal(0.7, 0.2, n)
+    noise = rng.normal(0, NOISE_SD / np.sqrt(2), (SERIES + 1, n))
+    scores = cases + change * np.arange(SERIES + 1)[:, None] + noise
+    means = scores.mean(axis=1)
+    for place in range(FIRST, SERIES + 1):
+        best = int(means[:place].argmax())
+        found = scores[place] - scores[best]
+        luck = luck_of_best(means[:place], float(found.std(ddof=1) / np.sqrt(n)))
+        yield (place - best) * change, float(found.mean()), float(found.mean()) + luck
+
+
 def main(round_count: int) -> None:
     """Print how often each method says better or worse, and how often its interval holds 0; then the weak spots."""
     rng = np.random.default_rng(1)
@@ -121,3 +148,4 @@ if __name__ == "__main__":
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     main(rounds)
     search_slices(rounds // 10)
+    follow_checkpoints(rounds // 10)
