@@ -7,14 +7,21 @@ import typer
 
 from gradebook.flows.commands.options import JsonOption, print_json
 from gradebook.rubrics.model.errors import InputError
-from gradebook.rubrics.statistics.power import detectable_effect, needed_n, power_of
+from gradebook.rubrics.statistics.power import Margin, detectable_effect, needed_n, power_of
+from gradebook.rubrics.statistics.rule_parser import EQUIVALENT, NOT_WORSE
 
 
-def power(
+def power(  # noqa: PLR0913 - each is an option
     sd: Annotated[
         float, typer.Option("--sd", help="standard deviation of the differences; with --unpaired, of the scores")
     ],
-    effect: Annotated[float | None, typer.Option("--effect", help="true mean difference to detect")] = None,
+    effect: Annotated[
+        float | None, typer.Option("--effect", help="true mean difference to detect; with --margin: 0 unless given")
+    ] = None,
+    margin: Annotated[float | None, typer.Option("--margin", help="margin M of a gate not_worse_by(M)")] = None,
+    is_both: Annotated[
+        bool, typer.Option("--equivalent", help="with --margin: of equivalent_within(M), not better by M either")
+    ] = False,
     n: Annotated[int | None, typer.Option("--n", help="number of pairs; with --unpaired, of outputs per side")] = None,
     wanted: Annotated[float, typer.Option("--power", help="chance of detecting a true difference")] = 0.8,
     alpha: Annotated[float, typer.Option("--alpha", help="significance level (false-positive rate)")] = 0.05,
@@ -24,17 +31,27 @@ def power(
     """Compute a comparison's sample size, detectable effect or power.
 
     --effect gives the number of cases, --n the detectable effect, both together the power of a two-sided t test.
+    With --margin: the number of cases with which a gate on a margin passes, or with --n the chance that it passes.
     For --sd take the sd_diff of an earlier comparison. Count cases, not samples of cases.
 
     \b
     gradebook power --sd 0.3 --effect 0.05
+    gradebook power --sd 0.3 --margin 0.02
     gradebook power --sd 0.3 --n 200
     gradebook power --sd 0.3 --effect 0.05 --n 200 --unpaired
     """
-    _refuse_bad(sd, effect, n, wanted, alpha)
+    _refuse_bad_margin(margin, effect, is_both=is_both)
+    effect = 0.0 if margin is not None and effect is None else effect
+    _refuse_bad(sd, effect if margin is None else effect or 1.0, n, wanted, alpha)
     row: dict[str, object] = {"sd": sd, "effect": effect, "n": n, "power": wanted, "alpha": alpha}
-    row["is_paired"] = is_paired
-    if effect is not None and n is not None:
+    row |= {"is_paired": is_paired, "margin": margin, "is_equivalence": is_both}
+    if margin is not None and effect is not None:
+        shown = Margin(margin, is_both)
+        if n is None:
+            row["n"] = shown.needed_n(effect, sd, power=wanted, alpha=alpha, is_paired=is_paired)
+        else:
+            row["power"] = shown.power_of(effect, sd, n, alpha=alpha, is_paired=is_paired)
+    elif effect is not None and n is not None:
         row["power"] = power_of(effect, sd, n, alpha=alpha, is_paired=is_paired)
     elif effect is not None:
         row["n"] = needed_n(effect, sd, power=wanted, alpha=alpha, is_paired=is_paired)
@@ -59,8 +76,25 @@ def _refuse_bad(sd: float, effect: float | None, n: int | None, power: float, al
         raise InputError("--power, --alpha", f"{power:g} and {alpha:g}", "0 < alpha < power < 1")
 
 
+def _refuse_bad_margin(margin: float | None, effect: float | None, *, is_both: bool) -> None:
+    if margin is None:
+        if is_both:
+            raise InputError("--equivalent", "no --margin", "--margin M too")
+        return
+    if not 0 < margin < inf:
+        raise InputError("--margin", f"{margin:g}", "a number above 0")
+    if effect is not None and (not -margin < effect < inf or (is_both and effect >= margin)):
+        raise InputError("--effect", f"{effect:g}", f"a difference within the margin of {margin:g}")
+
+
 def _sentence(row: dict[str, object]) -> str:
     units = "pairs" if row["is_paired"] else "outputs per side"
+    if row["margin"] is not None:
+        rule = f"{EQUIVALENT if row['is_equivalence'] else NOT_WORSE}({row['margin']:g})"
+        true = f"a true difference of {row['effect']:g} (sd {row['sd']:g}, two-sided interval at {row['alpha']:g})"
+        if row["n"] is None:
+            return f"No feasible number of {units} passes {rule} at {true}."
+        return f"{row['n']:,} {units} pass {rule} with a chance of {row['power']:.3f} at {true}."
     test = f"(sd {row['sd']:g}, two-sided t test at {row['alpha']:g})"
     if row["n"] is None:
         return f"No feasible number of {units} finds a difference of {row['effect']:g} {test}."
