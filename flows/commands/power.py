@@ -1,13 +1,13 @@
 """The command `gradebook power`: the sample size, detectable effect or power of a comparison."""
 
 from math import inf, isnan
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from gradebook.flows.commands.options import JsonOption, print_json
 from gradebook.rubrics.model.errors import InputError
-from gradebook.rubrics.statistics.power import Margin, detectable_effect, needed_n, power_of
+from gradebook.rubrics.statistics.power import Margin, detectable_effect, needed_n, power_of, sd_of_case
 from gradebook.rubrics.statistics.rule_parser import EQUIVALENT, NOT_WORSE
 
 
@@ -26,41 +26,56 @@ def power(  # noqa: PLR0913 - each is an option
     wanted: Annotated[float, typer.Option("--power", help="chance of detecting a true difference")] = 0.8,
     alpha: Annotated[float, typer.Option("--alpha", help="significance level (false-positive rate)")] = 0.05,
     is_paired: Annotated[bool, typer.Option("--paired/--unpaired", help="paired or independent samples")] = True,
+    samples: Annotated[int, typer.Option("--samples", help="outputs per case; --n then counts cases")] = 1,
+    icc: Annotated[
+        float | None, typer.Option("--icc", help="with --samples: correlation of a case's outputs, 0..1")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compute a comparison's sample size, detectable effect or power.
 
     --effect gives the number of cases, --n the detectable effect, both together the power of a two-sided t test.
     With --margin: the number of cases with which a gate on a margin passes, or with --n the chance that it passes.
-    For --sd take the sd_diff of an earlier comparison. Count cases, not samples of cases.
+    For --sd take the sd_diff of an earlier comparison. If a case has several outputs, give --samples and --icc.
 
     \b
     gradebook power --sd 0.3 --effect 0.05
     gradebook power --sd 0.3 --margin 0.02
     gradebook power --sd 0.3 --n 200
+    gradebook power --sd 0.3 --n 200 --samples 5 --icc 0.4
     gradebook power --sd 0.3 --effect 0.05 --n 200 --unpaired
     """
     _refuse_bad_margin(margin, effect, is_both=is_both)
     effect = 0.0 if margin is not None and effect is None else effect
     _refuse_bad(sd, effect if margin is None else effect or 1.0, n, wanted, alpha)
+    _refuse_bad_samples(samples, icc)
     row: dict[str, object] = {"sd": sd, "effect": effect, "n": n, "power": wanted, "alpha": alpha}
-    row |= {"is_paired": is_paired, "margin": margin, "is_equivalence": is_both}
-    if margin is not None and effect is not None:
-        shown = Margin(margin, is_both)
-        if n is None:
-            row["n"] = shown.needed_n(effect, sd, power=wanted, alpha=alpha, is_paired=is_paired)
-        else:
-            row["power"] = shown.power_of(effect, sd, n, alpha=alpha, is_paired=is_paired)
-    elif effect is not None and n is not None:
-        row["power"] = power_of(effect, sd, n, alpha=alpha, is_paired=is_paired)
-    elif effect is not None:
-        row["n"] = needed_n(effect, sd, power=wanted, alpha=alpha, is_paired=is_paired)
-    elif n is not None:
-        row["effect"] = detectable_effect(sd, n, power=wanted, alpha=alpha, is_paired=is_paired)
+    row |= {"is_paired": is_paired, "margin": margin, "is_equivalence": is_both, "samples": samples, "icc": icc}
+    of_case = sd_of_case(sd, samples, icc or 0.0)
+    row |= _solved(
+        of_case,
+        effect,
+        n,
+        None if margin is None else Margin(margin, is_both),
+        wanted,
+        alpha=alpha,
+        is_paired=is_paired,
+    )
     if as_json:
         print_json(row)
     else:
         typer.echo(_sentence(row))
+
+
+def _solved(
+    sd: float, effect: float | None, n: int | None, margin: Margin | None, wanted: float, **how: Any
+) -> dict[str, object]:
+    """What the options leave open: n, effect or power. how: alpha and is_paired."""
+    if effect is None:
+        return {"effect": detectable_effect(sd, n or 0, power=wanted, **how)}
+    if n is None:
+        return {"n": (margin.needed_n if margin else needed_n)(effect, sd, power=wanted, **how)}
+    return {"power": (margin.power_of if margin else power_of)(effect, sd, n, **how)}
 
 
 def _refuse_bad(sd: float, effect: float | None, n: int | None, power: float, alpha: float) -> None:
@@ -76,6 +91,15 @@ def _refuse_bad(sd: float, effect: float | None, n: int | None, power: float, al
         raise InputError("--power, --alpha", f"{power:g} and {alpha:g}", "0 < alpha < power < 1")
 
 
+def _refuse_bad_samples(samples: int, icc: float | None) -> None:
+    if samples < 1:
+        raise InputError("--samples", str(samples), "1 or more")
+    if icc is not None and not 0 <= icc <= 1:
+        raise InputError("--icc", f"{icc:g}", "a number from 0 to 1")
+    if (samples > 1) != (icc is not None):
+        raise InputError("power", "one of --samples and --icc", "both or neither")
+
+
 def _refuse_bad_margin(margin: float | None, effect: float | None, *, is_both: bool) -> None:
     if margin is None:
         if is_both:
@@ -89,6 +113,8 @@ def _refuse_bad_margin(margin: float | None, effect: float | None, *, is_both: b
 
 def _sentence(row: dict[str, object]) -> str:
     units = "pairs" if row["is_paired"] else "outputs per side"
+    if row["icc"] is not None:
+        units = f"cases{'' if row['is_paired'] else ' per side'} of {row['samples']} outputs"
     if row["margin"] is not None:
         rule = f"{EQUIVALENT if row['is_equivalence'] else NOT_WORSE}({row['margin']:g})"
         true = f"a true difference of {row['effect']:g} (sd {row['sd']:g}, two-sided interval at {row['alpha']:g})"

@@ -98,6 +98,14 @@ class Margin:
         return _least_n(lambda n: self.power_of(effect, sd, n, alpha=alpha, is_paired=is_paired), power)
 
 
+def sd_of_case(sd: float, samples: int, icc: float) -> float:
+    """Standard deviation of a case's mean over its outputs. sd: of one output; icc: correlation of two, 0..1.
+
+    With it, n counts cases: the design effect 1 + (samples - 1) x icc (Kish 1965), over the samples.
+    """
+    return sd * sqrt((1.0 + (samples - 1) * icc) / samples)
+
+
 def _least_n(power_at: Callable[[int], float], wanted: float) -> int | None:
     low, high = 1, 2
     while power_at(high) < wanted:
