@@ -1,17 +1,26 @@
-"""Error rates of a comparison in worlds without a true difference: t alone, and the method of `gradebook compare`.
+"""Error rates in worlds without a true difference: of comparisons, weak spots and the best checkpoint.
 
 python bench/inference.py [ROUNDS]
+
+Weak spots, a tenth of the rounds: 300 outputs with 6 metadata keys of 5 values and 5 criteria. "Interval": the former
+rule, a slice whose 95% interval lies below the mean of the rest.
 """
 
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import stdtr
 
 from gradebook.rubrics.model.arrays import Floats
+from gradebook.rubrics.statistics.chosen_best import luck_of_best
 from gradebook.rubrics.statistics.mean_difference import count_moved, measure_difference
+from gradebook.rubrics.statistics.paired import adjust_for_many
+from gradebook.rubrics.statistics.score_intervals import score_ends
 from gradebook.rubrics.statistics.vectorised_means import measure_means
+from gradebook.rubrics.statistics.weak_slices import shortfall_test
 
 SIZES = (10, 20, 50, 100, 300)
 ALPHA = 0.05
@@ -31,8 +40,95 @@ def worlds(rng: np.random.Generator, round_count: int, n: int) -> Iterator[tuple
     yield "+0.1 in 45%, -0.3 in 15%", rng.choice([0.1, 0, -0.3], shape, p=[0.45, 0.4, 0.15])
 
 
+OUTPUTS, KEYS, VALUES, CRITERIA = 300, 6, 5, 5
+SLICE_WORLDS = {
+    "levels .05/.15/.80": (LEVELS, SHARES, 0.0),
+    "levels .10/.30/.60": (LEVELS, [0.1, 0.3, 0.6], 0.0),
+    "0/1 at .97": ([0.0, 1.0], [0.03, 0.97], 0.0),
+    "levels .05/.15/.80, one slice 0.3 lower": (LEVELS, SHARES, 0.3),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """Figures of one search. All arrays: (slice and criterion,)."""
+
+    shortfall: Floats
+    is_below: NDArray[np.bool_]  # by the former rule
+    p_adjusted: Floats
+    estimate: Floats
+
+
+def search(rng: np.random.Generator, levels: list[float], shares: list[float], loss: float) -> Searched:
+    """Search one run for weak spots. loss: of the first slice on the first criterion."""
+    keys = rng.integers(0, VALUES, (KEYS, OUTPUTS))
+    scores = rng.choice(levels, (CRITERIA, OUTPUTS), p=shares)
+    scores[0, (keys[0] == 0) & (rng.random(OUTPUTS) < loss / scores[0].mean())] = 0.0
+    is_in = (keys[:, None, :] == np.arange(VALUES)[None, :, None]).reshape(-1, OUTPUTS).astype(float)
+    n = np.broadcast_to(is_in.sum(1), (CRITERIA, KEYS * VALUES))
+    total, means = scores.sum(1)[:, None], scores @ is_in.T / n
+    rest_means = (total - n * means) / (OUTPUTS - n)
+    sd = np.sqrt(np.maximum(scores**2 @ is_in.T / n - means**2, 0) * n / (n - 1))
+    high = score_ends(*(each.ravel() for each in (n, n, means, sd, sd / np.sqrt(n), n - 1.0)))[1]
+    off = scores - scores.mean(1, keepdims=True)
+    skewness = (off**3).mean(1) / (off**2).mean(1) ** 1.5
+    of_criterion = [np.repeat(each, KEYS * VALUES) for each in (scores.std(1, ddof=1), skewness)]
+    shortfall = (rest_means - means).ravel()
+    p, error = shortfall_test(n.ravel(), OUTPUTS - n.ravel(), shortfall, *of_criterion, np.ones(n.size))
+    p_adjusted, estimate = adjust_for_many(p), np.zeros(p.size)
+    for group in (p_adjusted <= ALPHA, p_adjusted > ALPHA):
+        s, e = shortfall[group], error[group]
+        variance = max(0.0, float(((s / e) ** 2 - 1).sum() / (1 / e**2).sum())) if s.size else 0.0
+        estimate[group] = s * variance / (variance + e**2)
+    return Searched(shortfall, high < rest_means.ravel(), p_adjusted, estimate)
+
+
+def search_slices(round_count: int) -> None:
+    """Print how often a search finds a weak spot, and by how much the shown shortfalls are off."""
+    print(f"\n{'world':42}{'interval':>9}{'now':>7}{'false':>7}{'found':>7}{'shown':>8}{'estimate':>10}")
+    for name, (levels, shares, loss) in SLICE_WORLDS.items():
+        rng, rows = np.random.default_rng(2), []
+        for _ in range(round_count):
+            found = search(rng, levels, shares, loss)
+            is_clear = found.p_adjusted <= ALPHA
+            is_null = np.arange(is_clear.size) >= (loss > 0)
+            wrong = (is_clear & is_null).sum() / max(is_clear.sum(), 1)
+            lowest = int(found.shortfall.argmax())
+            shown = found.shortfall[lowest], found.estimate[lowest]
+            rows.append((found.is_below.any(), is_clear.any(), wrong, is_clear[0], *shown))
+        *rates, shown, estimate = np.mean(rows, axis=0)
+        print(f"{name:42}{100 * rates[0]:>9.1f}" + "".join(f"{100 * rate:>7.1f}" for rate in rates[1:]), end="")
+        print(f"{shown:>8.3f}{estimate:>10.3f}")
+
+
+SERIES, FIRST, NOISE_SD = 20, 10, 0.3
+
+
+def follow_checkpoints(round_count: int) -> None:
+    """Print the mean difference from the best of a series of checkpoints: the true one, as measured, and corrected."""
+    print(f"\n{'change a checkpoint':22}{'cases':>6}{'true':>9}{'measured':>10}{'best_diff':>10}")
+    rng = np.random.default_rng(4)
+    for n in (50, 200, 1000):
+        for change in (0.0, 0.005, -0.005):
+            rows = [row for _ in range(round_count) for row in _differences_from_best(rng, n, change)]
+            true, measured, corrected = np.mean(rows, axis=0)
+            print(f"{change:<22}{n:>6}{true:>9.3f}{measured:>10.3f}{corrected:>10.3f}")
+
+
+def _differences_from_best(rng: np.random.Generator, n: int, change: float) -> Iterator[tuple[float, float, float]]:
+    cases = rng.normal(0.7, 0.2, n)
+    noise = rng.normal(0, NOISE_SD / np.sqrt(2), (SERIES + 1, n))
+    scores = cases + change * np.arange(SERIES + 1)[:, None] + noise
+    means = scores.mean(axis=1)
+    for place in range(FIRST, SERIES + 1):
+        best = int(means[:place].argmax())
+        found = scores[place] - scores[best]
+        luck = luck_of_best(means[:place], float(found.std(ddof=1) / np.sqrt(n)))
+        yield (place - best) * change, float(found.mean()), float(found.mean()) + luck
+
+
 def main(round_count: int) -> None:
-    """Print how often each method says better or worse, and how often its interval holds 0."""
+    """Print how often each method says better or worse, and how often its interval holds 0; then the weak spots."""
     rng = np.random.default_rng(1)
     print(f"{'world':26}{'n':>5}{'t better':>10}{'t worse':>9}{'better':>8}{'worse':>7}{'covered':>9}")
     for n in SIZES:
@@ -49,4 +145,7 @@ def main(round_count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000)
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    main(rounds)
+    search_slices(rounds // 10)
+    follow_checkpoints(rounds // 10)

@@ -62,6 +62,7 @@ async def evaluate_checkpoint(  # noqa: PLR0913 - each is a parameter of the dep
     collect_budget_usd: Dollars | None = None,
     from_event: bool = False,
     folders: list[str] | None = None,
+    reference: str | None = None,
     **options: Any,
 ) -> State[CheckpointDecision]:
     """Evaluate the outputs of one checkpoint, compare it with the last run and the best checkpoint, and decide.
@@ -79,6 +80,7 @@ async def evaluate_checkpoint(  # noqa: PLR0913 - each is a parameter of the dep
         collect_budget_usd: maximum spend on collecting, in US dollars
         from_event: the parameters come from an event: outputs, prompts and endpoint file have to lie in the folders
         folders: folders of checkpoints for events; default: GRADEBOOK_ALLOW_FOLDERS, else the working folder
+        reference: an approved checkpoint to compare with in place of the best one
     """
     warm_up()
     request = replace(read_request(options, datetime.now(UTC)), trigger="checkpoint", baseline=LATEST)
@@ -88,7 +90,7 @@ async def evaluate_checkpoint(  # noqa: PLR0913 - each is a parameter of the dep
         collecting = _collecting(request, prompts, endpoint, checkpoint, step)
         stages.collect(replace(collecting, model=model, samples=samples, budget_usd=collect_budget_usd))
         request = replace(request, column_map={})  # for the prompts only: collected outputs have gradebook's columns
-    decision = await _decide(request, model, checkpoint, step)
+    decision = await _decide(request, model, checkpoint, step, reference)
     await _show(decision)
     _emit_decision(decision)
     return Completed(name=None if decision.is_approved else GATES_NOT_MET, data=decision)
@@ -136,7 +138,7 @@ def _collecting(
 
 
 async def _decide(
-    request: EvaluationRequest, model: str, checkpoint: str | None, step: int | None
+    request: EvaluationRequest, model: str, checkpoint: str | None, step: int | None, reference: str | None
 ) -> CheckpointDecision:
     """Read the stored decision about the checkpoint, or publish a run and decide."""
     lake = find_lake(request.lake, request.data)
@@ -144,7 +146,8 @@ async def _decide(
     refuse_changed_rubric(lake, rubric)
     name = name_checkpoint(files, request.column_map, checkpoint, step)
     key = CheckpointKey(model, name, rubric.id, rubric.version, digest_files(files))
-    decider = Decider(lake, key, step, gate_rule(request.fail_if, request.require), request.across_judges)
+    gate = gate_rule(request.fail_if, request.require)
+    decider = Decider(lake, key, step, gate, request.across_judges, reference)
     if row := find_decided(lake, key):
         return decider.read(row, str(RunFolder.below(lake.root, row["run_id"]).report_file))
     run_id = deployed_run_id(f"{model}-{name}")

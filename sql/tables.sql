@@ -518,6 +518,10 @@ create table if not exists weak_spots (
     rest_n bigint,
     rest_mean double,
     lift double,
+    shrunk_lift double,
+    p double,
+    p_adjusted double,
+    searched_count bigint,
     gain double,
     example_ids varchar[]
 );

@@ -1,49 +1,81 @@
 """The command `gradebook power`: the sample size, detectable effect or power of a comparison."""
 
 from math import inf, isnan
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from gradebook.flows.commands.options import JsonOption, print_json
 from gradebook.rubrics.model.errors import InputError
-from gradebook.rubrics.statistics.power import detectable_effect, needed_n, power_of
+from gradebook.rubrics.statistics.power import Margin, detectable_effect, needed_n, power_of, sd_of_case
+from gradebook.rubrics.statistics.rule_parser import EQUIVALENT, NOT_WORSE
 
 
-def power(
+def power(  # noqa: PLR0913 - each is an option
     sd: Annotated[
         float, typer.Option("--sd", help="standard deviation of the differences; with --unpaired, of the scores")
     ],
-    effect: Annotated[float | None, typer.Option("--effect", help="true mean difference to detect")] = None,
+    effect: Annotated[
+        float | None, typer.Option("--effect", help="true mean difference to detect; with --margin: 0 unless given")
+    ] = None,
+    margin: Annotated[float | None, typer.Option("--margin", help="margin M of a gate not_worse_by(M)")] = None,
+    is_both: Annotated[
+        bool, typer.Option("--equivalent", help="with --margin: of equivalent_within(M), not better by M either")
+    ] = False,
     n: Annotated[int | None, typer.Option("--n", help="number of pairs; with --unpaired, of outputs per side")] = None,
     wanted: Annotated[float, typer.Option("--power", help="chance of detecting a true difference")] = 0.8,
     alpha: Annotated[float, typer.Option("--alpha", help="significance level (false-positive rate)")] = 0.05,
     is_paired: Annotated[bool, typer.Option("--paired/--unpaired", help="paired or independent samples")] = True,
+    samples: Annotated[int, typer.Option("--samples", help="outputs per case; --n then counts cases")] = 1,
+    icc: Annotated[
+        float | None, typer.Option("--icc", help="with --samples: correlation of a case's outputs, 0..1")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compute a comparison's sample size, detectable effect or power.
 
     --effect gives the number of cases, --n the detectable effect, both together the power of a two-sided t test.
-    For --sd take the sd_diff of an earlier comparison. Count cases, not samples of cases.
+    With --margin: the number of cases with which a gate on a margin passes, or with --n the chance that it passes.
+    For --sd take the sd_diff of an earlier comparison. If a case has several outputs, give --samples and --icc.
 
     \b
     gradebook power --sd 0.3 --effect 0.05
+    gradebook power --sd 0.3 --margin 0.02
     gradebook power --sd 0.3 --n 200
+    gradebook power --sd 0.3 --n 200 --samples 5 --icc 0.4
     gradebook power --sd 0.3 --effect 0.05 --n 200 --unpaired
     """
-    _refuse_bad(sd, effect, n, wanted, alpha)
+    _refuse_bad_margin(margin, effect, is_both=is_both)
+    effect = 0.0 if margin is not None and effect is None else effect
+    _refuse_bad(sd, effect if margin is None else effect or 1.0, n, wanted, alpha)
+    _refuse_bad_samples(samples, icc)
     row: dict[str, object] = {"sd": sd, "effect": effect, "n": n, "power": wanted, "alpha": alpha}
-    row["is_paired"] = is_paired
-    if effect is not None and n is not None:
-        row["power"] = power_of(effect, sd, n, alpha=alpha, is_paired=is_paired)
-    elif effect is not None:
-        row["n"] = needed_n(effect, sd, power=wanted, alpha=alpha, is_paired=is_paired)
-    elif n is not None:
-        row["effect"] = detectable_effect(sd, n, power=wanted, alpha=alpha, is_paired=is_paired)
+    row |= {"is_paired": is_paired, "margin": margin, "is_equivalence": is_both, "samples": samples, "icc": icc}
+    of_case = sd_of_case(sd, samples, icc or 0.0)
+    row |= _solved(
+        of_case,
+        effect,
+        n,
+        None if margin is None else Margin(margin, is_both),
+        wanted,
+        alpha=alpha,
+        is_paired=is_paired,
+    )
     if as_json:
         print_json(row)
     else:
         typer.echo(_sentence(row))
+
+
+def _solved(
+    sd: float, effect: float | None, n: int | None, margin: Margin | None, wanted: float, **how: Any
+) -> dict[str, object]:
+    """What the options leave open: n, effect or power. how: alpha and is_paired."""
+    if effect is None:
+        return {"effect": detectable_effect(sd, n or 0, power=wanted, **how)}
+    if n is None:
+        return {"n": (margin.needed_n if margin else needed_n)(effect, sd, power=wanted, **how)}
+    return {"power": (margin.power_of if margin else power_of)(effect, sd, n, **how)}
 
 
 def _refuse_bad(sd: float, effect: float | None, n: int | None, power: float, alpha: float) -> None:
@@ -59,8 +91,36 @@ def _refuse_bad(sd: float, effect: float | None, n: int | None, power: float, al
         raise InputError("--power, --alpha", f"{power:g} and {alpha:g}", "0 < alpha < power < 1")
 
 
+def _refuse_bad_samples(samples: int, icc: float | None) -> None:
+    if samples < 1:
+        raise InputError("--samples", str(samples), "1 or more")
+    if icc is not None and not 0 <= icc <= 1:
+        raise InputError("--icc", f"{icc:g}", "a number from 0 to 1")
+    if (samples > 1) != (icc is not None):
+        raise InputError("power", "one of --samples and --icc", "both or neither")
+
+
+def _refuse_bad_margin(margin: float | None, effect: float | None, *, is_both: bool) -> None:
+    if margin is None:
+        if is_both:
+            raise InputError("--equivalent", "no --margin", "--margin M too")
+        return
+    if not 0 < margin < inf:
+        raise InputError("--margin", f"{margin:g}", "a number above 0")
+    if effect is not None and (not -margin < effect < inf or (is_both and effect >= margin)):
+        raise InputError("--effect", f"{effect:g}", f"a difference within the margin of {margin:g}")
+
+
 def _sentence(row: dict[str, object]) -> str:
     units = "pairs" if row["is_paired"] else "outputs per side"
+    if row["icc"] is not None:
+        units = f"cases{'' if row['is_paired'] else ' per side'} of {row['samples']} outputs"
+    if row["margin"] is not None:
+        rule = f"{EQUIVALENT if row['is_equivalence'] else NOT_WORSE}({row['margin']:g})"
+        true = f"a true difference of {row['effect']:g} (sd {row['sd']:g}, two-sided interval at {row['alpha']:g})"
+        if row["n"] is None:
+            return f"No feasible number of {units} passes {rule} at {true}."
+        return f"{row['n']:,} {units} pass {rule} with a chance of {row['power']:.3f} at {true}."
     test = f"(sd {row['sd']:g}, two-sided t test at {row['alpha']:g})"
     if row["n"] is None:
         return f"No feasible number of {units} finds a difference of {row['effect']:g} {test}."

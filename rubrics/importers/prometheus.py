@@ -74,7 +74,7 @@ def _lone_score(value: Any) -> Any:
 
 
 class _Example(CaseShape):
-    case_id: Annotated[CaseId | None, Field(validation_alias=AliasChoices("case_id", "id", "prompt_id"))] = None
+    case_id: Annotated[CaseId | None, Field(validation_alias=AliasChoices("case_id", "id", "prompt_id", "idx"))] = None
     instruction: Words
     response: str | None = None
     reference_answer: str | None = None

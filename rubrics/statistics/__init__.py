@@ -9,7 +9,7 @@ spread              measure_spread: which of two sides has the smaller standard 
 comparison          PairFigures, measure_pairs, measure_passes
 decomposition       decompose: contributions of criteria to a mean difference
 distributions       pair_distributions, Dominance: two empirical CDFs
-power               power_of, detectable_effect, needed_n
+power               power_of, detectable_effect, needed_n, sd_of_case, Margin
 rules, rule_parser  rules over a comparison's figures: parse_rule, holds
 rule_false_alarms   nominal_rate, holds_in_each: a rule over many comparisons
 noise               draw_sides, hold_in_draws: the A/A test

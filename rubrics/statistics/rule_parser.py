@@ -24,7 +24,8 @@ from gradebook.rubrics.statistics.rules import (
 )
 
 MOST_LETTERS = 2_000
-NOT_WORSE = "not_worse_by"
+NOT_WORSE, EQUIVALENT = "not_worse_by", "equivalent_within"
+MARGINS = (NOT_WORSE, EQUIVALENT)
 MOST_DEPTH = 50
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -62,7 +63,7 @@ def parse_rule(
     """Parse a rule.
 
     figures: names allowed in each scope, `overall`, `criterion` and `category`. is_required: the rule says what has to
-    hold; otherwise `not_worse_by` is true where that is not shown, as the rule fails the gate. Raises `RuleError` with
+    hold; otherwise a rule on a margin is true where that is not shown, as it fails the gate. Raises `RuleError` with
     the place and the expected token.
     """
     if len(text) > MOST_LETTERS:
@@ -128,7 +129,7 @@ class _Parser:
         if depth > MOST_DEPTH:
             self._refuse(f"at most {MOST_DEPTH} brackets and `not` within each other")
         if self._take_word("not"):
-            if self._token.text == NOT_WORSE and not self._is_required:
+            if self._token.text in MARGINS and not self._is_required:
                 self._refuse("no `not` before it: the gate fails unless it is shown")
             return Negation(self._primary(scope, depth + 1))
         if self._take_word("any"):
@@ -138,16 +139,20 @@ class _Parser:
             return Negation(AnyOf(scope_rule.scope, Negation(scope_rule.rule)))
         if self._token.text == "(":
             return self._bracketed(scope, depth)
-        if self._token.text == NOT_WORSE:
-            return self._not_worse(scope)
+        if self._token.text in MARGINS:
+            return self._margin(scope)
         return self._comparison(scope)
 
-    def _not_worse(self, scope: str | None) -> Rule:
-        """Parse `not_worse_by(MARGIN)`: diff_low is above -MARGIN; negated in a rule that fails the gate."""
-        name = Name(scope or OVERALL, None if scope else "", "diff_low", self._token.position)
+    def _margin(self, scope: str | None) -> Rule:
+        """Parse `not_worse_by(MARGIN)` or `equivalent_within(MARGIN)`; negated in a rule that fails the gate."""
+        word = self._token.text
+        low, high = (
+            Name(scope or OVERALL, None if scope else "", figure, self._token.position)
+            for figure in ("diff_low", "diff_high")
+        )
         self._place += 1
         if self._token.text != "(":
-            self._refuse("`(` and a margin, as in not_worse_by(0.02)")
+            self._refuse(f"`(` and a margin, as in {word}(0.02)")
         self._place += 1
         token, margin = self._token, self._number()
         if margin <= 0:
@@ -155,7 +160,9 @@ class _Parser:
         if self._token.text != ")":
             self._refuse("`)`")
         self._place += 1
-        is_shown = Comparison(name, ">", -margin)
+        is_shown: Rule = Comparison(low, ">", -margin)
+        if word == EQUIVALENT:
+            is_shown = Junction((is_shown, Comparison(high, "<", margin)), is_all=True)
         return is_shown if self._is_required else Negation(is_shown)
 
     def _any(self, word: str, depth: int) -> AnyOf:
@@ -215,8 +222,8 @@ class _Parser:
             name = Name(scope or OVERALL, None if scope else "", token.text, token.position)
         known = self._figures[name.scope]
         if name.figure not in known:
-            if get_close_matches(token.text, [NOT_WORSE], cutoff=0.7):
-                self._refuse_token(token, f"`{NOT_WORSE}(0.02)` or a figure")
+            if near := get_close_matches(token.text, MARGINS, 1, cutoff=0.7):
+                self._refuse_token(token, f"`{near[0]}(0.02)` or a figure")
             self._refuse_token(token, _near(name.figure, known))
         return name
 

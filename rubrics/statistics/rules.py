@@ -4,6 +4,7 @@
               | every criterion (rule)
   comparison  name < number, number >= name, ...        < <= > >= = == !=
   margin      not_worse_by(NUMBER): diff_low > -NUMBER in a required rule, its negation in one that fails a gate
+              equivalent_within(NUMBER): the same with `and diff_high < NUMBER`
   name        FIGURE | criterion.ID.FIGURE | category.ID.FIGURE
 
 `not` binds tighter than `and`, `and` tighter than `or`. Within `any criterion (...)`, `every category (...)` and

@@ -19,6 +19,8 @@ final as (
         and coalesce(ci_low, 0.0) between 0 and 1
         and coalesce(ci_high, 0.0) between 0 and 1
         and coalesce(gain, 0.0) >= 0
+        and coalesce(p, 0.0) between 0 and 1
+        and coalesce(p_adjusted, p, 0.0) between coalesce(p, 0.0) and 1
         and len(example_ids) between 1 and 3
     )
 )

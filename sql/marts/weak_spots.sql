@@ -1,7 +1,12 @@
 -- weak_spots: one row per run_id, model, checkpoint, criterion_id, slice_key, slice_value with a worse mean than the
--- other outputs. Scores are in 0..1 over n outputs; gain is the rise of the overall mean if the slice did as well as
--- the rest, null for a gate; example_ids are up to 3 outputs with the largest loss.
-with spots as (select * from int_slices_ranked),
+-- other outputs: a weak spot beyond chance where p_adjusted is at most 0.05, over the searched_count slices and
+-- criteria of the run. Scores are in 0..1 over n outputs; gain is the rise of the overall mean without the shrunk_lift,
+-- null for a gate; example_ids are up to 3 outputs with the largest loss.
+with spots as (
+    select spots.*, tests.* exclude (scope_id),
+    from int_slices_ranked as spots
+    inner join int_slices_tested as tests on spots.scope_id = tests.scope_id
+),
 
 intervals as (select * from int_means_estimated where scope = 'slice'),
 
@@ -40,7 +45,11 @@ final as (
         spots.rest_n,
         spots.rest_mean,
         spots.mean - spots.rest_mean as lift,
-        case when not spots.is_gate then spots.weight * spots.share * (spots.rest_mean - spots.mean) end as gain,
+        -spots.direction * spots.shrunk_shortfall as shrunk_lift,
+        spots.p,
+        spots.p_adjusted,
+        spots.searched_count,
+        case when not spots.is_gate then abs(spots.weight) * spots.share * spots.shrunk_shortfall end as gain,
         list_transform(examples.lowest, lambda example: example.output_id) as example_ids,
     from spots
     inner join intervals

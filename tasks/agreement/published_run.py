@@ -1,5 +1,6 @@
 """Agreement of raters and judges on a published run's outputs, by all current ratings."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -24,6 +25,8 @@ from gradebook.tasks.agreement.statements import add_criteria_of_run, add_statem
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, read_rows
+from gradebook.tasks.lake.sql import query
+from gradebook.tasks.system.number_format import counted
 
 _RUN = "select run_id, status, rubric_id, rubric_version, judge from runs where run_id = ?"
 _LATEST = """
@@ -98,7 +101,7 @@ def measure_run(
 def measure_parts(
     connection: duckdb.DuckDBPyConnection, run_id: str, criterion_id: str | None = None, *, is_by_rater: bool = True
 ) -> tuple[tuple[AgreementPart, ...], str | None]:
-    """Agreement on a published run's outputs by the current ratings, and a note if there is none.
+    """Agreement on a published run's outputs by the current ratings, and a note on what is missing or may mislead.
 
     connection: to the lake. is_by_rater: measure each rater separately too.
     """
@@ -109,7 +112,7 @@ def measure_parts(
     for voices in read_voices(connection, criterion_id):
         parts.extend(_parts(voices, is_by_rater=is_by_rater))
         crowded.extend([voices.criterion_id] if is_by_rater and is_crowded(voices) else [])
-    return tuple(parts), _note(parts, crowded)
+    return tuple(parts), _note(parts, crowded, _chosen_words(connection, run_id, criterion_id))
 
 
 def find_run(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str | None, rubric_id: str | None) -> Row:
@@ -155,12 +158,27 @@ def _parts(voices: Voices, *, is_by_rater: bool) -> Iterator[AgreementPart]:
             yield AgreementPart(*names, found.n, found.pair_count, found.measures, levels, confusion)
 
 
-def _note(parts: list[AgreementPart], crowded: list[str]) -> str | None:
+def _note(parts: list[AgreementPart], crowded: list[str], chosen: str | None) -> str | None:
     if not parts:
         return f"no {LEAST_OUTPUTS} outputs have two ratings, or a rating and a verdict, on a criterion"
-    if not crowded:
+    names = ", ".join(crowded)
+    words = f"{names}: more than {MOST_ONE_BY_ONE} raters, measured together, not one by one" if crowded else None
+    return "; ".join(filter(None, (words, chosen))) or None
+
+
+def _chosen_words(connection: duckdb.DuckDBPyConnection, run_id: str, criterion_id: str | None) -> str | None:
+    """Words on ratings that count in the agreement although their outputs are no random sample; None without any."""
+    criteria = None if criterion_id is None else [criterion_id]
+    counts: Counter[str] = Counter()
+    for row in read_rows(connection, query("agreement/left_out_counts"), run_id=run_id, criteria=criteria):
+        counts[row["selection"]] += row["rating_count"]
+    if not counts:
         return None
-    return f"{', '.join(crowded)}: more than {MOST_ONE_BY_ONE} raters, measured together, not one by one"
+    queues = ", ".join(sorted(counts))
+    return (
+        f"{counted(counts.total(), 'rating')} of outputs that a queue chose ({queues}) are counted too: on a random "
+        "sample, agreement may be higher or lower"
+    )
 
 
 def _without_name(measure: Measure) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from gradebook.rubrics.statistics.comparison import PASS_FIGURES, ROW_FIGURES
-from gradebook.rubrics.statistics.rule_parser import NOT_WORSE, parse_rule, refuse_unknown_ids
+from gradebook.rubrics.statistics.rule_parser import MARGINS, parse_rule, refuse_unknown_ids
 from gradebook.rubrics.statistics.rules import (
     CATEGORY,
     CRITERION,
@@ -23,7 +23,7 @@ from gradebook.tasks.comparing.figures import ComparedRow
 
 MOST_FIGURES_NAMED = 12
 MOST_REASONS_NAMED = 3
-_MARGIN = re.compile(rf"{NOT_WORSE}\s*\([^()]*\)")
+_MARGIN = re.compile(rf"(?:{'|'.join(MARGINS)})\s*\([^()]*\)")
 COUNTS = tuple(field.name for field in fields(PairCounts))
 # The overall score is a single test, so its p needs no adjustment.
 FIGURES: dict[str, Collection[str]] = {

@@ -7,6 +7,7 @@ from duckdb.func import ARROW, SPECIAL
 
 from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics.score_intervals import score_ends
+from gradebook.rubrics.statistics.weak_slices import shortfall_test
 
 
 def add_functions(connection: duckdb.DuckDBPyConnection) -> None:
@@ -16,6 +17,8 @@ def add_functions(connection: duckdb.DuckDBPyConnection) -> None:
         double = duckdb.sqltype("double")
         ends = duckdb.struct_type({"low": double, "high": double})
         connection.create_function("score_ends", _score_ends, [double] * 7, ends, type=ARROW, null_handling=SPECIAL)
+        test = duckdb.struct_type({"p": double, "standard_error": double})
+        connection.create_function("shortfall_test", _shortfall_test, [double] * 6, test, type=ARROW)
 
 
 def _score_ends(
@@ -25,6 +28,14 @@ def _score_ends(
     *measures, levels = (_floats(column) for column in (n, unit_count, mean, sd, error, df, level))
     ends = score_ends(*measures, level=levels)
     return pa.StructArray.from_arrays([pa.array(end, from_pandas=True) for end in ends], ["low", "high"])
+
+
+def _shortfall_test(
+    n: pa.Array, rest_n: pa.Array, shortfall: pa.Array, sd: pa.Array, skewness: pa.Array, inflation: pa.Array
+) -> pa.Array:
+    """{p, standard_error} of `shortfall_test`; no argument is null."""
+    found = shortfall_test(*(_floats(column) for column in (n, rest_n, shortfall, sd, skewness, inflation)))
+    return pa.StructArray.from_arrays([pa.array(each) for each in found], ["p", "standard_error"])
 
 
 def _floats(column: pa.Array) -> Floats:

@@ -1,10 +1,14 @@
 """Approval of a checkpoint: its run checked against the rubric, the last run and the best checkpoint so far."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import sqrt
 from typing import Any
 
 from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.statistics.chosen_best import luck_of_best
+from gradebook.rubrics.statistics.comparison import PairFigures
 from gradebook.rubrics.statistics.rules import OVERALL
 from gradebook.tasks.comparing.compare import Asked, compare_runs
 from gradebook.tasks.comparing.figures import ComparedRow
@@ -62,7 +66,8 @@ class CheckpointDecision:
 class Decider:
     """Gate for one checkpoint of a lake. step: as requested; gate: of the comparisons.
 
-    across_judges: compare with checkpoints that another judge scored, too.
+    across_judges: compare with checkpoints that another judge scored, too. reference: name of the approved checkpoint
+    to compare with, in place of the best one.
     """
 
     lake: Lake
@@ -70,15 +75,16 @@ class Decider:
     step: int | None
     gate: GateRule | None
     across_judges: bool = False
+    reference: str | None = None
 
     def decide(self, summary: RunSummary, report: str) -> CheckpointDecision:
         """Decide on the basis of a published run and store the decision; an earlier decision for the key wins."""
         latest = summary.comparison
-        candidates = approved_checkpoints(self.lake, self.key)
+        candidates = self._candidates()
         comparable = self._comparable(candidates, summary.run_id)
         found = comparable[0] if comparable else None
         best, fault = self._compare_with_best(latest, comparable, summary.run_id)
-        reasons = [*map(str, summary.unmet), *(self._best_reasons(latest, best, fault, found) if found else ())]
+        reasons = [*map(str, summary.unmet), *self._best_reasons(latest, best, fault, found)]
         overall = _overall(best)
         row: Row = {
             "model": self.key.model,
@@ -92,7 +98,7 @@ class Decider:
             "mean": summary.scores[0]["mean"] if summary.scores else None,
             "latest_run_id": latest.baseline_run_id if latest else None,
             "best_run_id": found["run_id"] if found else None,
-            "best_diff": overall.figures.mean_diff if overall else None,
+            "best_diff": _shrunk_difference(overall.figures, comparable) if overall else None,
             "best_diff_low": overall.figures.diff_low if overall else None,
             "best_diff_high": overall.figures.diff_high if overall else None,
             "best_p": overall.figures.p if overall else None,
@@ -107,13 +113,20 @@ class Decider:
     def read(self, row: Row, report: str) -> CheckpointDecision:
         """Rebuild an earlier decision with its comparisons. row: of `checkpoints`."""
         latest = summarise(self.lake, row["run_id"]).comparison
-        candidates = approved_checkpoints(self.lake, self.key, row["decided_at"])
+        candidates = self._candidates(row["decided_at"])
         chosen = self._comparable(candidates, row["run_id"])
-        if row["best_run_id"] != (chosen[0]["run_id"] if chosen else None):  # decided before judges were told apart
-            chosen = candidates if row["best_run_id"] else ()
+        best_run_id = row["best_run_id"]
+        if best_run_id != (chosen[0]["run_id"] if chosen else None):  # by an earlier version, or another reference
+            all_approved = approved_checkpoints(self.lake, self.key, row["decided_at"])
+            chosen = tuple(sorted(all_approved, key=lambda each: each["run_id"] != best_run_id)) if best_run_id else ()
         best, _ = self._compare_with_best(latest, chosen, row["run_id"])
         note = _note(len(candidates) - len(chosen), len(candidates))
         return CheckpointDecision(row, latest, best, report, is_new=False, note=note)
+
+    def _candidates(self, before: datetime | None = None) -> tuple[Row, ...]:
+        """Approved checkpoints to compare with: all, the best first, or the reference alone."""
+        found = approved_checkpoints(self.lake, self.key, before)
+        return tuple(row for row in found if self.reference in (None, row["checkpoint"]))
 
     def _comparable(self, candidates: tuple[Row, ...], run_id: str) -> tuple[Row, ...]:
         """Candidates that the run's own judge scored; all of them across judges."""
@@ -142,10 +155,19 @@ class Decider:
         return comparison_of(compared), None
 
     def _best_reasons(
-        self, latest: RunComparison | None, best: RunComparison | None, fault: str | None, found: Row
+        self, latest: RunComparison | None, best: RunComparison | None, fault: str | None, found: Row | None
     ) -> list[str]:
-        """Reasons why the gate fails against the best checkpoint, unless that is the last run; one sentence each."""
-        name = f"against the best, {found['checkpoint']} ({found['run_id']})"
+        """Reasons why the gate fails against the best checkpoint or the reference, a sentence each.
+
+        None if that is the last run, whose reasons are listed already.
+        """
+        if found is None:
+            if self.gate is None or self.reference in (None, self.key.checkpoint):
+                return []
+            expected = f"found no approved checkpoint {self.reference} that the same judge scored"
+            return [f"against the reference: gate failed: required {self.gate.required}, {expected}"]
+        kind = "best" if self.reference is None else "reference"
+        name = f"against the {kind}, {found['checkpoint']} ({found['run_id']})"
         if self.gate is not None and fault is not None:
             return [f"{name}: gate failed: required {self.gate.required}, found no comparison: {fault}"]
         return [] if best is None or best is latest else [f"{name}: {reason}" for reason in best.unmet]
@@ -161,6 +183,14 @@ def _note(left_out_count: int, count: int) -> str | None:
 def _overall(comparison: RunComparison | None) -> ComparedRow | None:
     rows = [row for pair in comparison.models for row in pair.rows] if comparison else []
     return next((row for row in rows if row.scope == OVERALL), None)
+
+
+def _shrunk_difference(figures: PairFigures, candidates: Sequence[Row]) -> float | None:
+    """Difference from the best candidate, without the part of its mean that chance explains."""
+    if figures.mean_diff is None or figures.sd_diff is None:
+        return figures.mean_diff
+    standard_error = figures.sd_diff / sqrt(figures.case_count)
+    return figures.mean_diff + luck_of_best([row["mean"] for row in candidates], standard_error)
 
 
 def _differences(comparison: RunComparison | None) -> dict[str, Any] | None:

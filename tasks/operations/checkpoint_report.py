@@ -20,7 +20,7 @@ def checkpoint_text(decision: CheckpointDecision) -> str:
     parts += [f"{escaped(decision.note)}\n"] if decision.note else []
     parts += _comparison_part("Compared with the last run", decision.latest)
     if decision.best is not decision.latest:
-        parts += _comparison_part("Compared with the best approved checkpoint", decision.best)
+        parts += _comparison_part("Compared with the best approved checkpoint, or the reference", decision.best)
     return "\n".join(parts)
 
 

@@ -85,11 +85,20 @@ def _lake_in(home: Path) -> Lake:
 
 
 def _write_later(folder: Path) -> None:
-    """Write the demo's outputs and replies of a later night, with some outputs of the smaller model improved."""
+    """Write the demo's outputs and replies of a later night, with some outputs of the smaller model improved.
+
+    Its metadata says which tickets were reopened: those that the judge calls wrong, so the report has a weak spot.
+    """
     outputs, replies = (_read(DEMO / name) for name in ("outputs.jsonl", "replies.jsonl"))
     cases = sorted({row["case_id"] for row in outputs})[::CHANGED_EVERY]
-    _write(folder / "later.jsonl", _improved(outputs, cases))
-    _write(folder / "replies.jsonl", _improved(replies, cases))
+    later = _improved(replies, cases)
+    wrong = {(row["case_id"], row["model"]) for row in later if row["level"] == "wrong"}
+    told = [
+        row | {"metadata": row.get("metadata", {}) | {"reopened": (row["case_id"], row["model"]) in wrong}}
+        for row in _improved(outputs, cases)
+    ]
+    _write(folder / "later.jsonl", told)
+    _write(folder / "replies.jsonl", later)
 
 
 def _improved(rows: list[Row], cases: list[str]) -> list[Row]:

@@ -1,16 +1,17 @@
 """Import of trees of tasks, node by node."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 from pydantic import Field
 
+from gradebook.rubrics.importers.case_rows import UNKNOWN_MODEL
 from gradebook.rubrics.importers.foreign_file import OpenMapping, Reading, open_json
 from gradebook.rubrics.importers.ids import DistinctIds, identifier
 from gradebook.rubrics.importers.interfaces import Imported
 from gradebook.rubrics.importers.metadata import FIRST_VERSION, Kept, filled, kept_as, plain_number
-from gradebook.rubrics.importers.requirements import met_levels
+from gradebook.rubrics.importers.requirements import MET_LEVELS, met_levels
 from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import LARGEST_WEIGHT
 from gradebook.rubrics.text.plain_words import Place
@@ -18,6 +19,7 @@ from gradebook.rubrics.text.plain_words import Place
 MOST_TASKS = 10_000
 DEEPEST_TASK = 40
 PLACE_SHOWN = 6  # parts of a place shown in a message
+GRADER = "tree"  # rater of the grades, as the file names none
 
 _RANDOM_ID = re.compile(r"[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}|[0-9a-f]{16,}|[0-9]+", re.IGNORECASE)
 
@@ -29,6 +31,14 @@ class Task(OpenMapping):
     requirements: Annotated[str, Field(min_length=1)]
     weight: Annotated[float, Field(ge=0, le=LARGEST_WEIGHT, allow_inf_nan=False)]
     sub_tasks: list[Any] | None = None
+
+    @property
+    def grade(self) -> Row:
+        """Level and notes of the task's grade; empty without a valid one of 0 or 1."""
+        score, notes = self.left.get("score"), self.left.get("explanation")
+        if score not in (0, 1) or self.left.get("valid_score") is False:
+            return {}
+        return {"level_id": MET_LEVELS[int(score)]["id"], **filled({"notes": notes if isinstance(notes, str) else ""})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +58,13 @@ class _Growth:
 
     categories: list[Row] = field(default_factory=list)
     criteria: list[Row] = field(default_factory=list)
+    ratings: list[Row] = field(default_factory=list)
     kept: Kept = field(default_factory=Kept)
     names: DistinctIds = field(default_factory=lambda: DistinctIds("task"))
 
 
 def read_tree(text: str, path: str) -> Imported:
-    """Import the rubric of one tree of tasks."""
+    """Import the rubric of one tree of tasks, and the grades of its leaves as ratings of one output."""
     reading = open_json(text, path)
     root = reading.fit_whole(Task)
     growth = _Growth()
@@ -62,7 +73,7 @@ def read_tree(text: str, path: str) -> Imported:
         _note_weightless(root, (), reading)
         _walk(root, growth, reading)
     else:
-        growth.criteria.append({"id": growth.names.take(_words_of(root)), **_question(root)})
+        _add_leaf(root, {"id": growth.names.take(_words_of(root))}, {}, growth)
     rubric: Row = {
         "id": identifier(_words_of(root), "rubric"),
         "version": FIRST_VERSION,
@@ -71,7 +82,8 @@ def read_tree(text: str, path: str) -> Imported:
         "criteria": growth.criteria,
         **kept_as("tree", {**own_keys, "weight": plain_number(root.weight)}),
     }
-    return reading.finish(rubric, growth.kept)
+    place = {"case_id": root.id, "model": UNKNOWN_MODEL, "rater": GRADER}
+    return replace(reading.finish(rubric, growth.kept), ratings=tuple(place | rating for rating in growth.ratings))
 
 
 def _walk(root: Task, growth: _Growth, reading: Reading) -> None:
@@ -89,7 +101,7 @@ def _walk(root: Task, growth: _Growth, reading: Reading) -> None:
         kept = kept_as("tree", _kept_keys(node.task, growth))
         if not node.task.sub_tasks:
             home = filled({"category": node.parent})
-            growth.criteria.append({"id": name, **home, **weight, **_question(node.task), **kept})
+            _add_leaf(node.task, {"id": name, **home, **weight}, kept, growth)
             continue
         _note_weightless(node.task, node.place, reading)
         home = filled({"parent": node.parent})
@@ -119,8 +131,11 @@ def _note_weightless(task: Task, place: Place, reading: Reading) -> None:
         reading.note((*place, "weight"), "found 0 on a task with sub_tasks, expected a number above 0")
 
 
-def _question(task: Task) -> Row:
-    return {"description": task.requirements, "levels": met_levels(), "method": {"type": "judge"}}
+def _add_leaf(task: Task, columns: Row, kept: Row, growth: _Growth) -> None:
+    question = {"description": task.requirements, "levels": met_levels(), "method": {"type": "judge"}}
+    growth.criteria.append({**columns, **question, **kept})
+    if grade := task.grade:
+        growth.ratings.append({"criterion_id": columns["id"], **grade})
 
 
 def _kept_keys(task: Task, growth: _Growth) -> Row:

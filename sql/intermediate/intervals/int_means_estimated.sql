@@ -1,5 +1,5 @@
 -- int_means_estimated: one row per scope, scope_id, model, checkpoint of int_scores_averaged, with quantiles and the
--- 95% intervals (interval_of) on mean, pass_rate and gate_failure_rate. Means of scores that can be below 0, through
+-- intervals (interval_of) on mean, pass_rate and gate_failure_rate. Means of scores that can be below 0, through
 -- negative weights, are measured from the lowest possible score. An interval is null below two values or clusters.
 -- materialized: table
 with means as (select * from int_scores_averaged),
@@ -7,6 +7,9 @@ with means as (select * from int_scores_averaged),
 spreads as (select * from int_clusters_compared),
 
 quantiles as (select * from int_scores_ranked),
+
+-- Slices are chosen because their means are low; their intervals have the level that allows for the choice.
+tests as (select * from int_slices_tested),
 
 measured as (
     select
@@ -24,7 +27,7 @@ measured as (
                 standard_error := score_spread.standard_error / width,
                 df := score_spread.df
             ),
-            0.95
+            coalesce(tests.level, 0.95)
         ) as score_ends,
         interval_of(pass_count, pass_rate, rate_sd(pass_rate, pass_count), pass_spread, 0.95) as pass_ends,
         interval_of(
@@ -41,6 +44,7 @@ measured as (
         and means.scope_id = quantiles.scope_id
         and means.model = quantiles.model
         and means.checkpoint is not distinct from quantiles.checkpoint
+    left join tests on means.scope = 'slice' and means.scope_id = tests.scope_id
 ),
 
 final as (

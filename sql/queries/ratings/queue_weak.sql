@@ -1,6 +1,7 @@
 -- queue_weak: one row per output_id of the run $run_id that lies in a weak spot, a slice of the metadata with a worse
--- mean on a criterion than the other outputs, and lost points on that criterion. loss: the distance of the slice's mean
--- from that of the rest, 0..1; the largest of the output's spots; the largest first, then the lowest score.
+-- mean on a criterion than the other outputs, and lost points on that criterion. loss: the estimated distance of the
+-- slice's mean from that of the rest, 0..1; the largest of the output's spots; the largest first, then the lowest
+-- score. Slices that chance may explain are included, last.
 with spots as (select * from weak_spots where run_id = $run_id),
 
 entries as (
@@ -16,7 +17,7 @@ entries as (
 ),
 
 final as (
-    select entries.output_id, max(abs(spots.lift)) as loss, min(verdicts.score) as score
+    select entries.output_id, max(abs(coalesce(spots.shrunk_lift, spots.lift))) as loss, min(verdicts.score) as score
     from spots
     inner join entries
         on spots.slice_key = entries.slice_key

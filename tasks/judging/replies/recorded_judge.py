@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Annotated, Any, Final, Literal, Self
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from gradebook.rubrics.model.errors import Fault, FaultList, JudgeSettingsError, show_faults
 from gradebook.rubrics.model.rubric import Criterion
@@ -22,6 +22,7 @@ _Key = tuple[str, str, str | None, int, str, int, str | None]  # see RecordedRep
 _Found = tuple[int, "RecordedReply"]  # with its line number
 _MOST_LINE_BYTES = 2**27
 NO_REPLY: Final = "endpoint_error"  # no reply after all attempts, so there is no judgment
+MOST_ROUNDING = 1e-4  # by which the probabilities of a reply may miss 1
 RecordedStatus = Literal[UselessStatus, "endpoint_error"]
 Probability = Annotated[float, Field(ge=0, le=1)]
 
@@ -58,6 +59,17 @@ class RecordedReply(BaseModel):
             self.output_id,
         )
 
+    @field_validator("distribution")
+    @classmethod
+    def _adding_up_to_one(cls, shares: dict[str, float] | None) -> dict[str, float] | None:
+        """Probabilities written with four decimals may miss 1 by their rounding, and are divided by their sum."""
+        if shares is None:
+            return None
+        total = math.fsum(shares.values())
+        if not math.isclose(total, 1, abs_tol=MOST_ROUNDING):
+            raise ValueError(f"found a distribution that adds up to {total:.6g}, expected 1")
+        return {level: share / total for level, share in shares.items()}
+
     @model_validator(mode="after")
     def _has_a_level_or_says_why_not(self) -> Self:
         if (self.level is None) == (self.status is None):
@@ -65,8 +77,6 @@ class RecordedReply(BaseModel):
             raise ValueError(f"found {found} of level and status, expected one of them")
         if self.distribution is not None and self.level is None:
             raise ValueError("found a distribution without a level, expected both or neither")
-        if self.distribution is not None and not math.isclose(math.fsum(self.distribution.values()), 1, abs_tol=1e-6):
-            raise ValueError("found a distribution that does not add up to 1, expected one that does")
         if self.reply is not None and self.status is None:
             raise ValueError("found a reply beside a level, expected it beside a status alone")
         return self

@@ -1,7 +1,9 @@
 """weak_spots: slices of metadata with lower scores than the other outputs."""
 
 import json
+from itertools import combinations
 
+import numpy as np
 import pytest
 
 from gradebook.rubrics.statistics.score_intervals import score_interval
@@ -31,17 +33,36 @@ def test_a_slice_with_lower_scores_is_compared_with_the_rest(build):
     ]
 
 
-def test_the_gain_is_the_possible_rise_of_the_overall_mean(build):
-    # weight 3 / 4, 5 of 11 outputs, 0.5 each: 0.1704545
+def test_the_difference_is_shrunk_by_the_variance_that_chance_explains(build):
+    # Of two slices, one 0.5 below and one 0.5 above: the variance is 0.5^2 - SE^2, the estimate 0.5 - SE^2 / 0.5.
+    # SE^2 of a random part is the variance of all 11 scores, (1.1 + 2.02) / 11, on 10 degrees of freedom.
+    variance = np.var([*POOR, *GOOD], ddof=1) * (1 / 5 + 1 / 6)
+    expected = 0.5 - variance / 0.5
     connection = built(build)
-    assert spots(connection, "gain") == [(pytest.approx(0.1704545),)]
-    ((mean,),) = connection.execute("select mean from run_scores").fetchall()
-    # With 0.8 instead of 0.3 the first five would bring the mean from 0.5545455 to 0.725
-    assert mean + 0.1704545 == pytest.approx(0.725)
+    assert spots(connection, "-shrunk_lift") == [(pytest.approx(expected),)]
+    # The gain: weight 3 / 4, 5 of 11 outputs.
+    assert spots(connection, "gain") == [(pytest.approx(0.75 * 5 / 11 * expected),)]
 
 
-def test_the_interval_is_that_of_the_slice(build):
-    expected = score_interval(POOR)
+def test_p_is_of_the_slice_as_a_random_part_adjusted_for_the_slices_searched(build):
+    (found,) = spots(built(build), "p, p_adjusted, searched_count")
+    drawn = [np.mean(part) for part in combinations([*POOR, *GOOD], 5)]
+    exact = np.mean(np.array(drawn) <= np.mean(POOR) + 1e-9)  # 1 of 462 draws
+    assert found == pytest.approx((exact, 2 * found[0], 2), abs=0.001)
+
+
+def test_only_a_slice_that_is_worse_stands_out_among_many(build):
+    rng = np.random.default_rng(3)
+    topics = rng.choice([0.0, 0.5, 1.0], (20, 15), p=[0.05, 0.15, 0.8])
+    topics[7] = rng.choice([0.0, 0.5, 1.0], 15, p=[0.5, 0.2, 0.3])
+    connection = built(build, [topic.tolist() for topic in topics])
+    clear = connection.execute("select slice_value from weak_spots where p_adjusted <= 0.05").fetchall()
+    ((count, searched),) = connection.execute("select count(*), any_value(searched_count) from weak_spots").fetchall()
+    assert (clear, count > 1, searched) == ([("t7",)], True, 20)
+
+
+def test_the_interval_allows_for_the_slices_searched(build):
+    expected = score_interval(POOR, level=0.975)  # one of two was found: 1 - 0.05 * 1 / 2
     assert spots(built(build), "ci_low, ci_high") == [pytest.approx((expected.low, expected.high), abs=1e-8)]
 
 
@@ -85,7 +106,7 @@ def test_outputs_of_one_case_count_as_one_cluster(build):
         for name in scores
     }
     connection = build({"tone": {}}, scores, outputs=outputs)
-    expected = score_interval([0.0, 0.1, 0.2, 0.3, 0.4, 0.5], [0, 0, 1, 1, 2, 2])
+    expected = score_interval([0.0, 0.1, 0.2, 0.3, 0.4, 0.5], [0, 0, 1, 1, 2, 2], level=0.975)
     assert spots(connection, "cluster_count, ci_low, ci_high") == [
         pytest.approx((3, expected.low, expected.high), abs=1e-8)
     ]

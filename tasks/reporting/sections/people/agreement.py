@@ -30,7 +30,7 @@ where run_id = ? and rater is null and statistic = 'percent_agreement'
 
 @dataclass(frozen=True, slots=True)
 class CurrentAgreement:
-    """Agreement measured with the ratings now in the lake. note: reason if nothing could be measured.
+    """Agreement measured with the ratings now in the lake. note: what is missing or may mislead.
 
     is_as_published: whether the published table `agreement` has the same figures. penalties: as `penalties_of`.
     standings: of the judge, by criterion, least trusted first.

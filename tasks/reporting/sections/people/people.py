@@ -73,6 +73,8 @@ def _rating_sentences(source: ReportSource, agreement: CurrentAgreement) -> list
     outputs = f"{rated['output_count']:,} of the {counted(source.summary.run['output_count'], 'output')}"
     criteria = counted(rated["criterion_count"], "criterion", "criteria")
     sentences = [f"{raters} gave {counted(rated['rating_count'], 'rating')} of {outputs}, on {criteria}."]
+    if agreement.note:
+        sentences.append(f"{agreement.note[0].upper()}{agreement.note[1:]}.")
     if not agreement.together(JUDGE_RATERS):
         sentences.append("No rated output has a verdict from another source, so nothing is compared with people.")
     drawable = sum(bool(part.confusion) for part in agreement.together(JUDGE_RATERS))

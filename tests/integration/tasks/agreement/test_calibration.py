@@ -8,6 +8,7 @@ import pytest
 
 from gradebook.rubrics.files.load import parse_rubric
 from gradebook.tasks.agreement.calibration import calibrate_run
+from gradebook.tasks.agreement.published_run import measure_run
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import commit
 from gradebook.tasks.published.summary import summarise
@@ -218,6 +219,17 @@ def test_ratings_of_outputs_that_a_rule_chose_are_left_out(tmp_path):
         found.note
         == "left out: 3 ratings of disputed and gate-failing outputs, which a rule chose; 8 rated outputs of a sample"
     )
+
+
+def test_agreement_says_how_many_ratings_a_queue_chose(tmp_path):
+    both = [(place, score, rater, "random") for place, score, _, _ in FIRST_EIGHT for rater in ("ann", "bob")]
+    chosen = [(20, 0.0, "ann", "disputed"), (20, 0.0, "bob", "disputed"), (21, 0.0, "bob", "gates")]
+    found, plain = (
+        measure_run(rated_lake(tmp_path / name, rows), "r").note
+        for name, rows in (("chosen", both + chosen), ("plain", both))
+    )
+    assert plain is None
+    assert found.startswith("3 ratings of outputs that a queue chose (disputed, gates) are counted too")
 
 
 def test_where_a_rule_chose_every_rated_output_there_is_no_corrected_mean(tmp_path):

@@ -92,6 +92,11 @@ def test_equal_cases_without_ids_are_one_case_of_several_models():
     ]
 
 
+def test_an_index_names_the_same_case_in_files_of_other_orders():
+    rows = [row(idx=3), row(idx=7, instruction="Say bye.")]
+    assert [[case["case_id"] for case in read(*part).cases] for part in (rows, rows[::-1])] == [["3", "7"], ["7", "3"]]
+
+
 def test_a_row_without_a_response_is_a_case_without_an_output():
     (case,) = read({"instruction": "Say hello.", "score_rubric": RUBRIC}).cases
     assert case.keys() == {"case_id", "prompt", "criteria"}

@@ -110,6 +110,17 @@ def test_a_grade_is_kept_with_its_task():
     assert imported.kept == ("id (2)", "score", "valid_score", "explanation")
 
 
+def test_valid_grades_of_leaves_are_ratings_of_one_output():
+    grades = [{"score": 0.0, "explanation": "No script."}, {"score": 1.0, "valid_score": True}, {"score": 0.5}]
+    leaves = [task(f"leaf_{place}", 1, **grade) for place, grade in enumerate(grades)]
+    group = task("group", 1, *leaves, task("doubtful", 1, score=1.0, valid_score=False), score=0.5)
+    place = {"case_id": "root", "model": "unknown", "rater": "tree"}
+    assert read(task("root", 1, group, score=0.5)).ratings == (
+        {**place, "criterion_id": "leaf_0", "level_id": "not_met", "notes": "No script."},
+        {**place, "criterion_id": "leaf_1", "level_id": "met"},
+    )
+
+
 def test_the_same_requirement_twice_makes_two_ids():
     twice = [task(str(number), 1) | {"requirements": "The log is written."} for number in (1, 2)]
     assert [criterion.id for criterion in rubric_of(task("root", 1, *twice)).criteria] == [

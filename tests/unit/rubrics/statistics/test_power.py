@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import scipy.stats
-from scipy.special import gammaln, ndtr
+from scipy.special import gammaln, ndtr, stdtrit
 
-from gradebook.rubrics.statistics.power import detectable_effect, minimal_effect, needed_n, power_of
+from gradebook.rubrics.statistics.power import Margin, detectable_effect, minimal_effect, needed_n, power_of
 from tests.support.law_over import law_over
 
 
@@ -90,3 +90,20 @@ def test_a_huge_n_is_answered():
 
 def test_an_unknown_standard_error_finds_nothing_known():
     assert np.isnan(minimal_effect(float("nan"), 5.0))
+
+
+@pytest.mark.parametrize("is_both", [False, True])
+def test_the_chance_to_pass_a_margin_is_how_often_it_passes(is_both):
+    rng = np.random.default_rng(5)
+    n, sd, effect, margin = 40, 0.3, -0.02, 0.15
+    found = rng.normal(effect, sd, (20_000, n))
+    reach = float(stdtrit(n - 1, 0.975)) * found.std(axis=1, ddof=1) / np.sqrt(n)
+    passed = found.mean(axis=1) - reach > -margin
+    if is_both:
+        passed &= found.mean(axis=1) + reach < margin
+    assert Margin(margin, is_both).power_of(effect, sd, n) == pytest.approx(passed.mean(), abs=0.01)
+
+
+def test_a_difference_beyond_the_margin_never_passes_with_any_n():
+    assert Margin(0.02).needed_n(-0.02, 0.3) is None
+    assert Margin(0.02, is_both=True).needed_n(0.02, 0.3) is None

@@ -141,6 +141,16 @@ def test_not_worse_fails_unless_the_interval_shows_it(low, expected):
 
 
 @pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [(-0.019, 0.019, True), (-0.019, 0.02, False), (-0.02, 0.0, False), (-0.01, None, None)],
+)
+def test_equivalence_needs_the_interval_within_the_margin(low, high, expected):
+    names = NAMES | {"overall": ("diff_low", "diff_high")}
+    rule = parse_rule("equivalent_within(0.02)", names, is_required=True)
+    assert holds(rule, Table(overall={"": {"diff_low": low, "diff_high": high}})) is expected
+
+
+@pytest.mark.parametrize(
     "text", ["not_worse_by(0)", "not_worse_by(-0.02)", "not not_worse_by(0.02)", "not_worse_by 0.02", "not_worse_by(p)"]
 )
 def test_a_margin_is_a_number_above_zero_and_is_not_negated(text):

@@ -113,6 +113,12 @@ def test_a_recorded_distribution_comes_back(tmp_path: Path):
     assert answer.distribution == '{"bad":0.25,"good":0.75}'
 
 
+def test_a_distribution_that_misses_1_by_rounding_is_divided_by_its_sum(tmp_path: Path):
+    answer = replay(tmp_path, REPLY | {"distribution": {"bad": 0.25, "good": 0.7499}})
+    shares = json.loads(answer.distribution)
+    assert (shares["good"], sum(shares.values())) == (pytest.approx(0.7499 / 0.9999), pytest.approx(1, abs=1e-12))
+
+
 def test_another_replicate_is_another_reply(tmp_path: Path):
     assert replay(tmp_path, REPLY | {"replicate": 1}).reason == "not_recorded"
     assert replay(tmp_path, REPLY, REPLY | {"replicate": 1, "level": "bad"}).level_id == "good"
@@ -129,7 +135,7 @@ def test_the_reply_to_the_very_text_goes_before_one_to_any(tmp_path: Path):
         ({"level": None}, "found neither of level and status"),
         ({"level": None, "status": "scored"}, "status: "),
         ({"reply": "{}"}, "found a reply beside a level"),
-        ({"distribution": {"good": 0.5}}, "does not add up to 1"),
+        ({"distribution": {"good": 0.5}}, "adds up to 0.5, expected 1"),
         ({"distribution": {"good": 2}}, "distribution.good: "),
         ({"replicate": -1}, "replicate: "),
     ],

@@ -27,7 +27,8 @@ create table case_criteria as select 'r' as run_id, 'own' as criterion_id union 
 create table output_scores as select 'r' as run_id, '0123456789abcdef0123456789abcdef' as output_id, 'c7' as case_id;
 create table weak_spots (
     run_id varchar, model varchar, checkpoint varchar, criterion_id varchar, slice_key varchar, slice_value varchar,
-    n int, mean double, ci_low double, ci_high double, rest_mean double, lift double, gain double, example_ids varchar[]
+    n int, mean double, ci_low double, ci_high double, rest_mean double, lift double, shrunk_lift double,
+    p_adjusted double, searched_count int, gain double, example_ids varchar[]
 );
 """
 
@@ -221,15 +222,26 @@ def test_without_weights_there_is_no_picture():
 # -------- the weak spots
 def test_weak_spots_are_sorted_by_gain_and_link_to_their_examples():
     source = source_of([], [], M)
-    spot = ["r", "m", None, "a", "topic", "refunds", 5, 0.25, 0.1, 0.4, 0.5, -0.25]
-    rows = [[*spot, gain, ["0123456789abcdef0123456789abcdef"]] for gain in (0.01, None, 0.03)]
-    source.connection.executemany(f"insert into weak_spots values ({', '.join('?' * 14)})", rows)
+    spot = ["r", "m", None, "a", "topic", "refunds", 5, 0.25, 0.1, 0.4, 0.5, -0.25, -0.2]
+    tested = [(0.01, 0.05), (None, 0.01), (0.03, 0.02), (0.04, 0.06)]  # the last may be due to chance
+    rows = [[*spot, p, 90, gain, ["0123456789abcdef0123456789abcdef"]] for gain, p in tested]
+    source.connection.executemany(f"insert into weak_spots values ({', '.join('?' * 17)})", rows)
     found = read_weak_spots(source)
     assert [each.cells[-1] for each in found.spots] == ["+0.030", "+0.010", "gate"]
     assert found.spots[0].examples == (("0123456789ab", "c7"),)
     assert found.reading.startswith(
-        "m has a mean of 0.250 on a where topic is refunds, and 0.500 elsewhere; at the level of"
+        "m has a mean of 0.250 on a where topic is refunds, and 0.500 elsewhere; without the estimated difference"
     )
+    assert "90 combinations of a slice and a criterion were compared, and 3 found worse" in found.reading
+
+
+def test_slices_that_chance_explains_are_counted_and_not_shown():
+    source = source_of([], [], M)
+    row = ["r", "m", None, "a", "topic", "refunds", 5, 0.25, 0.1, 0.4, 0.5, -0.25, -0.01, 0.3, 150, 0.01, ["o"]]
+    source.connection.execute(f"insert into weak_spots values ({', '.join('?' * 17)})", row)
+    found = read_weak_spots(source)
+    assert found.spots == ()
+    assert found.reading.startswith("No slice does worse than the other outputs beyond chance. 150 combinations")
 
 
 def test_a_run_without_weak_spots_shows_none():
