@@ -52,8 +52,9 @@ def review(  # noqa: PLR0913 - each is an option
 ) -> None:
     """Review one artifact against rubrics: approved or needs_revision.
 
-    The reasons of needs_revision are shown. A JSON object with an `output` is read as a row of outputs; any other
-    content is the output itself.
+    The reasons of needs_revision are shown. A JSON object with an `output`, or
+    with chat `messages` and the answer last, is read as a row of outputs; any
+    other content is the output itself.
 
     \b
     gradebook review reply.txt --rubrics general_answer --judge gpt-4o-mini

@@ -32,14 +32,21 @@ def split_conversation(raw: RawRow, column_map: Mapping[str, str], *, is_run: bo
     content = raw.content
     if isinstance(content, str) or not holds_conversations(content, column_map):
         return raw
+    return raw._replace(content=answered_row(content, raw.source, column_map, is_run=is_run))
+
+
+def answered_row(
+    content: dict[str, Any], source: str, column_map: Mapping[str, str], *, is_run: bool = False
+) -> dict[str, Any] | str:
+    """Row of a conversation as `split_conversation` makes it, or the reason why it does not fit. source: its file."""
     try:
         found = _split(content, is_run)
         if isinstance(found, dict):
-            made = {"case_id": id_of_prompt(found["prompt"]), "model": name_without_suffixes(Path(raw.source))}
+            made = {"case_id": id_of_prompt(found["prompt"]), "model": name_without_suffixes(Path(source))}
             found |= {column: made[column] for column in left_to_conversations(content, column_map)}
+        return found
     except orjson.JSONEncodeError as error:
-        found = f"messages: found values that can't be kept as JSON ({error}), expected fewer levels of nesting"
-    return raw._replace(content=found)
+        return f"messages: found values that can't be kept as JSON ({error}), expected fewer levels of nesting"
 
 
 def id_of_prompt(prompt: Any) -> str:
@@ -57,9 +64,7 @@ def _split(content: dict[str, Any], is_run: bool) -> dict[str, Any] | str:
     *asked, answer = given
     if answer.get("role") != "assistant":
         found = f"found {describe_value(answer.get('role'))} as the role of the last message"
-        return (
-            f'messages: {found}, expected "assistant", the answer; for an answer in another column: --map output=COLUMN'
-        )
+        return f'messages: {found}, expected "assistant", the answer, or an `output` beside the messages'
     others = {name: value for name, value in answer.items() if name not in ("role", "content")}
     output = text_of(answer.get("content"))
     if not output and others:  # tool calls or a refusal are all there is of the answer

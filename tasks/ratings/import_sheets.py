@@ -172,7 +172,12 @@ def grade_sheets(reading: SheetReading, matches: Matches, scales: Scales, grader
 
 
 def _placeable(marks: Sequence[Mark], scales: Scales, left_out: LeftOut) -> Sequence[Mark]:
-    """Marks without a running score beside others, if no criterion takes one: it must not cost the other ratings."""
+    """Marks with errors counted by criterion where an import made such criteria.
+
+    Without a running score beside others, if no criterion takes one: it must not cost the other ratings.
+    """
+    if scales.trajectory is None and scales.counts:
+        return [one for mark in marks for one in (scales.counted(mark) if mark.kind == "running_score" else [mark])]
     if scales.trajectory is not None or len(marks) == 1:
         return marks
     scores = [mark for mark in marks if mark.kind == "running_score"]
@@ -183,7 +188,7 @@ def _placeable(marks: Sequence[Mark], scales: Scales, left_out: LeftOut) -> Sequ
 
 def _ladder(mark: Mark, scales: Scales, own: Scales | None) -> Ladder:
     """Ladder of a mark: the rubric's, else that of a per-case criterion. Raises `Misfit`."""
-    is_own = own is not None and mark.kind != "running_score" and scales.find(mark.criterion) is None
+    is_own = own is not None and mark.kind != "running_score" and scales.find(mark.criterion, mark.scheme) is None
     return own.ladder_of(mark) if own is not None and is_own else scales.ladder_of(mark)
 
 
@@ -192,7 +197,7 @@ def _refuse_repeated(ladders: Iterable[tuple[Mark, Ladder]]) -> None:
     seen: set[str] = set()
     for mark, ladder in ladders:
         if ladder.name in seen:
-            raise Misfit(f"{ladder.name}: found it twice (as {mark.criterion}), expected each criterion once")
+            raise Misfit(f"{ladder.name}: found it twice (as {mark.place}), expected each criterion once")
         seen.add(ladder.name)
 
 

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from gradebook.rubrics.files.digest import rubric_digest
+from gradebook.rubrics.model.columns import holds_conversations
 from gradebook.rubrics.model.errors import Fault, OutputsError, RubricError
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.datasets.case_criteria import OwnCount, refuse_no_criteria, taken_ids
+from gradebook.tasks.datasets.conversations import answered_row
 from gradebook.tasks.datasets.row_parser import RowFitter
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import connect, prepare_lake
@@ -79,8 +81,8 @@ def review_artifact(
     """Evaluate an artifact with each rubric. name: of the artifact in the lake; request: judge, lake and budget.
 
     Its state is in_review from the first run's start, then approved or needs_revision. A JSON object with an `output`
-    is a row of outputs, with its prompt, reference and context; any other content is the output itself. Raises
-    `InputError` before anything is written, and `UnfinishedError`.
+    is a row of outputs, with its prompt, reference and context, and so is one with chat `messages`, the answer last;
+    any other content is the output itself. Raises `InputError` before anything is written, and `UnfinishedError`.
     """
     row = read_artifact(name, content)
     with tempfile.TemporaryDirectory(prefix="gradebook-review-") as folder:
@@ -140,7 +142,19 @@ def read_artifact(name: str, content: bytes) -> Row:
         row = None
     if isinstance(row, dict) and isinstance(row.get("output"), str):
         return defaults | row
+    if isinstance(row, dict) and _is_conversation(row):
+        found = answered_row(defaults | row, name, {})
+        if isinstance(found, str):
+            raise OutputsError((Fault(name, None, found),))
+        return found
     return defaults | {"output": text}
+
+
+def _is_conversation(row: Row) -> bool:
+    """Whether a JSON object holds chat messages; `messages` of other forms are part of an artifact's content."""
+    messages = row.get("messages")
+    are_chat = isinstance(messages, list) and all(isinstance(each, dict) and "role" in each for each in messages)
+    return bool(messages) and are_chat and holds_conversations(row, {})
 
 
 def _evaluate(request: EvaluationRequest) -> RunSummary:

@@ -11,6 +11,7 @@ from gradebook.rubrics.importers.ids import DistinctIds, identifier
 from gradebook.rubrics.importers.interfaces import Exported
 from gradebook.rubrics.importers.json_lines import plain_yaml
 from gradebook.rubrics.importers.metadata import Kept, filled, kept_of, mapping_of, note_lost, note_method, plain_number
+from gradebook.rubrics.importers.potato.rubric_eval import OVERALL_PART, OVERALL_QUESTION
 from gradebook.rubrics.importers.potato.trajectory_export import is_of_trajectory, trajectory_blocks
 from gradebook.rubrics.model.levels import Level
 from gradebook.rubrics.model.rows import Row
@@ -27,7 +28,7 @@ def write_potato(rubric: Rubric) -> Exported:
     kept = kept_of(rubric.metadata, "potato")
     groups = _groups(rubric, lost)
     _note_rubric(rubric, lost)
-    schemes = []
+    schemes, owns = [], []
     for name, criteria in groups.items():
         is_only = len(groups) == 1
         own = kept if is_only else _kept_of_category(rubric, criteria[0].category)
@@ -37,7 +38,8 @@ def write_potato(rubric: Rubric) -> Exported:
         kind = "trajectory_eval" if is_trajectory else "rubric_eval"
         shown = {"description": description} if description else {}
         schemes.append({"annotation_type": kind, "name": name, **shown, **blocks})
-    _add_free_rows(rubric, schemes, kept, lost)
+        owns.append(own)
+    _add_free_rows(rubric, schemes, owns, lost)
     config, others = mapping_of(kept.get("config")), kept.get("other_schemes")
     if len(groups) > 1:
         config = {"annotation_task_name": rubric.name or rubric.id, **config}
@@ -98,6 +100,7 @@ def _points(levels: Sequence[Level]) -> dict[str, Level]:
 
 def _rubric_blocks(criteria: Sequence[Criterion], kept: Row, lost: Kept) -> Row:
     """Keys of a `rubric_eval`, without its name and description. kept: data stored by the import."""
+    overall = next((each for each in criteria if kept_of(each.metadata, "potato").get("part") == OVERALL_PART), None)
     labels = [_labels(criterion.ranked_levels) for criterion in criteria]
     shared = labels[0] if all(own == labels[0] for own in labels) else {}
     if not shared and any(level.label for criterion in criteria for level in criterion.ranked_levels):
@@ -107,9 +110,20 @@ def _rubric_blocks(criteria: Sequence[Criterion], kept: Row, lost: Kept) -> Row:
     )
     return {
         **_scale(_points(criteria[0].ranked_levels), shared, kept),
-        "criteria": [_criterion(criterion, lost, is_weighted=is_weighted) for criterion in criteria],
+        "criteria": [_criterion(each, lost, is_weighted=is_weighted) for each in criteria if each is not overall],
         **filled(mapping_of(kept.get("scheme")), ("scale",)),
+        **({} if overall is None else _overall_of_scheme(overall, kept, lost)),
     }
+
+
+def _overall_of_scheme(criterion: Criterion, kept: Row, lost: Kept) -> Row:
+    """Overall row of a further scheme, from its criterion."""
+    texts = _descriptions(criterion.ranked_levels, lost)
+    description = None if criterion.description == OVERALL_QUESTION else criterion.description
+    row = filled({"label": criterion.name, "description": description, "scale_descriptions": texts})
+    if not row and kept_of(criterion.metadata, "potato").get("spelling") == "show_overall":
+        return {"show_overall": True}
+    return {"overall": {"enabled": True, **row, **_kept_in_scheme(kept, "overall")}}
 
 
 def _labels(levels: Sequence[Level]) -> Texts:
@@ -162,13 +176,13 @@ def _descriptions(levels: Sequence[Level], lost: Kept) -> dict[int, str]:
     return {int(point): level.description for point, level in points.items() if level.description}
 
 
-def _add_free_rows(rubric: Rubric, schemes: list[Row], kept: Row, lost: Kept) -> None:
-    """Put the rubric's overall row and notes into its first `rubric_eval`."""
-    first = next((scheme for scheme in schemes if scheme["annotation_type"] == "rubric_eval"), None)
-    if first is None:
+def _add_free_rows(rubric: Rubric, schemes: Sequence[Row], owns: Sequence[Row], lost: Kept) -> None:
+    """Put the rubric's overall row and notes into its first `rubric_eval`. owns: data of each scheme's import."""
+    forms = [pair for pair in zip(schemes, owns, strict=True) if pair[0]["annotation_type"] == "rubric_eval"]
+    if not forms:
         lost.note(*(name for name in ("overall", "notes") if getattr(rubric, name)))
         return
-    overall, notes = rubric.overall, rubric.notes
+    (first, kept), overall, notes = forms[0], rubric.overall, rubric.notes
     if overall:
         lowest, highest = _bounds(first)
         points = _points(overall.ranked_levels)

@@ -12,6 +12,7 @@ from gradebook.rubrics.importers.metadata import FIRST_VERSION, Kept, filled, ke
 from gradebook.rubrics.importers.potato.rubric_eval import (
     RubricScheme,
     note_rubric_faults,
+    overall_criterion,
     read_criteria,
     read_free_rows,
 )
@@ -27,7 +28,6 @@ from gradebook.rubrics.text.plain_words import shown
 
 LONGEST_CATEGORY = 64
 ANY_CATEGORY = re.compile(f".{{1,{LONGEST_CATEGORY}}}", re.DOTALL)
-OWN_ROWS = ("overall", "show_overall", "notes")
 TITLE = "annotation_task_name"  # name of the file's content
 MODELS: dict[str, type[RubricScheme] | type[TrajectoryScheme]] = {
     "rubric_eval": RubricScheme,
@@ -62,7 +62,8 @@ def read_potato(text: str, path: str) -> Imported:
     reading.stop_at_faults()
     kept, ids = Kept(), DistinctIds()
     are_many = len(schemes) > 1
-    parts = [_part(found, are_many, ids, kept) for found in schemes]
+    first = next((found for found in schemes if isinstance(found.scheme, RubricScheme)), None)
+    parts = [_part(found, found is first, ids, kept) for found in schemes]
     title = values.get(TITLE) if are_many and isinstance(values.get(TITLE), str) else None
     around = _kept_around(values, (TITLE,) if title else (), kept)
     rubric = _many_schemes(parts, title or PurePath(path).stem, kept) if are_many else _one_scheme(parts[0])
@@ -103,7 +104,8 @@ def _scheme(raw: Row, reading: Reading) -> list[_Found]:
     return [_Found(scheme, raw)]
 
 
-def _part(found: _Found, are_many: bool, ids: DistinctIds, kept: Kept) -> _Part:
+def _part(found: _Found, is_first: bool, ids: DistinctIds, kept: Kept) -> _Part:
+    """Part of a scheme. is_first: the rubric's overall row and notes are those of the first `rubric_eval`."""
     scheme = found.scheme
     rows: Row = {}
     if isinstance(scheme, TrajectoryScheme):
@@ -112,11 +114,12 @@ def _part(found: _Found, are_many: bool, ids: DistinctIds, kept: Kept) -> _Part:
     else:
         criteria, left = read_criteria(scheme, ids, kept)
         spelling = "scale_points" if scheme.has_points else None
-        if are_many:  # a rubric has one overall row and one notes field, so those of the schemes are stored
-            left |= kept.note_all("", {key: found.raw[key] for key in OWN_ROWS if found.raw.get(key)})
-        else:
-            rows, left_of_rows = read_free_rows(scheme, kept)
-            left |= left_of_rows
+        rows, left_of_rows = read_free_rows(scheme, kept)
+        if not is_first:
+            criteria += [overall_criterion(scheme, rows["overall"], ids)] if "overall" in rows else []
+            left_of_rows |= kept.note_all("", {"notes": found.raw["notes"]}) if "notes" in rows else {}
+            rows = {}
+        left |= left_of_rows
     own = filled({"spelling": spelling, "scheme": left})
     return _Part(scheme.name, filled({"description": scheme.description}), criteria, rows, own)
 
@@ -146,4 +149,5 @@ def _many_schemes(parts: list[_Part], title: str, kept: Kept) -> Row:
         categories.append({"id": category_id, **part.description, **kept_as("potato", left)})
         criteria += [{**criterion, "category": category_id} for criterion in part.criteria]
     base = {"id": identifier(title, "rubric"), "version": FIRST_VERSION, "name": title}
-    return {**base, "categories": categories, "criteria": criteria}
+    (rows,) = [part.rows for part in parts if part.rows] or [{}]
+    return {**base, "categories": categories, "criteria": criteria, **rows}

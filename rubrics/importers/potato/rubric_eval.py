@@ -18,6 +18,8 @@ from gradebook.rubrics.model.rubric import LARGEST_WEIGHT
 from gradebook.rubrics.text.plain_words import Place
 
 DEFAULT_POINTS = 5  # of a scheme without a scale
+OVERALL_PART = "overall"
+OVERALL_QUESTION = "How good is the output as a whole?"
 
 Texts = dict[str, str]
 
@@ -138,6 +140,23 @@ def _criterion(criterion: _Criterion, scheme: RubricScheme, criterion_id: str, k
         "method": {"type": "ratings"},
         "scale": scheme.scale_of(criterion.scale_descriptions),
         **kept_as("potato", {**renamed, **filled({"criterion": left})}),
+    }
+
+
+def overall_criterion(scheme: RubricScheme, row: Row, ids: DistinctIds) -> Row:
+    """Overall row of a further scheme, as a criterion without weight: a rubric has one overall row.
+
+    row: as `read_free_rows` gives it.
+    """
+    named = {"part": OVERALL_PART, "name": OVERALL_PART, **({} if scheme.overall else {"spelling": "show_overall"})}
+    return {
+        "id": ids.take(f"{scheme.name}_{OVERALL_PART}"),
+        **filled({"name": row.get("label")}),
+        "description": row.get("description") or OVERALL_QUESTION,
+        "weight": 0,
+        "method": {"type": "ratings"},
+        "scale": row["scale"],
+        **kept_as("potato", named),
     }
 
 

@@ -1,10 +1,11 @@
 """Conversion of marks to verdicts on the criteria of a rubric, or on per-case criteria."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from gradebook.rubrics.importers.ids import identifier
+from gradebook.rubrics.importers.metadata import mapping_of
 from gradebook.rubrics.importers.ratings.columns import words_of
 from gradebook.rubrics.importers.ratings.ladders import (
     Grade,
@@ -28,13 +29,19 @@ MOST_SHOWN_CRITERIA = 20
 
 @dataclass(frozen=True, slots=True)
 class Scales:
-    """Criteria that may be rated: ladders by id, ids by name and by folded name; a trajectory's penalties."""
+    """Criteria that may be rated: ladders by id, ids by name and by folded name; a trajectory's penalties.
+
+    ids_in_schemes: ids by scheme, the criterion's category, and folded name. counts: ids of the criteria that count a
+    trajectory's errors, by folded kind and severity; empty for a kind of several.
+    """
 
     ladders: Mapping[str, Ladder]
     ids: Mapping[str, str]
     plain_ids: Mapping[str, str]
     trajectory: str | None = None
     penalties: Mapping[str, float] = field(default_factory=lambda: dict(DEFAULT_PENALTIES))
+    ids_in_schemes: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    counts: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     def ladder_of(self, mark: Mark) -> Ladder:
         """Ladder of the marked criterion. Raises `Misfit`."""
@@ -43,7 +50,7 @@ class Scales:
                 expected = f"expected one whose method is {{type: ratings, penalties: ...}}, or one named {TRAJECTORY}"
                 raise Misfit(f"annotations: found no criterion for a running score, {expected}")
             return self.ladders[self.trajectory]
-        found = self.find(mark.criterion)
+        found = self.find(mark.criterion, mark.scheme)
         if found is None:
             known = list(self.ladders)[:MOST_SHOWN_CRITERIA]
             more = ", ..." if len(self.ladders) > len(known) else ""
@@ -51,10 +58,27 @@ class Scales:
             raise Misfit(f"criterion: found {words_of(mark.criterion)}, {expected}")
         return self.ladders[found]
 
-    def find(self, name: str) -> str | None:
+    def counted(self, mark: Mark) -> list[Mark]:
+        """Marks of the criteria that count errors, 0 included, in place of a running score. Raises `Misfit`."""
+        steps: dict[str, list[str]] = {each: [] for each in self.counts.values() if each}
+        for slip in mark.value:
+            found = self.counts.get((folded(slip.error_type), folded(slip.severity)))
+            if not found:
+                kinds = {each: " ".join(kind) for kind, each in reversed([*self.counts.items()]) if each}
+                known = [kinds[each] for each in steps][:MOST_SHOWN_CRITERIA]
+                found_kind = f"{words_of(slip.error_type)} {slip.severity}"
+                raise Misfit(f"annotations: found {found_kind}, expected one of {', '.join(known)}")
+            steps[found].append(slip.step)
+        return [
+            Mark(each, min(len(at), len(self.ladders[each].levels) - 1), notes=_steps_text(at, mark.notes))
+            for each, at in steps.items()
+        ]
+
+    def find(self, name: str, scheme: str | None = None) -> str | None:
         """Id of the criterion with that name in the file; None if there is none, or more than one."""
         # The first mapping with the name decides: a later one may have an ambiguous name as the id of one criterion.
-        found = self.ids.get(name)
+        found = self.ids_in_schemes.get((scheme, folded(name))) if scheme else None
+        found = self.ids.get(name) if found is None else found
         found = self.plain_ids.get(folded(name)) if found is None else found
         return (self.ids.get(identifier(name)) if found is None else found) or None
 
@@ -69,12 +93,26 @@ class Rated:
     notes: str | None
 
 
+def _steps_text(steps: Sequence[str], notes: str | None) -> str | None:
+    at = f"step{'s' if len(steps) > 1 else ''} {', '.join(steps)}" if steps else None
+    return "\n".join(text for text in (at, notes) if text) or None
+
+
 def scales_of_rubric(rubric: Rubric) -> Scales:
     """Scales of a rubric: its criteria, whatever their methods, and its overall row."""
     ladders = {criterion.id: Ladder(criterion.id, criterion.ranked_levels) for criterion in rubric.criteria}
     if rubric.overall:
         ladders[OVERALL] = Ladder(OVERALL, rubric.overall.ranked_levels)
-    return _scales(ladders, rubric.criteria)
+    kept = {category.id: mapping_of(category.metadata.get("potato")) for category in rubric.categories}
+    schemes = {name: str(own.get("name", name)) for name, own in kept.items()}  # a long name is a category's metadata
+    ids = (
+        ((schemes.get(each.category, each.category), folded(name)), each.id)
+        for each in rubric.criteria
+        if each.category
+        for name in (each.id, *_names(each))
+    )
+    counts = _unique((kind, each.id) for each in rubric.criteria for kind in _counted_kinds(each))
+    return replace(_scales(ladders, rubric.criteria), ids_in_schemes=_unique(ids), counts=counts)
 
 
 def scales_of_row(criteria: Sequence[Criterion]) -> Scales:
@@ -92,9 +130,9 @@ def _scales(ladders: dict[str, Ladder], criteria: Iterable[Criterion]) -> Scales
     return Scales(ladders, ids, plain_ids, TRAJECTORY if TRAJECTORY in ladders and not punished else None)
 
 
-def _unique(named: Iterable[tuple[str, str]]) -> dict[str, str]:
+def _unique(named: Iterable[tuple[Key, str]]) -> dict[Key, str]:
     """Ids by name; an empty one for a name of several criteria."""
-    found: dict[str, str] = {}
+    found: dict[Key, str] = {}
     for name, criterion_id in named:
         found[name] = criterion_id if found.get(name, criterion_id) == criterion_id else ""
     return found
@@ -105,6 +143,16 @@ def _names(criterion: Criterion) -> list[str]:
     kept = criterion.metadata.get("potato")
     names = [criterion.name, kept.get("name") if isinstance(kept, dict) else None]
     return [name for name in names if isinstance(name, str) and name]
+
+
+def _counted_kinds(criterion: Criterion) -> list[tuple[str, str]]:
+    """Names of the errors that a criterion from an imported trajectory counts, each with their severity."""
+    kept = mapping_of(criterion.metadata.get("potato"))
+    category, kind, severity = (kept.get(key) for key in ("category", "type", "severity"))
+    if kept.get("part") != "errors" or not isinstance(category, str) or not isinstance(severity, str):
+        return []
+    names = [kind, f"{category} / {kind}", f"{category}.{kind}"] if isinstance(kind, str) else [category]
+    return [(folded(name), folded(severity)) for name in names]
 
 
 class Grader:

@@ -13,7 +13,6 @@ from gradebook.rubrics.importers.ratings.columns import (
     read_notes,
     read_rater,
     read_slot,
-    refuse_repeated,
     words_of,
 )
 from gradebook.rubrics.importers.ratings.shapes import LeftOut, Mark, Misfit, Naming, Sheet
@@ -44,7 +43,6 @@ def read_potato_row(row: Row, naming: Naming, left_out: LeftOut) -> Sequence[She
                 marks.append(_mark(scheme, name, value))
     if not marks:
         raise Misfit('found no scheme, expected one such as {"scheme": {"criterion": "4"}}')
-    refuse_repeated((mark.criterion for mark in marks), "criterion")
     words = "\n".join(text for text in notes if text) or None
     return [Sheet(read_slot(row, naming), read_rater(row, naming), read_moment(row, naming), words, tuple(marks))]
 
@@ -66,4 +64,4 @@ def _schemes(row: Row) -> Iterator[tuple[str, Row]]:
 def _mark(scheme: str, name: str, value: Any) -> Mark:
     if isinstance(value, dict | list):
         raise Misfit(f"{scheme}.{name}: found {words_of(value)}, expected a rating")
-    return Mark(name, value)
+    return Mark(name, value, scheme=scheme)

@@ -37,6 +37,12 @@ class Mark:
     value: Any
     kind: Kind = "value"
     notes: str | None = None
+    scheme: str | None = None  # of several in a row, each with its criteria
+
+    @property
+    def place(self) -> str:
+        """Criterion, after its scheme if it has one."""
+        return f"{self.scheme}.{self.criterion}" if self.scheme else self.criterion
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
--- queue_texts: one row per output_id of the relation chosen_outputs: the texts that a rater sees, with an agent's steps as
--- JSON. Models stay out of it, and so do times and costs, which tell of them.
+-- queue_texts: one row per output_id of the relation chosen_outputs: the texts that a rater sees, with an agent's steps
+-- as JSON. Models stay out of it, and so do times and costs, which tell of them.
 with final as (
     select
         outputs.output_id,

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from gradebook.rubrics.checks.audio.waves import tone, wave_file
+from tests.support.media_samples import SeeingJudge, parts_of
 
 RUBRIC = """
 id: speech
@@ -53,3 +54,25 @@ def test_audio_files_in_the_dataset_s_folder_are_scored(evaluate, gradebook, out
         ("tone", "length", "pass", None),
         ("tone", "loudness", "pass", None),
     ]
+
+
+def test_one_score_covers_what_was_said_and_how_it_sounds(evaluate, gradebook, outputs, tmp_path, monkeypatch):
+    heard = "{type: judge, hears_audio: true}"
+    levels = "[{id: bad, score: 0}, {id: good, score: 1}]"
+    more = "".join(
+        f"  - {{id: {name}, description: Is it {name}?, weight: 1, levels: {levels}, method: {method}}}\n"
+        for name, method in (("clear", heard), ("right", "{type: judge}"))
+    )
+    (tmp_path / "speech.yaml").write_text(RUBRIC + more, encoding="utf-8")
+    rows = [{"case_id": c, "model": "v", "output": "Hello.", "audio": sound} for c, sound in OUTPUTS.items()]
+    outputs.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    with SeeingJudge() as judge:
+        monkeypatch.setenv("OPENAI_BASE_URL", judge.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "k")
+        finished = evaluate(outputs, "--rubric", tmp_path / "speech.yaml", "--judge", "m")
+    assert finished.code == 1, finished.err
+    sounds = [part for body in judge.bodies for part in parts_of(body) if part["type"] == "input_audio"]
+    assert (len(judge.bodies), len(sounds)) == (3, 2)  # the text once, as all rows say the same; two sounds
+    scores = json.loads(gradebook("sql", "select case_id, score from output_scores", "--format", "json").out)
+    known = {row["case_id"]: row["score"] is not None for row in scores}
+    assert known == {"tone": True, "silence": True, "gone": False}

@@ -165,3 +165,31 @@ def test_a_map_that_names_no_rubrics_is_refused(gradebook, tmp_path, text, messa
         (tmp_path / "review.yaml").write_text(text, encoding="utf-8")
     finished = gradebook("review", artifact, "--target-type", "greeting")
     assert (finished.code, message in finished.err) == (2, True), finished.err
+
+
+ASKED = {"role": "user", "content": "Say hello."}
+CHAT = {"messages": [ASKED, {"role": "assistant", "content": "Hello."}]}
+
+
+@pytest.mark.parametrize(
+    ("content", "output", "prompt"),
+    [
+        (CHAT, "Hello.", '[{"content":"Say hello.","role":"user"}]'),
+        ({"messages": {"greeting": "Hello."}}, '{"messages": {"greeting": "Hello."}}', None),
+        (CHAT | {"output": "Bye."}, "Bye.", None),
+    ],
+    ids=["conversation", "messages of an application", "an output beside them"],
+)
+def test_an_object_with_chat_messages_is_a_conversation(gradebook, tmp_path, content, output, prompt):
+    (tmp_path / "chat.json").write_text(json.dumps(content), encoding="utf-8")
+    assert gradebook("review", "chat.json", "--rubrics", write_rubric(tmp_path / "r.yaml", "short")).code == 0
+    (row,) = gradebook("sql", "select case_id, prompt, output from outputs", "--format", "json").json
+    assert row == {"case_id": "chat.json", "prompt": prompt, "output": output}
+
+
+def test_a_conversation_without_an_answer_is_refused(gradebook, tmp_path):
+    (tmp_path / "chat.json").write_text(json.dumps({"messages": [ASKED]}), encoding="utf-8")
+    finished = gradebook("review", "chat.json", "--rubrics", write_rubric(tmp_path / "r.yaml", "short"))
+    expected = 'expected "assistant", the answer, or an `output` beside the messages'
+    found = 'found the text "user" as the role of the last message'
+    assert (finished.code, finished.err) == (2, f"gradebook: chat.json: messages: {found}, {expected}\n")

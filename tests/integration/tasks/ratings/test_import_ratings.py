@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from gradebook.rubrics.files.load import parse_rubric
+from gradebook.rubrics.importers.potato import read_potato
 from gradebook.rubrics.model.errors import InputError, LakeError, RatingsError
 from gradebook.rubrics.model.outputs import SHARD_SCHEMA
 from gradebook.rubrics.model.rubric import Rubric
@@ -229,6 +230,73 @@ def test_errors_that_no_criterion_takes_are_named_and_cost_no_rating(place):
     imported = place.take([rated(tone="good") | {"annotations": [error]}])
     assert imported.left_out == ("annotations, as no criterion takes a running score",)
     assert [row[1] for row in place.kept()] == ["tone"]
+
+
+FORMS = """
+annotation_schemes:
+  - annotation_type: rubric_eval
+    name: quality
+    scale: {min: 1, max: 5}
+    criteria: [{name: tone}]
+    overall: {}
+  - annotation_type: rubric_eval
+    name: verdict
+    scale: {min: 0, max: 1, labels: {"0": fail, "1": pass}}
+    criteria: [{name: tone}]
+    overall: {}
+  - annotation_type: trajectory_eval
+    name: errors
+    error_types: [{name: tool, subtypes: [wrong_tool]}, {name: fact}]
+    severities: [{name: minor, weight: -2}, {name: major, weight: -30}]
+"""
+
+
+def imported_forms(place: Place) -> Place:
+    """Place with the rubric that an import makes of two forms and a trajectory."""
+    return replace(place, rubric=Rubric.model_validate(read_potato(FORMS, "forms.yaml").rubric))
+
+
+def test_two_forms_of_one_row_are_rated_side_by_side_overall_too(place):
+    place = imported_forms(place)
+    forms = {"quality": {"tone": "4", "overall": "5"}, "verdict": {"tone": "1", "overall": "fail"}}
+    place.take([{"id": "c1", "user_id": "anna", **forms}], form="potato")
+    found = {row[1]: row[3:5] for row in place.kept()}
+    assert found == {"tone": ("4", 0.75), "overall": ("5", 1), "tone_2": ("1", 1), "verdict_overall": ("0", 0)}
+
+
+def test_two_forms_that_mean_one_criterion_are_refused(place):
+    row = {"id": "c1", "user_id": "anna", "a": {"tone": "good"}, "b": {"tone": "bad"}}
+    imported = place.take([row, rated(tone="good")], form="potato")
+    assert "tone: found it twice (as b.tone), expected each criterion once" in imported.faults[0]
+
+
+def test_errors_rate_the_counts_that_an_import_of_a_trajectory_makes(place):
+    place = imported_forms(place)
+    errors = [
+        {"step": 2, "error_type": "wrong_tool", "severity": "minor"},
+        {"step": 4, "error_type": "tool / wrong_tool", "severity": "Minor"},
+        {"step": 5, "error_type": "fact", "severity": "major"},
+        *({"step": step, "error_type": "fact", "severity": "major"} for step in (6, 7, 8, 9)),
+    ]
+    place.take([WHO | {"annotations": errors}, WHO | {"annotator": "bea", "annotations": []}])
+    marks = {row[1:4]: row[5] for row in place.kept()}
+    assert marks == {
+        ("tool_wrong_tool_minor", "anna", "2"): "steps 2, 4",
+        ("tool_wrong_tool_major", "anna", "0"): None,
+        ("fact_minor", "anna", "0"): None,
+        ("fact_major", "anna", "4"): "steps 5, 6, 7, 8, 9",  # 100 / 30: four errors use up the start
+        **{(name, "bea", "0"): None for name in ("tool_wrong_tool_minor", "tool_wrong_tool_major")},
+        **{(name, "bea", "0"): None for name in ("fact_minor", "fact_major")},
+    }
+
+
+def test_an_error_that_no_count_has_is_refused_with_those_there_are(place):
+    errors = [{"step": 2, "error_type": "tool", "severity": "minor"}]
+    imported = imported_forms(place).take([WHO | {"annotations": errors}, WHO | {"annotations": []}])
+    reason = (
+        "annotations: found 'tool' minor, expected one of wrong_tool minor, wrong_tool major, fact minor, fact major"
+    )
+    assert reason in imported.faults[0]
 
 
 def test_a_trajectory_is_a_running_score_from_100(place):

@@ -17,6 +17,7 @@ import pytest
 from gradebook.rubrics.model.errors import RubricError
 from gradebook.rubrics.model.functions import is_vectorised, is_within, vectorised
 from gradebook.rubrics.model.rubric import Criterion, Rubric
+from gradebook.rubrics.model.steps import STEPS_TYPE
 from gradebook.rubrics.model.verdicts import VERDICT_SCHEMA
 from gradebook.tasks.runs.function_settings import FunctionSettings, refuse_other_functions
 from gradebook.tasks.scoring import functions
@@ -181,6 +182,7 @@ def shard(*outputs: str) -> pa.Table:
         "checkpoint": texts,
         "sample_index": pa.array([0] * count, pa.int32()),
         "cluster": pa.nulls(count, pa.string()),
+        "steps": pa.nulls(count, STEPS_TYPE),
         "prompt": texts,
         "output": pa.array(outputs, pa.string()),
         "reference": texts,

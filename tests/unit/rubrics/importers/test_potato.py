@@ -9,6 +9,7 @@ from gradebook.rubrics.files.load import parse_rubric, read_rubric, shipped_rubr
 from gradebook.rubrics.importers.interfaces import Imported
 from gradebook.rubrics.importers.potato import read_potato, write_potato
 from gradebook.rubrics.model.errors import RubricError
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import Rubric
 
 EXAMPLES = Path(__file__).parent / "examples"
@@ -125,6 +126,58 @@ def test_several_schemes_are_the_categories_of_one_rubric():
     assert (rubric.id, rubric.name) == ("museum_guide", "Museum guide")
     assert [category.id for category in rubric.categories] == ["guide_text", "guide_voice", "route"]
     assert {category.weight for category in rubric.categories} == {1}
+
+
+FORMS = """
+annotation_schemes:
+  - annotation_type: trajectory_eval
+    name: errors
+    error_types: [{name: tool, subtypes: [wrong_tool]}]
+  - annotation_type: rubric_eval
+    name: quality
+    scale: {min: 1, max: 5}
+    criteria: [{name: tone}]
+    overall: {label: All in all}
+    notes: {placeholder: "What is wrong?"}
+  - annotation_type: rubric_eval
+    name: verdict
+    scale: {min: 0, max: 1, labels: {"0": fail, "1": pass}}
+    criteria: [{name: tone}]
+    overall: {label: Ship it, scale_descriptions: {"1": It may be sent as it is.}}
+"""
+
+
+def test_the_second_overall_row_is_a_criterion_without_weight_on_its_own_scale():
+    imported = read_potato(FORMS, "forms.yaml")
+    rubric = rubric_of(imported)
+    assert rubric.overall is not None and rubric.overall.label == "All in all" and rubric.notes is not None
+    ship = rubric.criterion("verdict_overall")
+    assert (ship.name, ship.category, ship.weight) == ("Ship it", "verdict", 0)
+    assert [(level.id, level.label) for level in ship.ranked_levels] == [("0", "fail"), ("1", "pass")]
+    assert "overall" not in imported.kept
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        (
+            "overall: {label: Ship it, tooltip: Now}",
+            {"overall": {"enabled": True, "label": "Ship it", "tooltip": "Now"}},
+        ),
+        ("show_overall: true", {"show_overall": True}),
+        ("show_overall: false", {}),
+    ],
+)
+def test_the_overall_rows_of_two_schemes_come_back(row: str, expected: Row):
+    forms = (
+        FORMS.partition("    scale: {min: 0")[0] + f"    scale_points: 2\n    criteria: [{{name: tone}}]\n    {row}\n"
+    )
+    rubric = rubric_of(read_potato(forms, "forms.yaml"))
+    written = write_potato(rubric).text
+    assert rubric_of(read_potato(written, "forms.yaml")) == rubric
+    _, first, second = yaml.safe_load(written)["annotation_schemes"]
+    assert first["overall"] == {"enabled": True, "label": "All in all"}
+    assert {key: second[key] for key in ("overall", "show_overall") if key in second} == expected
 
 
 def test_a_name_that_two_schemes_use_gives_two_ids_and_is_kept():
