@@ -19,7 +19,7 @@ from pathlib import Path
 
 from gradebook.flows.server.database import create_database
 from gradebook.tasks.system.kept_process import LEAST_IDLE_S, claim_state, other_state, write_state
-from gradebook.tasks.system.listeners import Guard, bounded_protocol
+from gradebook.tasks.system.listeners import Guard, Rules, hosts_of, refuse_without, server_settings
 
 AUTH = "PREFECT_SERVER_API_AUTH_STRING"
 HEALTH = ("/api/health", "/api/ready")  # as Prefect itself answers them, without a password
@@ -58,6 +58,11 @@ def main() -> None:
     print(write_state(state, address, os.environ[AUTH], idle_s), file=answers, flush=True)
     answers.close()
     asyncio.run(_serve(listening, idle_s))
+
+
+def rules_of(port: int, auth: str) -> Rules:
+    """For programs of this person alone."""
+    return Rules(hosts_of(port), refuse_without(auth, HEALTH), has_web_sockets=True)
 
 
 def _is_needed() -> bool:
@@ -113,10 +118,9 @@ async def _serve(listening: socket.socket, idle_s: float) -> None:
     def guarded() -> Guard:
         from prefect.server.api.server import create_app
 
-        return Guard(create_app(), listening.getsockname()[1], os.environ[AUTH], HEALTH)
+        return Guard(create_app(), rules_of(listening.getsockname()[1], os.environ[AUTH]))
 
-    protocol = bounded_protocol()
-    settings = uvicorn.Config(guarded, factory=True, http=protocol, log_level="error", lifespan="on", access_log=False)
+    settings = uvicorn.Config(guarded, factory=True, log_level="error", lifespan="on", **server_settings())
     await SharedServer(settings).serve([listening])
 
 
