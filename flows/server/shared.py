@@ -20,6 +20,7 @@ from pathlib import Path
 
 from gradebook.rubrics.model.errors import UnfinishedError
 from gradebook.tasks.system.files import write_text
+from gradebook.tasks.system.folder_settings import refuse_folder_settings
 from gradebook.tasks.system.kept_process import (
     KeptProcess,
     find_process,
@@ -117,7 +118,11 @@ class SharedServer:
 
 
 def shared_server() -> SharedServer | None:
-    """The server of this person's commands; None if the environment names one, or Prefect is imported already."""
+    """The server of this person's commands; None if the environment names one, or Prefect is imported already.
+
+    Raises `InputError` for settings of Prefect in the current folder, which the operator does not allow.
+    """
+    refuse_folder_settings(os.environ)
     return None if os.environ.get(API_URL) or "prefect" in sys.modules else SharedServer(prefect_home())
 
 

@@ -12,5 +12,6 @@ exporters       OpenTelemetry's exporters, of the extra `otel`
 kept_process    find_process, start_process: processes that stay for later commands
 listeners       Guard, Rules, Tokens, server_settings, read_line: access and bounds of all that listens
 operator_settings  what the operator allows: keys, functions, folders
+folder_settings    refuse_folder_settings: Prefect's settings in the current folder
 lazy_imports    deferred_imports: heavy modules imported on first use
 """
