@@ -13,5 +13,6 @@ kept_process    find_process, start_process: processes that stay for later comma
 listeners       Guard, Rules, Tokens, server_settings, read_line: access and bounds of all that listens
 operator_settings  what the operator allows: keys, functions, folders
 folder_settings    refuse_folder_settings: Prefect's settings in the current folder
+secret_values   without_secret_values: texts of unforeseen errors without keys
 lazy_imports    deferred_imports: heavy modules imported on first use
 """
