@@ -101,6 +101,7 @@ async def _serve(listening: socket.socket, idle_s: float) -> None:
         """A server that stops when no client has been connected for a while."""
 
         used_at = time.monotonic()
+        seen_count = 0  # requests
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             with _startup_lock():
@@ -110,8 +111,9 @@ async def _serve(listening: socket.socket, idle_s: float) -> None:
             gc.enable()
 
         async def on_tick(self, counter: int) -> bool:
-            if self.server_state.connections:
+            if self.server_state.connections or self.server_state.total_requests > self.seen_count:
                 self.used_at = time.monotonic()
+            self.seen_count = self.server_state.total_requests
             self.should_exit |= time.monotonic() - self.used_at > idle_s
             return await super().on_tick(counter)
 
