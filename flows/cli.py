@@ -1,5 +1,6 @@
 """The command `gradebook`: the table of its commands, and the handling of errors and exit codes."""
 
+import os
 import shutil
 import sys
 import tempfile
@@ -16,6 +17,7 @@ from typer.main import get_command, get_group
 
 from gradebook.rubrics.model.errors import GradebookError, InputError, UnfinishedError
 from gradebook.tasks.system.lazy_imports import refuse_pandas
+from gradebook.tasks.system.secret_values import without_secret_values
 
 USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]  # not public: base of the others
 INTERRUPTED = 130  # typer's exit code for Ctrl-C; typer prints no message
@@ -172,7 +174,8 @@ def main() -> None:
         if isinstance(error, Exception) and is_full(error):  # no room for a traceback either
             _print_error(f"the disk is full: {error}; free some space, then run the same command again")
             sys.exit(UnfinishedError.exit_code)
-        _print_error(f"unexpected {type(error).__name__}: {error} (traceback in {_write_traceback()})")
+        told = without_secret_values(f"unexpected {type(error).__name__}: {error}", os.environ)
+        _print_error(f"{told} (traceback in {_write_traceback()})")
         sys.exit(UnfinishedError.exit_code)
     if code == INTERRUPTED:
         _print_error("interrupted; run the same command again to resume")
@@ -204,7 +207,7 @@ def _print_error(sentence: str) -> None:
 
 def _write_traceback() -> str:
     with tempfile.NamedTemporaryFile("w", prefix="gradebook-", suffix=".log", delete=False) as file:
-        file.write(traceback.format_exc())
+        file.write(without_secret_values(traceback.format_exc(), os.environ))
     return file.name
 
 

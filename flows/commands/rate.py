@@ -17,9 +17,9 @@ from gradebook.tasks.published.run_list import latest_run
 from gradebook.tasks.ratings.rating_queue import Queue
 from gradebook.tasks.ratings.rating_session import RatingSession, opened_session
 from gradebook.tasks.runs.request import read_request
-from gradebook.tasks.serving.guard import LOOPBACK, Tokens, hosts_of
 from gradebook.tasks.serving.rating_page import rating_app
 from gradebook.tasks.serving.serve import bind, serve_app
+from gradebook.tasks.system.listeners import LOOPBACK, Tokens, hosts_of
 
 MOST_RATERS = 200
 LONGEST_NAME = 80
@@ -133,7 +133,7 @@ def _serve(session: RatingSession, names: list[str], listener: socket, host: str
     notes.print(f"{session.task_count} {noun} of {session.run_id}, {len(session.criteria)} criteria. Ctrl-C ends.")
     for name in names:
         people.print(f"{name}  http://{address}/t/{tokens.issue(name)}", markup=False, soft_wrap=True)
-    hosts = hosts_of(host, port, trust_host)
+    hosts = hosts_of(port, host, trust_host)
     serve_app(rating_app(session, tokens, hosts, lambda text: notes.print(text, markup=False)), listener)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_URL, uuid5
 
 from gradebook.rubrics.model.errors import InputError, UnfinishedError
+from gradebook.tasks.system.folder_settings import refuse_folder_settings
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -185,6 +186,7 @@ def _client() -> "Iterator[SyncPrefectClient]":
 
     Raises `InputError` if none is set, `UnfinishedError` if none answers.
     """
+    refuse_folder_settings(os.environ)
     import httpx
     from prefect.client.orchestration import get_client
     from prefect.exceptions import PrefectHTTPStatusError

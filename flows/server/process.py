@@ -19,7 +19,7 @@ from pathlib import Path
 
 from gradebook.flows.server.database import create_database
 from gradebook.tasks.system.kept_process import LEAST_IDLE_S, claim_state, other_state, write_state
-from gradebook.tasks.system.listeners import Guard, bounded_protocol
+from gradebook.tasks.system.listeners import Guard, Rules, hosts_of, refuse_without, server_settings
 
 AUTH = "PREFECT_SERVER_API_AUTH_STRING"
 HEALTH = ("/api/health", "/api/ready")  # as Prefect itself answers them, without a password
@@ -60,6 +60,11 @@ def main() -> None:
     asyncio.run(_serve(listening, idle_s))
 
 
+def rules_of(port: int, auth: str) -> Rules:
+    """For programs of this person alone."""
+    return Rules(hosts_of(port), refuse_without(auth, HEALTH), has_web_sockets=True)
+
+
 def _is_needed() -> bool:
     from prefect.settings import PREFECT_API_URL, PREFECT_SERVER_EPHEMERAL_ENABLED
 
@@ -96,6 +101,7 @@ async def _serve(listening: socket.socket, idle_s: float) -> None:
         """A server that stops when no client has been connected for a while."""
 
         used_at = time.monotonic()
+        seen_count = 0  # requests
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             with _startup_lock():
@@ -105,18 +111,18 @@ async def _serve(listening: socket.socket, idle_s: float) -> None:
             gc.enable()
 
         async def on_tick(self, counter: int) -> bool:
-            if self.server_state.connections:
+            if self.server_state.connections or self.server_state.total_requests > self.seen_count:
                 self.used_at = time.monotonic()
+            self.seen_count = self.server_state.total_requests
             self.should_exit |= time.monotonic() - self.used_at > idle_s
             return await super().on_tick(counter)
 
     def guarded() -> Guard:
         from prefect.server.api.server import create_app
 
-        return Guard(create_app(), listening.getsockname()[1], os.environ[AUTH], HEALTH)
+        return Guard(create_app(), rules_of(listening.getsockname()[1], os.environ[AUTH]))
 
-    protocol = bounded_protocol()
-    settings = uvicorn.Config(guarded, factory=True, http=protocol, log_level="error", lifespan="on", access_log=False)
+    settings = uvicorn.Config(guarded, factory=True, log_level="error", lifespan="on", **server_settings())
     await SharedServer(settings).serve([listening])
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from gradebook.rubrics.model.errors import UnfinishedError
 from gradebook.tasks.system.files import write_text
+from gradebook.tasks.system.folder_settings import refuse_folder_settings
 from gradebook.tasks.system.kept_process import (
     KeptProcess,
     find_process,
@@ -75,9 +76,13 @@ class SharedServer:
             return
         timeout_s = float(os.environ[STARTUP_TIMEOUT])
         end = time.monotonic() + timeout_s
+        is_new = self._process is not None
         while not server_answers(self._running):
-            if find_process(self._state) is None:
-                raise UnfinishedError(f"Prefect's server did not start; its log is {log_file(self._state)}")
+            if find_process(self._state) is None:  # one that was found may end before it is asked
+                if is_new:
+                    raise UnfinishedError(f"Prefect's server did not start; its log is {log_file(self._state)}")
+                self._read_answer(self._start(self._running))
+                is_new = True
             if time.monotonic() > end:
                 raise UnfinishedError(
                     f"Prefect's server (process {self._running.process_id}) did not answer within {timeout_s:g} s "
@@ -108,16 +113,21 @@ class SharedServer:
             raise UnfinishedError(f"Prefect's server did not start; its log is {log_file(self._state)}") from error
 
     def _revive(self, running: KeptProcess) -> None:
-        """Start the server again whenever it is gone, until the command ends."""
+        """Keep the server in use until the command ends, and start it again whenever it is gone."""
         for _ in range(REVIVAL_COUNT):
             while find_process(self._state) is not None:
+                server_answers(running)
                 time.sleep(LOOK_S)
             with suppress(UnfinishedError):
                 self._read_answer(self._start(running))
 
 
 def shared_server() -> SharedServer | None:
-    """The server of this person's commands; None if the environment names one, or Prefect is imported already."""
+    """The server of this person's commands; None if the environment names one, or Prefect is imported already.
+
+    Raises `InputError` for settings of Prefect in the current folder, which the operator does not allow.
+    """
+    refuse_folder_settings(os.environ)
     return None if os.environ.get(API_URL) or "prefect" in sys.modules else SharedServer(prefect_home())
 
 

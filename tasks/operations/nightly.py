@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, datetime
@@ -24,6 +25,7 @@ from gradebook.tasks.reporting.drawing.figures import table_of
 from gradebook.tasks.reporting.export.markdown import escaped, table_text
 from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.system.number_format import counted, price_words, score_words, signed_words
+from gradebook.tasks.system.secret_values import without_secret_values
 from gradebook.tasks.workspace.folder import RunFolder
 
 _ROUNDING_USD = 1e-9
@@ -184,7 +186,8 @@ def _unchecked(summary: RunSummary) -> str | None:
 
 def failed_end(suite: str, request: EvaluationRequest, began_at: datetime, error: Exception) -> SuiteEnd:
     """Outcome of a suite without a published run: the reason, and the cost so far."""
-    fault = str(error) if isinstance(error, GradebookError) else f"unexpected {type(error).__name__}: {error}"
+    unexpected = without_secret_values(f"unexpected {type(error).__name__}: {error}", os.environ)
+    fault = str(error) if isinstance(error, GradebookError) else unexpected
     try:
         run = _begun_run(request, began_at)
     except (GradebookError, duckdb.Error):  # the lake itself may have failed

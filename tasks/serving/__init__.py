@@ -1,6 +1,5 @@
 """Servers for people and programs, on loopback unless told otherwise.
 
-guard         Guard: hosts, origins, tokens and headers of every request
 rating_page   rating_app: the pages on which people rate
 rating_forms  SheetForm, read_form: the fields of a sheet
 serve         serve_app: one app on one address, until it is told to end

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import Request, cookie_parser
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
@@ -23,7 +23,6 @@ from gradebook.tasks.ratings.rating_session import RatingSession
 from gradebook.tasks.ratings.rating_store import SUBMITTED, Progress, Sheet, StaleSheet
 from gradebook.tasks.reporting.drawing.templates import digest, page_text, render
 from gradebook.tasks.reporting.sections.examples.pictures import folders_of
-from gradebook.tasks.serving.guard import Guard, Tokens, TooLarge, read_body
 from gradebook.tasks.serving.rating_forms import (
     CAUSES,
     CONFIDENCES,
@@ -34,8 +33,10 @@ from gradebook.tasks.serving.rating_forms import (
     read_form,
 )
 from gradebook.tasks.serving.readable import readable, readable_case, steps_shown
+from gradebook.tasks.system.listeners import Guard, Headers, Message, Rules, Tokens
 
 STORE_EVERY_S = 30.0
+MOST_FORM_BYTES = 1_000_000
 COOKIE = "gradebook_rater"
 _FORM_TYPE = "application/x-www-form-urlencoded"
 Told = Callable[[str], None]
@@ -94,10 +95,7 @@ class RatingApp:
         rater = self._rater(request)
         if request.headers.get("content-type", "").partition(";")[0].strip() != _FORM_TYPE:
             raise HTTPException(415, f"Expected {_FORM_TYPE}.")
-        try:
-            body = await read_body(request)
-        except TooLarge as error:
-            raise HTTPException(413, "The form is too large, or came too slowly.") from error
+        body = await request.body()
         return await run_in_threadpool(self._saved, request.path_params["position"], rater, body)
 
     def _criteria_of(self, sheet: Sheet) -> Criteria:
@@ -231,4 +229,19 @@ def rating_app(session: RatingSession, tokens: Tokens, hosts: tuple[str, ...], t
         "frame-ancestors 'none'"
     )
     starlette = Starlette(routes=app.routes(), lifespan=app.lifespan)
-    return Guard(starlette, hosts=hosts, headers={"Content-Security-Policy": policy})
+
+    def refuse(scope: Message, headers: Headers) -> int | None:
+        """Refuse forms of strangers before they are read; pages say themselves what is wrong with a link."""
+        if scope["type"] == "http" and scope["method"] in ("GET", "HEAD"):
+            return None
+        return tokens.refusal(cookie_parser("; ".join(headers.get("cookie", []))).get(COOKIE))
+
+    rules = Rules(
+        hosts,
+        refuse,
+        schemes=("http", "https"),  # a proxy may add TLS
+        needs_origin=True,
+        most_body_bytes=MOST_FORM_BYTES,
+        headers={"Content-Security-Policy": policy},
+    )
+    return Guard(starlette, rules)

@@ -8,8 +8,7 @@ from typing import Any
 import uvicorn
 
 from gradebook.rubrics.model.errors import InputError
-
-MOST_CONNECTIONS = 500
+from gradebook.tasks.system.listeners import server_settings
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -30,18 +29,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 def serve_app(app: Any, listener: socket.socket) -> None:
     """Answer requests until the process is told to end; requests under way are finished first."""
-    config = uvicorn.Config(
-        app,
-        log_level="warning",
-        access_log=False,  # it would show tokens
-        server_header=False,
-        limit_concurrency=MOST_CONNECTIONS,
-        timeout_keep_alive=75,
-        timeout_graceful_shutdown=10,
-        proxy_headers=False,
-        ws="none",
-        h11_max_incomplete_event_size=32_768,
-    )
+    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=10, ws="none", **server_settings())
     # uvicorn raises the signal again once all is closed: whoever called still has work to finish then.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with suppress(KeyboardInterrupt):

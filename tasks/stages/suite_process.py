@@ -37,12 +37,12 @@ from gradebook.tasks.system.kept_process import (
     state_file,
     write_state,
 )
-from gradebook.tasks.system.listeners import HEADER_TIMEOUT_S, MOST_CONNECTIONS, is_password
+from gradebook.tasks.system.listeners import has_room, read_line
 from gradebook.tasks.workspace.timings import add_cpu_s
 
 KIND = "suites"
 AUTH = "GRADEBOOK_SUITES_AUTH"
-MOST_HEADER_BYTES = 1000
+MOST_CONTENT_BYTES = 2**30  # of a table
 EMPTY_CHART = '{"data": {"values": []}, "mark": "point"}'
 LOOK_S = 0.5
 PACKAGES = ("gradebook", "great_expectations", "pandas", "pyarrow", "vl_convert_python")
@@ -128,8 +128,7 @@ class _Server(socketserver.ThreadingTCPServer):
     busy_count = 0
 
     def verify_request(self, _request: Any, _client_address: Any) -> bool:
-        """Whether one more connection is taken; each has a thread, and another one until the password is there."""
-        return threading.active_count() < 2 * MOST_CONNECTIONS
+        return has_room()
 
 
 class _Handler(socketserver.StreamRequestHandler):
@@ -140,8 +139,8 @@ class _Handler(socketserver.StreamRequestHandler):
 
         Whoever does not know the password gets nothing.
         """
-        header = self._read_header()
-        if header is None:
+        header = read_line(self.connection, self.rfile, os.environ[AUTH])
+        if header is None or not 0 <= int(header["byte_count"]) <= MOST_CONTENT_BYTES:
             return
         self.server.busy_count += 1
         try:
@@ -155,22 +154,6 @@ class _Handler(socketserver.StreamRequestHandler):
         finally:
             self.server.used_at = time.monotonic()
             self.server.busy_count -= 1
-
-    def _read_header(self) -> dict[str, Any] | None:
-        """The header of a request with the password; None for any other, and for one that is not whole in time."""
-        end = threading.Timer(HEADER_TIMEOUT_S, self._hang_up)
-        end.start()
-        try:
-            header: dict[str, Any] = json.loads(self.rfile.readline(MOST_HEADER_BYTES))
-            return header if is_password(str(header["auth"]), os.environ[AUTH]) else None
-        except (OSError, ValueError, LookupError, TypeError, RecursionError):
-            return None
-        finally:
-            end.cancel()
-
-    def _hang_up(self) -> None:
-        with suppress(OSError):
-            self.connection.shutdown(socket.SHUT_RDWR)
 
 
 def main() -> None:

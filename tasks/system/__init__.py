@@ -10,7 +10,9 @@ number_format   numbers as people read them
 prefect_blocks  read_secret, limited: Prefect's secrets and concurrency limits
 exporters       OpenTelemetry's exporters, of the extra `otel`
 kept_process    find_process, start_process: processes that stay for later commands
-listeners       Guard, bounded_protocol, is_password: access and bounds of what listens on loopback
+listeners       Guard, Rules, Tokens, server_settings, read_line: access and bounds of all that listens
 operator_settings  what the operator allows: keys, functions, folders
+folder_settings    refuse_folder_settings: Prefect's settings in the current folder
+secret_values   without_secret_values: texts of unforeseen errors without keys
 lazy_imports    deferred_imports: heavy modules imported on first use
 """

@@ -1,21 +1,57 @@
-"""What listens on loopback: who may ask, how many at once, how slowly and how much."""
+"""Guard of what listens: who may ask, how many at once, how slowly, how much and how deep."""
 
 import asyncio
 import base64
+import hashlib
 import hmac
-from collections.abc import Awaitable, Callable, MutableMapping
+import json
+import re
+import secrets
+import socket
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from contextlib import suppress
+from dataclasses import dataclass, field
+from io import BufferedIOBase
+from time import monotonic
 from typing import Any
 
 MOST_CONNECTIONS = 512
 HEADER_TIMEOUT_S = 5.0  # until a request's header, or a password, is complete
 BODY_TIMEOUT_S = 60.0
 MOST_BODY_BYTES = 2**26
+MOST_HEADER_BYTES = 32_768
+MOST_LINE_BYTES = 1000  # of a plain connection's first line
+MOST_JSON_DEPTH = 100
+MOST_WRONG_TOKENS, WRONG_TOKENS_S = 20, 60.0  # within this time, from all clients together
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+REFUSALS = {
+    400: "JSON nested too deeply.",
+    401: "No password.",
+    403: "A page of another origin sent this, or its link is wrong or has ended.",
+    408: "The body came too slowly.",
+    413: "The body is too large.",
+    421: "This server does not answer for that host.",
+    429: "Too many wrong tokens. Try again in a minute.",
+}
+HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",  # with no-referrer a form would be sent with the origin `null`
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
+Headers = Mapping[str, list[str]]  # by name in lower case
+Refuse = Callable[[Message, Headers], int | None]  # HTTP status for a request without access; None for one with it
+
+_JSON_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\Z)', re.DOTALL)
+_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 def is_password(given: str, expected: str) -> bool:
@@ -23,21 +59,95 @@ def is_password(given: str, expected: str) -> bool:
     return hmac.compare_digest(given.encode("utf-8", "replace"), expected.encode("utf-8", "replace"))
 
 
-class Guard:
-    """ASGI application in front of another one, for programs of this person alone.
+class Tokens:
+    """Tokens of 256 bits; only their hashes are stored."""
 
-    Refuses other hosts' names (a web page whose name was rebound to this address), other origins, requests without the
-    password, and bodies that are too large or too slow. A request is closed with its refusal. Web sockets send the
-    password in their first message, to the other application.
+    def __init__(self) -> None:
+        self._names: dict[bytes, str] = {}
+        self._wrong: deque[float] = deque(maxlen=MOST_WRONG_TOKENS)
 
-    auth: USER:PASSWORD. open_paths: paths that anybody may get, without a password.
+    def issue(self, name: str) -> str:
+        """New token of a person."""
+        token = secrets.token_urlsafe(32)
+        self._names[_hash(token)] = name
+        return token
+
+    def name_of(self, token: str | None) -> str | None:
+        """Person with the token. A hash is looked up, so that the time tells nothing about a token."""
+        found = None if token is None else self._names.get(_hash(token))
+        if found is None and token is not None:
+            self._wrong.append(monotonic())
+        return found
+
+    def refusal(self, token: str | None) -> int | None:
+        """HTTP status for a request without a right token, or after too many wrong ones; None for one with it."""
+        if self.is_under_attack:
+            return 429
+        return 403 if self.name_of(token) is None else None
+
+    @property
+    def is_under_attack(self) -> bool:
+        """Whether too many wrong tokens came of late."""
+        return len(self._wrong) == MOST_WRONG_TOKENS and monotonic() - self._wrong[0] < WRONG_TOKENS_S
+
+
+def _hash(token: str) -> bytes:
+    return hashlib.sha256(token.encode(errors="replace")).digest()
+
+
+def hosts_of(port: int, host: str = LOOPBACK[0], trusted: Iterable[str] = ()) -> tuple[str, ...]:
+    """HOST:PORT that requests may name: the loopback names, the bound address, and trusted names behind a proxy."""
+    names = dict.fromkeys([*LOOPBACK, host])
+    bound = [f"[{name}]:{port}" if ":" in name else f"{name}:{port}" for name in names]
+    return (*bound, *trusted, *(f"{name}:{port}" for name in trusted))
+
+
+def refuse_without(auth: str, open_paths: tuple[str, ...] = ()) -> Refuse:
+    """Ask for the password of HTTP's basic scheme. auth: USER:PASSWORD. open_paths: those that anybody may get.
+
+    Web sockets send it in their first message, to the application.
+    """
+    expected = f"Basic {base64.b64encode(auth.encode()).decode()}"
+
+    def refuse(scope: Message, headers: Headers) -> int | None:
+        if scope["type"] == "websocket" or (scope["method"] == "GET" and scope["path"] in open_paths):
+            return None
+        return None if is_password("".join(headers.get("authorization", [])), expected) else 401
+
+    return refuse
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a server takes.
+
+    hosts: HOST:PORT that requests may name (see `hosts_of`). schemes: of origins that these hosts may have.
+    needs_origin: whether requests that change something have to name theirs, as browsers do. headers: of every
+    response, beside `HEADERS`.
     """
 
-    def __init__(self, app: App, port: int, auth: str, open_paths: tuple[str, ...] = ()) -> None:
-        self._app = app
-        self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
-        self._password = f"Basic {base64.b64encode(auth.encode()).decode()}"
-        self._open_paths = open_paths
+    hosts: tuple[str, ...]
+    refuse: Refuse
+    schemes: tuple[str, ...] = ("http",)
+    needs_origin: bool = False
+    has_web_sockets: bool = False
+    most_body_bytes: int = MOST_BODY_BYTES
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Guard:
+    """ASGI application in front of another one.
+
+    Refuses other hosts' names (a web page whose name was rebound to this address), other origins, requests without
+    access, and bodies that are too large, too slow or JSON too deep. A request is closed with its refusal.
+    """
+
+    def __init__(self, app: App, rules: Rules) -> None:
+        self._app, self._rules = app, rules
+        self._hosts = frozenset(host.lower() for host in rules.hosts)
+        self._origins = frozenset(f"{scheme}://{host}" for scheme in rules.schemes for host in self._hosts)
+        headers = {**HEADERS, **rules.headers}
+        self._headers = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -48,35 +158,56 @@ class Guard:
             headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
         status = self._refusal(scope, headers)
         if scope["type"] == "websocket":
-            if status is not None:
+            if status is not None or not self._rules.has_web_sockets:
                 await send({"type": "websocket.close", "code": 1008})
                 return
             await self._app(scope, _with_timely_start(receive), send)
             return
         content = b""
         if status is None:
-            status, content = await _body(headers, receive)
+            status, content = await _body(headers, receive, self._rules.most_body_bytes)
+        if status is None and any("json" in kind.lower() for kind in headers.get("content-type", [])):
+            status = 400 if json_depth(content) > MOST_JSON_DEPTH else None
         if status is None:
-            await self._app(scope, _replayed(content, receive), send)
+            await self._app(scope, _replayed(content, receive), self._with_headers(send))
         else:
-            await _refuse(send, status)
+            await _refuse(self._with_headers(send), status)
 
-    def _refusal(self, scope: Message, headers: dict[str, list[str]]) -> int | None:
+    def _refusal(self, scope: Message, headers: Headers) -> int | None:
         """HTTP status of a request that is refused before its body is read; None if it is not."""
-        hosts, origins = headers.get("host", []), headers.get("origin", [])
+        hosts, origins = headers.get("host", []), [origin.lower() for origin in headers.get("origin", [])]
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
             return 421
-        if any(origin.lower().removeprefix("http://") not in self._hosts for origin in origins):
+        changes = scope["type"] == "http" and scope["method"] not in ("GET", "HEAD")
+        lacks_origin = self._rules.needs_origin and changes and len(origins) != 1
+        if lacks_origin or not self._origins.issuperset(origins):
             return 403
-        if scope["type"] == "websocket" or (scope["method"] == "GET" and scope["path"] in self._open_paths):
-            return None
-        return None if is_password("".join(headers.get("authorization", [])), self._password) else 401
+        return self._rules.refuse(scope, headers)
+
+    def _with_headers(self, send: Send) -> Send:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", []), *self._headers]
+            await send(message)
+
+        return send_with_headers
 
 
-async def _body(headers: dict[str, list[str]], receive: Receive) -> tuple[int | None, bytes]:
+def json_depth(content: bytes) -> int:
+    """Levels of nested brackets outside of texts; at most 1,000,000 of them are followed."""
+    depth = deepest = 0
+    if content.count(b"[") + content.count(b"{") <= MOST_JSON_DEPTH:  # as nearly all are
+        return 0
+    for bracket in _JSON_TEXT.sub(b"", content).translate(None, _BRACKETS)[:1_000_000]:
+        depth += 1 if bracket in b"[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
+
+
+async def _body(headers: Headers, receive: Receive, most_bytes: int) -> tuple[int | None, bytes]:
     """HTTP status of a body that is refused, None if it is not; and the whole body."""
     with suppress(ValueError):
-        if any(int(length) > MOST_BODY_BYTES for length in headers.get("content-length", [])):
+        if any(int(length) > most_bytes for length in headers.get("content-length", [])):
             return 413, b""
     parts, size = [], 0
     try:
@@ -84,7 +215,7 @@ async def _body(headers: dict[str, list[str]], receive: Receive) -> tuple[int | 
             while (message := await receive())["type"] == "http.request":
                 parts.append(message.get("body", b""))
                 size += len(parts[-1])
-                if size > MOST_BODY_BYTES:
+                if size > most_bytes:
                     return 413, b""
                 if not message.get("more_body", False):
                     break
@@ -122,12 +253,24 @@ def _with_timely_start(receive: Receive) -> Receive:
 
 
 async def _refuse(send: Send, status: int) -> None:
-    headers = [(b"content-length", b"0"), (b"connection", b"close")]
+    text = REFUSALS[status].encode()
+    headers = [(b"content-type", b"text/plain"), (b"content-length", b"%d" % len(text)), (b"connection", b"close")]
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": b""})
+    await send({"type": "http.response.body", "body": text})
 
 
-def bounded_protocol() -> Any:
+def server_settings() -> dict[str, Any]:
+    """Settings of uvicorn for what listens: bounds of connections and headers, and no log of requests, with tokens."""
+    return {
+        "http": _bounded_protocol(),
+        "access_log": False,
+        "server_header": False,
+        "proxy_headers": False,
+        "h11_max_incomplete_event_size": MOST_HEADER_BYTES,
+    }
+
+
+def _bounded_protocol() -> Any:
     """Protocol class of uvicorn that closes connections without a whole header in time, and those that are too many."""
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -156,3 +299,30 @@ def bounded_protocol() -> Any:
                 self.transport.close()
 
     return BoundedProtocol
+
+
+def read_line(connection: socket.socket, file: BufferedIOBase, password: str) -> dict[str, Any] | None:
+    """First line of a plain connection, a JSON object with the password as `auth`.
+
+    None for any other, and for one that is not whole in time. Later reads of the connection raise `TimeoutError`.
+    """
+    end = threading.Timer(HEADER_TIMEOUT_S, _hang_up, [connection])
+    end.start()
+    try:
+        line: dict[str, Any] = json.loads(file.readline(MOST_LINE_BYTES))
+        connection.settimeout(BODY_TIMEOUT_S)
+        return line if is_password(str(line["auth"]), password) else None
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return None
+    finally:
+        end.cancel()
+
+
+def has_room() -> bool:
+    """Whether one more plain connection is taken; each has a thread, and another one until its line is there."""
+    return threading.active_count() < 2 * MOST_CONNECTIONS
+
+
+def _hang_up(connection: socket.socket) -> None:
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)

@@ -1,6 +1,7 @@
-"""Calls that run what a file says, and where they are allowed."""
+"""Calls that run what a file says, and calls that listen: where they are allowed."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -68,3 +69,15 @@ def test_the_law_sees(source):
 def test_the_law_lets_pass_what_is_harmless():
     harmless = "import re\nre.compile('x')\nyaml.safe_load(t)\nrun(w, shell=False)\ngroup.system\nyaml.CSafeLoader"
     assert list(dangers(harmless)) == []
+
+
+LISTENING = re.compile(r"uvicorn\.Config\(|socketserver|http\.server|create_server|start_server|\.listen\(|run_app\(")
+
+
+def test_whatever_listens_uses_the_one_guard():
+    files = (path for room in ("flows", "tasks", "rubrics") for path in (ROOT / room).rglob("*.py"))
+    modules = {path: path.read_text(encoding="utf-8") for path in files}
+    listening = {path.name for path, text in modules.items() if LISTENING.search(text)}
+    guarded = {path.name for path, text in modules.items() if "gradebook.tasks.system.listeners import" in text}
+    assert listening == {"process.py", "serve.py", "suite_process.py"}
+    assert listening <= guarded

@@ -9,8 +9,8 @@ from starlette.testclient import TestClient
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import commit
 from gradebook.tasks.ratings.rating_session import RatingSession
-from gradebook.tasks.serving.guard import Tokens
 from gradebook.tasks.serving.rating_page import rating_app
+from gradebook.tasks.system.listeners import Tokens
 from tests.support.new_lakes import write_copy
 from tests.support.rated_lake import TONE
 from tests.support.scored_lake import make_lake, write_scores

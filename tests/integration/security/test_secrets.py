@@ -5,6 +5,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from gradebook.rubrics.model.errors import LakeError
 from gradebook.tasks.lake.address import find_lake
 from tests.support.loopback_judge import LoopbackJudge
-from tests.support.prefect_homes import embedded
+from tests.support.prefect_homes import embedded, have_ended
 from tests.support.samples import write_outputs, write_rubric
 
 KEY, PASSWORD = "sk-canary-0123456789", "pass-canary-9876543210"
@@ -31,7 +32,8 @@ def holding(folder: Path, *secrets: str) -> list[str]:
 def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list["subprocess.CompletedProcess[str]"]]:
     """A folder with all that a judged run leaves: its Prefect home, temporary files, log, lake, report and site.
 
-    The first run has a wrong key and is refused; the second one tells all, and its judge says the key back.
+    The first run has a wrong key and is refused; the second one tells all, and its judge says the key back. The API and
+    the commands that read, export, rate and crash come after it.
     """
     folder = tmp_path_factory.mktemp("secrets")
     (folder / "tmp").mkdir()
@@ -47,28 +49,68 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list["subproces
             ([*evaluate, "--record", "replies.jsonl"], right),
             (["site", "site"], right),
         ]
-        finished = [
-            subprocess.run(
-                [*GRADEBOOK, *line], cwd=folder, env=env, capture_output=True, text=True, timeout=200, check=False
-            )
-            for line, env in words
-        ]
+        finished = [_run([*GRADEBOOK, *line], folder, env) for line, env in words]
+        finished += [_run([sys.executable, "-c", program], folder, right) for program in (API, CRASH)]
+        finished += [_run([*GRADEBOOK, *line.split()], folder, right) for line in LATER]
+        finished.append(_rate(folder, right))
+    assert have_ended(str(folder / "home"))  # else files vanish while they are searched
     return folder, finished
+
+
+# Commands after the run, all of which write to stdout or to a file.
+LATER = (
+    *("export rewards --out rewards.jsonl", "export best --out best.parquet", "export ratings --out ratings.csv"),
+    *("export rewards --per-criterion --out criteria.jsonl", "report --format md", "ledger verify", "doctor --json"),
+    *("status --json", "runs --json", "cost --json", "versions", "rebuild --help", "raters"),
+)
+API = """
+import gradebook
+rows = [{"case_id": "a", "model": "m", "prompt": "p", "output": "few words here"}]
+print(gradebook.score(rows[0], "rubric.yaml", "gpt-4o-mini"))
+print(repr(gradebook.evaluate(rows, "rubric.yaml", "gpt-4o-mini", "sqlite:api/catalog.sqlite")))
+print(gradebook.Scorer("rubric.yaml", judge="gpt-4o-mini")(prompts=["p"], completions=["few words"]))
+"""
+CRASH = """
+import os, sys
+from gradebook.flows import cli
+def crash(**_):
+    raise OSError(f"{os.environ['OPENAI_API_KEY']!r} and {os.environ['PGPASSWORD']}")
+cli.app = crash
+cli.main()
+"""
+
+
+def _run(line: list[str], folder: Path, env: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(line, cwd=folder, env=env, capture_output=True, text=True, timeout=200, check=False)
+
+
+def _rate(folder: Path, env: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+    """Rating pages of the run, opened once and then ended by the system."""
+    line = [*GRADEBOOK, "rate", "--raters", "anna"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(line, cwd=folder, env=env, text=True, **pipes) as server:
+        assert server.stdout is not None
+        link = server.stdout.readline().split()[-1]
+        with urllib.request.urlopen(link, timeout=30) as page:
+            shown = page.read().decode()
+        server.terminate()
+        out, err = server.communicate(timeout=60)
+    return subprocess.CompletedProcess(line, server.returncode, out + shown, err)
 
 
 @pytest.mark.slow
 @pytest.mark.server
 def test_no_key_is_in_anything_that_a_run_writes(ran):
-    folder, (refused, done, site) = ran
-    assert (refused.returncode, done.returncode, site.returncode) == (3, 0, 0), (
-        refused.stderr + done.stderr + site.stderr
-    )
+    folder, runs = ran
+    told = {" ".join(map(str, run.args))[-60:]: (run.returncode, run.stderr[-2000:]) for run in runs}
+    refused, done, site, api, crash, *others = told.values()
+    assert (refused[0], done[0], site[0], api[0], crash[0]) == (3, 0, 0, 0, 3), told
+    assert {code for code, _ in others} <= {0, 1, 2}, told
+    assert "unexpected OSError: '[secret]' and [secret] (traceback in " in crash[1]
     left = {path.relative_to(folder).parts[0] for path in folder.rglob("*") if path.is_file()}
-    assert {"home", "lake", "replies.jsonl", "site"} <= left
+    assert {"home", "lake", "replies.jsonl", "site", "api", "rewards.jsonl", "best.parquet", "tmp"} <= left
     assert holding(folder, KEY, PASSWORD) == []
-    assert not [
-        secret for run in (refused, done, site) for secret in (KEY, PASSWORD) if secret in run.stdout + run.stderr
-    ]
+    assert not [secret for run in runs for secret in (KEY, PASSWORD) if secret in run.stdout + run.stderr]
 
 
 @pytest.mark.slow

@@ -113,6 +113,30 @@ def test_the_server_of_a_killed_command_ends_when_it_is_idle(tmp_path):
     assert have_ended(home), processes_of(home)
 
 
+ENDED_BEFORE_ASKED = """
+import os, signal, time
+from gradebook.flows.server.shared import KIND, SharedServer, prefect_home, server_answers
+from gradebook.tasks.system.kept_process import find_processes
+server = SharedServer(prefect_home())
+server.announce()
+(found,) = find_processes(prefect_home(), KIND)
+os.kill(found.process_id, signal.SIGKILL)
+while [*find_processes(prefect_home(), KIND)]:
+    time.sleep(0.01)
+server.wait()
+(again,) = find_processes(prefect_home(), KIND)
+print(again.address == found.address, again.process_id != found.process_id, server_answers(again))
+"""
+
+
+@pytest.mark.slow
+def test_a_server_that_ends_between_being_found_and_being_asked_is_started_again(started):
+    line, environment = [sys.executable, "-c", ENDED_BEFORE_ASKED], settings_of(started)
+    environment |= {"GRADEBOOK_SERVER_IDLE_S": "600"}
+    done = subprocess.run(line, cwd=started, env=environment, capture_output=True, text=True, timeout=150, check=False)
+    assert done.stdout == "True True True\n", done.stderr
+
+
 @pytest.mark.slow
 def test_two_first_commands_at_once_share_one_server(tmp_path):
     environment = settings_of(tmp_path) | {"GRADEBOOK_SERVER_IDLE_S": "600"}

@@ -1,136 +1,244 @@
-"""Access and bounds of what listens: other hosts and origins, passwords, slow and large requests, connection counts."""
+"""Attacks on all that listens: other hosts and origins, strangers, slow, large and deep requests, connections."""
 
 import asyncio
 import base64
+import json
 import socket
 import threading
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 import uvicorn
 
+from gradebook.flows.server.process import rules_of
+from gradebook.tasks.ratings.rating_queue import Queue
+from gradebook.tasks.ratings.rating_session import opened_session
+from gradebook.tasks.serving.rating_page import COOKIE, rating_app
+from gradebook.tasks.stages import suite_process
 from gradebook.tasks.system import listeners
-from gradebook.tasks.system.listeners import Guard, bounded_protocol, is_password
+from gradebook.tasks.system.listeners import Guard, Tokens, hosts_of, is_password, json_depth, server_settings
+from tests.support.served_ratings import RUN, rated_run
 
 AUTH = "ann:secret"
 BASIC = base64.b64encode(AUTH.encode()).decode()
+FORM = "Content-Type: application/x-www-form-urlencoded"
+JSON = "Content-Type: application/json"
+DEEP = b"[" * 101 + b"]" * 101
+CLOSED = 0  # without an answer
 
 
-async def echo(scope: Any, receive: Any, send: Any) -> None:
+@dataclass(frozen=True)
+class Listener:
+    """Something that listens. own: header lines of its owner's own request, beside the host."""
+
+    name: str
+    port: int
+    own: tuple[str, ...]
+    path: str = "/"
+    method: str = "POST"
+
+    @property
+    def host(self) -> str:
+        return f"Host: 127.0.0.1:{self.port}"
+
+    def ask(self, *lines: str, body: bytes = b"", path: str | None = None) -> int:
+        """Send a request; returns the status of the answer, `CLOSED` without one."""
+        head = "\r\n".join([f"{self.method} {path or self.path} HTTP/1.1", *lines, "Connection: close", "", ""])
+        return self.send(head.encode() + body)
+
+    def send(self, content: bytes, *, is_whole: bool = False) -> int:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=20) as connection, suppress(ConnectionError):
+            connection.sendall(content)
+            if is_whole:
+                connection.shutdown(socket.SHUT_WR)
+            answer = connection.makefile("rb").read()
+            return int(answer.split(b" ", 2)[1]) if answer.startswith(b"HTTP/1.1 ") else CLOSED
+        return CLOSED
+
+
+async def echo(_scope: Any, receive: Any, send: Any) -> None:
     """Answer with the size of the body."""
     body = (await receive())["body"]
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"8")]})
     await send({"type": "http.response.body", "body": f"{len(body):08d}".encode()})
 
 
-@pytest.fixture
-def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """Port of a guarded application that takes 3 connections."""
-    for name, most in (("HEADER_TIMEOUT_S", 20), ("MOST_CONNECTIONS", 3), ("MOST_BODY_BYTES", 1000)):
+@contextmanager
+def served(listening: socket.socket, app: Any) -> Iterator[None]:
+    settings = uvicorn.Config(app, ws="none", log_config=None, lifespan="off", **server_settings())
+    server = uvicorn.Server(settings)
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
+    thread.start()
+    yield
+    server.should_exit = True
+    thread.join()
+
+
+@contextmanager
+def prefect(_folder: Path) -> Iterator[Listener]:
+    """The guard of the Prefect server that commands share, before a small application."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        with served(listening, Guard(echo, rules_of(port, AUTH))):
+            yield Listener("prefect", port, (f"Authorization: Basic {BASIC}",))
+
+
+@contextmanager
+def rating(folder: Path) -> Iterator[Listener]:
+    """The rating page; its owner asks for a sheet."""
+    tokens = Tokens()
+    with (
+        opened_session(rated_run(folder), RUN, queue=Queue.random, count=6, overlap=1) as session,
+        socket.create_server(("127.0.0.1", 0)) as listening,
+    ):
+        port = listening.getsockname()[1]
+        with served(listening, rating_app(session, tokens, hosts_of(port), lambda _: None)):
+            origin, cookie = f"Origin: http://127.0.0.1:{port}", f"Cookie: {COOKIE}={tokens.issue('anna')}"
+            own = Listener("rating", port, (origin, cookie, FORM), "/sheet/1")
+            get = f"GET / HTTP/1.1\r\n{own.host}\r\n{cookie}\r\nConnection: close\r\n\r\n"
+            assert own.send(get.encode()) == 303  # the first sheet is given
+            yield own
+
+
+LISTENERS: dict[str, Callable[[Path], Any]] = {"prefect": prefect, "rating": rating}
+
+
+@pytest.fixture(params=list(LISTENERS))
+def listener(request, tmp_path, monkeypatch) -> Iterator[Listener]:
+    for name, most in (("HEADER_TIMEOUT_S", 20), ("MOST_CONNECTIONS", 3)):
         monkeypatch.setattr(listeners, name, most)
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        listening.listen()
-        bound = listening.getsockname()[1]
-        guard = Guard(echo, bound, AUTH, ("/health",))
-        settings = uvicorn.Config(guard, http=bounded_protocol(), ws="none", log_config=None, lifespan="off")
-        server = uvicorn.Server(settings)
-        thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
-        thread.start()
-        yield bound
-        server.should_exit = True
-        thread.join()
+    with LISTENERS[request.param](tmp_path) as found:
+        yield found
 
 
-def ask(port: int, *lines: str, body: bytes = b"", start: str = "POST /") -> bytes:
-    """All that comes back until the connection is closed; lines: of the header, beside host and password."""
-    head = "\r\n".join([f"{start} HTTP/1.1", *lines, "", ""])
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
-        connection.sendall(head.encode() + body)
-        with connection.makefile("rb") as answer:
-            return answer.read()
+# What is sent in place of an owner's request, and the status: of the shared server, and of the rating page.
+ATTACKS: dict[str, tuple[Callable[[Listener], int], int, int]] = {
+    "own": (lambda to: to.ask(to.host, *to.own, "Content-Length: 0"), 200, 400),  # 400: a form without fields
+    "by name": (lambda to: to.ask(f"Host: LOCALHOST:{to.port}", *to.own, "Content-Length: 0"), 200, 400),
+    "rebound name": (lambda to: to.ask(f"Host: evil.example:{to.port}", *to.own, "Content-Length: 0"), 421, 421),
+    "other port": (lambda to: to.ask("Host: 127.0.0.1:1", *to.own, "Content-Length: 0"), 421, 421),
+    "no host": (lambda to: to.ask(*to.own, "Content-Length: 0"), 400, 400),  # by HTTP itself
+    "two hosts": (lambda to: to.ask(to.host, to.host, *to.own, "Content-Length: 0"), 400, 400),
+    "other page": (lambda to: to.ask(to.host, *with_origin(to, "http://evil.example"), "Content-Length: 0"), 403, 403),
+    "opaque page": (lambda to: to.ask(to.host, *with_origin(to, "null"), "Content-Length: 0"), 403, 403),
+    "two origins": (lambda to: to.ask(to.host, *to.own, "Origin: http://evil.example", "Content-Length: 0"), 403, 403),
+    "stranger": (lambda to: to.ask(to.host, *stranger(to), "Content-Length: 0"), 401, 403),
+    "wrong secret": (lambda to: to.ask(to.host, *wrong(to), "Content-Length: 0"), 401, 403),
+    "large for a stranger": (lambda to: to.ask(to.host, *stranger(to), f"Content-Length: {2**40}"), 401, 403),
+    "too large": (lambda to: to.ask(to.host, *to.own, f"Content-Length: {2**26 + 1}"), 413, 413),
+    "deep": (lambda to: to.ask(to.host, *plain(to), JSON, f"Content-Length: {len(DEEP)}", body=DEEP), 400, 400),
+    "two lengths": (lambda to: to.ask(to.host, *to.own, "Content-Length: 0", "Content-Length: 5"), 400, 400),
+    "above the root": (lambda to: to.ask(to.host, *to.own, "Content-Length: 0", path="/../../etc/passwd"), 200, 404),
+    "above, encoded": (lambda to: to.ask(to.host, *to.own, "Content-Length: 0", path="/%2e%2e/etc/passwd"), 200, 404),
+    "endless header": (lambda to: to.send(b"POST / HTTP/1.1\r\nX: " + b"x" * 70_000), 400, 400),
+    "no HTTP": (lambda to: to.send(b"\x16\x03\x01\r\n\r\n"), 400, 400),
+}
 
 
-def answered(connection: socket.socket, body: bytes) -> None:
-    """Read until that body has come; the connection stays open."""
-    seen = b""
-    while body not in seen:
-        part = connection.recv(1000)
-        assert part, seen
-        seen += part
+def plain(to: Listener) -> list[str]:
+    """The owner's lines but the type of the content."""
+    return [line for line in to.own if line != FORM]
 
 
-def status(answer: bytes) -> int:
-    return int(answer.split(b" ", 2)[1])
+def with_origin(to: Listener, origin: str) -> list[str]:
+    return [f"Origin: {origin}", *(line for line in to.own if not line.startswith("Origin"))]
 
 
-def test_who_asks_by_another_name_or_from_another_page_or_without_the_password_is_refused(port):
-    host, password = f"Host: 127.0.0.1:{port}", f"Authorization: Basic {BASIC}"
-    asked = {
-        "own": (200, [host, password]),
-        "localhost": (200, [f"Host: localhost:{port}", password]),
-        "own origin": (200, [host, password, f"Origin: http://127.0.0.1:{port}"]),
-        "rebound name": (421, [f"Host: evil.example:{port}", password]),
-        "other port": (421, ["Host: 127.0.0.1:1", password]),
-        "two hosts": (421, [host, f"Host: localhost:{port}", password]),
-        "other page": (403, [host, password, "Origin: http://evil.example"]),
-        "opaque page": (403, [host, password, "Origin: null"]),
-        "other scheme": (403, [host, password, f"Origin: https://127.0.0.1:{port}"]),
-        "no password": (401, [host]),
-        "wrong password": (401, [host, f"Authorization: Basic {BASIC[:-1]}"]),
-        "too large": (413, [host, password, "Content-Length: 1001"]),
-    }
-    seen = {}
-    for name, (_, lines) in asked.items():
-        size = [] if "Content-Length" in lines[-1] else ["Content-Length: 0"]
-        answer = ask(port, *lines, *size, "Connection: close")
-        # HTTP itself knows no request with two hosts
-        seen[name] = 421 if name == "two hosts" and status(answer) == 400 else status(answer)
-    assert seen == {name: expected for name, (expected, _) in asked.items()}
+def stranger(to: Listener) -> list[str]:
+    return [line for line in to.own if not line.startswith(("Authorization", "Cookie"))]
 
 
-def test_an_open_path_needs_no_password_but_the_host(port):
-    assert b"200 OK" in ask(port, f"Host: 127.0.0.1:{port}", "Connection: close", start="GET /health")
-    assert status(ask(port, "Host: evil.example", "Connection: close", start="GET /health")) == 421
-    assert status(ask(port, f"Host: 127.0.0.1:{port}", "Connection: close", start="POST /health")) == 401
+def wrong(to: Listener) -> list[str]:
+    return [line[:-1] if line.startswith(("Authorization", "Cookie")) else line for line in to.own]
 
 
-def test_slow_and_endless_requests_are_closed(port, monkeypatch):
-    host, password = f"Host: 127.0.0.1:{port}", f"Authorization: Basic {BASIC}"
-    chunk = b"40\r\n" + b"x" * 64 + b"\r\n"
-    assert status(ask(port, host, password, "Transfer-Encoding: chunked", body=chunk * 17)) == 413
+def test_each_attack_on_each_listener_is_refused(listener):
+    seen = {name: attack(listener) for name, (attack, _, _) in ATTACKS.items()}
+    assert seen == {name: expected[listener.name == "rating"] for name, (_, *expected) in ATTACKS.items()}
+
+
+def test_slow_and_endless_requests_are_closed(listener, monkeypatch):
     monkeypatch.setattr(listeners, "BODY_TIMEOUT_S", 0.2)
-    assert status(ask(port, host, password, "Content-Length: 10", body=b"half")) == 408
-    whole = f"POST / HTTP/1.1\r\n{host}\r\n{password}\r\nContent-Length: 3\r\n\r\nabc".encode()
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+    assert listener.ask(listener.host, *listener.own, "Content-Length: 10", body=b"half") == 408
+    monkeypatch.setattr(listeners, "BODY_TIMEOUT_S", 20)
+    head = "\r\n".join([f"POST {listener.path} HTTP/1.1", listener.host, *listener.own, "Content-Length: 0", "", ""])
+    with socket.create_connection(("127.0.0.1", listener.port), timeout=20) as connection:
         for _ in range(2):  # a connection is used again
-            connection.sendall(whole)
-            answered(connection, b"00000003")
+            connection.sendall(head.encode())
+            assert connection.recv(10_000)
             monkeypatch.setattr(listeners, "HEADER_TIMEOUT_S", 0.2)
         with suppress(ConnectionError):
-            connection.sendall(b"POST")
-            assert connection.recv(100) == b""
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
-        connection.sendall(b"POST / HTTP/1.1\r\nHost:")  # and no more
-        assert connection.recv(100) == b""
+            while connection.recv(10_000):  # the rest of the answer, and then the end
+                pass
+    assert listener.send(b"POST / HTTP/1.1\r\nHost:") == CLOSED  # and no more
 
 
-def test_connections_beyond_the_limit_are_closed_at_once_and_others_go_on(port):
-    host, password = f"Host: 127.0.0.1:{port}", f"Authorization: Basic {BASIC}"
-    held = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(3)]
+def test_connections_beyond_the_limit_are_closed_at_once_and_others_go_on(listener):
+    held = [socket.create_connection(("127.0.0.1", listener.port), timeout=20) for _ in range(3)]
     for connection in held:
-        connection.sendall(b"POST / HTTP/1.1\r\n")
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as fourth, suppress(ConnectionResetError):
-        assert fourth.recv(1) == b""
+        connection.sendall(f"POST {listener.path} HTTP/1.1\r\n".encode())
+    assert listener.send(b"") == CLOSED
     for connection in held:
-        connection.sendall(f"{host}\r\n{password}\r\nContent-Length: 0\r\n\r\n".encode())
-        answered(connection, b"00000000")
+        connection.sendall("\r\n".join([listener.host, *listener.own, "Content-Length: 0", "", ""]).encode())
+        assert connection.recv(10_000).startswith(b"HTTP/1.1 ")
         connection.close()
+
+
+def test_health_needs_no_password_but_the_host(tmp_path):
+    with prefect(tmp_path) as to:
+        get = "GET /api/health HTTP/1.1\r\n{}\r\nConnection: close\r\n\r\n"
+        assert to.send(get.format(to.host).encode()) == 200
+        assert to.send(get.format("Host: evil.example").encode()) == 421
+        assert to.ask(to.host, "Content-Length: 0", path="/api/health") == 401
+
+
+PLAIN_ATTACKS = {
+    "nothing": b"",
+    "no JSON": b"\x16\x03\x01\n",
+    "no object": b"[]\n",
+    "deep": b"[" * 900 + b"\n",
+    "no password": b'{"suite":"verdicts","byte_count":0}\n',
+    "wrong password": b'{"auth":"x","byte_count":0}\n',
+    "long line": b'{"auth":"' + b"x" * 2_000 + b'"}\n',
+    "too large": json.dumps({"auth": AUTH, "suite": "verdicts", "byte_count": 2**40}).encode() + b"\n",
+    "negative": json.dumps({"auth": AUTH, "suite": "verdicts", "byte_count": -1}).encode() + b"\n",
+}
+
+
+def test_each_attack_on_the_process_of_suites_is_closed_without_an_answer(monkeypatch):
+    monkeypatch.setenv(suite_process.AUTH, AUTH)
+    with suite_process._Server(("127.0.0.1", 0), suite_process._Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=[0.01])
+        thread.start()
+        to = Listener("suites", server.server_address[1], ())
+        assert {name: to.send(sent, is_whole=True) for name, sent in PLAIN_ATTACKS.items()} == dict.fromkeys(
+            PLAIN_ATTACKS, CLOSED
+        )
+        monkeypatch.setattr(listeners, "HEADER_TIMEOUT_S", 0.2)
+        assert to.send(b'{"auth"') == CLOSED  # and no more
+        server.shutdown()
+        thread.join()
 
 
 def test_passwords_of_any_letters_are_compared():
     assert is_password("é\ud800", "é\ud800")
     assert not is_password("a", "b")
     assert not is_password("", "b")
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (DEEP, 101),
+        (b'{"a":' * 150 + b"1" + b"}" * 150, 150),
+        (b"[" + b"[]," * 200 + b"[]]", 2),
+        (b'["' + b"[" * 200 + b'\\"[["]', 1),
+        (b'"' + b'\\"[' * 100_000, 0),
+    ],
+)
+def test_the_depth_of_json_leaves_texts_out(content, expected):
+    assert json_depth(content) == expected

@@ -1,0 +1,44 @@
+"""Settings of Prefect that lie in the current folder, which may be of others."""
+
+import os
+import sys
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.text.named_files import read_whole
+from gradebook.tasks.system.operator_settings import FOLDERS, read_operator_settings
+
+MOST_BYTES = 1_000_000
+NAMES = ("prefect.toml", "pyproject.toml", ".env")
+
+
+def refuse_folder_settings(environ: Mapping[str, str]) -> None:
+    """Raise `InputError` where Prefect would take settings from files of the current folder.
+
+    They name the server that gets PREFECT_API_KEY, and modules that are imported. Call it before the first import of
+    Prefect, which reads them; afterwards nothing is refused.
+    """
+    if "prefect" in sys.modules:
+        return
+    found = [name for name in NAMES if _has_settings(Path(name))]
+    folder = Path.cwd()
+    if found and not any(folder.is_relative_to(place.resolve()) for place in read_operator_settings(environ).folders):
+        expected = f"them in the environment or a profile of Prefect, or {FOLDERS}={folder}, which allows them"
+        raise InputError(" and ".join(found), "settings of Prefect in the current folder", expected)
+
+
+def _has_settings(path: Path) -> bool:
+    """Whether Prefect would find a setting of its own in a file; also if the file can't be read."""
+    if not os.path.lexists(path):
+        return False
+    try:
+        text = read_whole(path, MOST_BYTES).decode("utf-8", "replace")
+        if path.name == ".env":
+            return "prefect_" in text.lower()
+        tables = tomllib.loads(text.removeprefix("\ufeff"))
+    except (OSError, ValueError, RecursionError):
+        return True
+    tool = tables.get("tool") if path.name == "pyproject.toml" else {"prefect": tables}
+    return isinstance(tool, dict) and bool(tool.get("prefect"))
