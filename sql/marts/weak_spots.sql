@@ -45,7 +45,7 @@ final as (
         spots.rest_n,
         spots.rest_mean,
         spots.mean - spots.rest_mean as lift,
-        -spots.direction * spots.shrunk_shortfall as shrunk_lift,
+        0.0 - spots.direction * spots.shrunk_shortfall as shrunk_lift,  -- never -0, which an inlined row loses
         spots.p,
         spots.p_adjusted,
         spots.searched_count,
