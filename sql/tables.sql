@@ -385,7 +385,11 @@ create table if not exists run_scores (
     sample_k bigint,
     pass_at_k double,
     pass_hat_k double,
-    best_of_k double
+    best_of_k double,
+    pass_at_k_low double,
+    pass_at_k_high double,
+    pass_hat_k_low double,
+    pass_hat_k_high double
 );
 
 create table if not exists score_distribution (

@@ -19,6 +19,8 @@ final as (
         gate_failure_low,
         gate_failure_high,
         coverage_rate,
+        pass_at_k,
+        pass_hat_k,
     from mart
     where not (
         coalesce(mean, 0.0) between 0 and 1
@@ -33,6 +35,10 @@ final as (
         and coalesce(gate_failure_low, 0.0) between 0 and coalesce(gate_failure_high, 1.0)
         and coalesce(gate_failure_high, 0.0) between 0 and 1
         and coalesce(coverage_rate, 0.0) between 0 and 1
+        and coalesce(pass_at_k, 0.0)
+            between coalesce(pass_at_k_low, 0.0) - 1e-9 and coalesce(pass_at_k_high, 1.0) + 1e-9
+        and coalesce(pass_hat_k, 0.0)
+            between coalesce(pass_hat_k_low, 0.0) - 1e-9 and coalesce(pass_hat_k_high, 1.0) + 1e-9
     )
 )
 

@@ -12,10 +12,7 @@ others as (
         count(scores.failed_gates)
             / nullif(count(*) filter (scores.failed_gates is not null or scores.unscored_gate_count = 0), 0)
             as gate_failure_rate,
-        any_value(samples.sample_k) as sample_k,
-        any_value(samples.pass_at_k) as pass_at_k,
-        any_value(samples.pass_hat_k) as pass_hat_k,
-        any_value(samples.best_of_k) as best_of_k,
+        any_value(samples) as samples,
     from int_outputs_scored as scores
     inner join int_groups_counted as groups on scores.group_number = groups.group_number
     left join int_samples_summed as samples on scores.group_number = samples.group_number
@@ -58,10 +55,14 @@ final as (
         means.gate_failure_high,
         means.n / means.output_count as coverage_rate,
         case when costs.model is null then 0.0 else costs.cost_usd end as cost_usd,
-        others.sample_k,
-        others.pass_at_k,
-        others.pass_hat_k,
-        clip(others.best_of_k) as best_of_k,
+        others.samples.sample_k,
+        others.samples.pass_at_k,
+        others.samples.pass_hat_k,
+        clip(others.samples.best_of_k) as best_of_k,
+        others.samples.at_ends.low as pass_at_k_low,
+        others.samples.at_ends.high as pass_at_k_high,
+        others.samples.hat_ends.low as pass_hat_k_low,
+        others.samples.hat_ends.high as pass_hat_k_high,
     from means
     inner join others
         on means.model = others.model

@@ -1,8 +1,8 @@
 -- int_clusters_compared: one row per scope, scope_id, model, checkpoint of int_values_clustered, with {unit_count,
--- standard_error, df} of the scores, of the passes and of the failed gates, as measure_scores of
--- rubrics/statistics/score_intervals.py: the larger of the CR2 standard error (a residual sum over 1 minus the
--- cluster's share) and that of equally correlated values in each cluster; degrees of freedom of Bell and McCaffrey
--- (2002).
+-- standard_error, df} of the scores, the passes, the failed gates and the pass@k and pass^k of cases, as
+-- measure_scores of rubrics/statistics/score_intervals.py: the larger of the CR2 standard error (a residual sum over 1
+-- minus the cluster's share) and that of equally correlated values in each cluster; degrees of freedom of Bell and
+-- McCaffrey (2002).
 -- materialized: table
 with weighed as (select * from int_clusters_summed),
 
@@ -50,6 +50,8 @@ final as (
         any_value(spread) filter (measure = 'score') as score_spread,
         any_value(spread) filter (measure = 'pass') as pass_spread,
         any_value(spread) filter (measure = 'gate') as gate_spread,
+        any_value(spread) filter (measure = 'pass_at_k') as at_spread,
+        any_value(spread) filter (measure = 'pass_hat_k') as hat_spread,
     from spreads
     group by scope, scope_id, model, checkpoint
 )

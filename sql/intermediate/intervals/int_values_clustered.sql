@@ -1,6 +1,6 @@
 -- int_values_clustered: one row per measure (score, pass or gate), scope (criterion, category, run or slice), scope_id,
 -- output_number of int_outputs_clustered with a value: a score, 1 for a pass and 0 for a fail, or 1 for a failed gate
--- and 0 for none.
+-- and 0 for none. And one per case with several samples, for the measures pass_at_k and pass_hat_k of the run.
 with outputs as (select * from int_outputs_clustered),
 
 -- Restricted to these outputs first, so that a run without clusters reads nothing.
@@ -54,6 +54,10 @@ final as (
     inner join outputs on measured.output_number = outputs.output_number
     cross join (values ('score'), ('pass'), ('gate')) as measures (measure)
     where value is not null
+    union all by name
+    select measure, 'run' as scope, '' as scope_id, outputs.model, outputs.checkpoint, outputs.cluster_number, value,
+    from (unpivot int_samples_counted on pass_at_k, pass_hat_k into name measure value value) as cases
+    inner join outputs on cases.output_number = outputs.output_number
 )
 
 select * from final

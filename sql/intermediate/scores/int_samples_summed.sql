@@ -1,76 +1,63 @@
--- int_samples_summed: one row per group_number whose cases all have several scored samples. sample_k is the smallest
--- number of a case's scored samples; k of a case's n samples are drawn without replacement, so that no estimate is
--- biased (Chen et al. 2021): pass_at_k, pass_hat_k and best_of_k are means over cases, 0..1, of the probability that
--- one passes, that all pass, and of the best score. Passes count in cases with sample_k known ones.
+-- int_samples_summed: one row per group_number of int_samples_counted: means over cases of pass_at_k, pass_hat_k and
+-- best_of_k, the expected best score of sample_k samples, with the intervals (interval_of) on the first two. Cases of
+-- one cluster are not independent.
 -- materialized: table
-with samples as (
-    select
-        scores.group_number,
-        outputs.case_id,
-        scores.score,
-        scores.is_passed,
-        row_number() over (partition by scores.group_number, outputs.case_id order by scores.score nulls last) as place,
-    from int_outputs_scored as scores
-    inner join int_outputs_numbered as outputs on scores.output_number = outputs.output_number
-),
+with cases as (select * from int_samples_counted),
 
-cases as (
-    select
-        group_number,
-        case_id,
-        count(score) as n,
-        count(is_passed) as known_count,
-        count(*) filter (where is_passed) as passed_count,
-    from samples
-    group by group_number, case_id
-),
-
-drawn as (
-    select group_number, min(n) as sample_k
-    from cases
-    group by group_number
-    having min(n) > 1
-),
+spreads as (select * from int_clusters_compared where scope = 'run'),
 
 passes as (
     select
         cases.group_number,
-        exact_mean(1 - list_product(list_transform(
-            range(drawn.sample_k), lambda i: greatest(known_count - passed_count - i, 0) / (known_count - i)
-        ))) as pass_at_k,
-        exact_mean(list_product(list_transform(
-            range(drawn.sample_k), lambda i: greatest(passed_count - i, 0) / (known_count - i)
-        ))) as pass_hat_k,
+        any_value(cases.sample_k) as sample_k,
+        count(cases.pass_at_k) as case_count,
+        exact_mean(cases.pass_at_k) as pass_at_k,
+        exact_mean(cases.pass_hat_k) as pass_hat_k,
+        exact_sd(cases.pass_at_k) as at_sd,
+        exact_sd(cases.pass_hat_k) as hat_sd,
+        any_value(spreads.at_spread) as at_spread,
+        any_value(spreads.hat_spread) as hat_spread,
     from cases
-    inner join drawn on cases.group_number = drawn.group_number
-    where cases.known_count >= drawn.sample_k
+    left join spreads
+        on cases.model = spreads.model
+        and cases.checkpoint is not distinct from spreads.checkpoint
     group by cases.group_number
+),
+
+samples as (
+    select
+        scores.group_number,
+        outputs.case_id,
+        scores.score,
+        row_number() over (partition by scores.group_number, outputs.case_id order by scores.score nulls last) as place,
+    from int_outputs_scored as scores
+    inner join int_outputs_numbered as outputs on scores.output_number = outputs.output_number
 ),
 
 -- The i-th lowest of n scores is the best of k with the probability C(i - 1, k - 1) / C(n, k).
 bests as (
     select
         samples.group_number,
-        exact_sum(samples.score * drawn.sample_k / cases.n * list_product(list_prepend(1.0, list_transform(
-            range(1, drawn.sample_k), lambda j: greatest(samples.place - j, 0) / (cases.n - j)
+        exact_sum(samples.score * cases.sample_k / cases.n * list_product(list_prepend(1.0, list_transform(
+            range(1, cases.sample_k), lambda j: greatest(samples.place - j, 0) / (cases.n - j)
         )))) / count(distinct samples.case_id) as best_of_k,
     from samples
     inner join cases on samples.group_number = cases.group_number and samples.case_id = cases.case_id
-    inner join drawn on samples.group_number = drawn.group_number
     where samples.score is not null
     group by samples.group_number
 ),
 
 final as (
     select
-        drawn.group_number,
-        drawn.sample_k,
+        passes.group_number,
+        passes.sample_k,
         passes.pass_at_k,
         passes.pass_hat_k,
+        interval_of(passes.case_count, passes.pass_at_k, passes.at_sd, passes.at_spread, 0.95) as at_ends,
+        interval_of(passes.case_count, passes.pass_hat_k, passes.hat_sd, passes.hat_spread, 0.95) as hat_ends,
         bests.best_of_k,
-    from drawn
-    inner join bests on drawn.group_number = bests.group_number
-    left join passes on drawn.group_number = passes.group_number
+    from passes
+    inner join bests on passes.group_number = bests.group_number
 )
 
 select * from final

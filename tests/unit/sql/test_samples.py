@@ -1,10 +1,13 @@
 """Figures of cases with several samples: pass@k, pass^k and the best of k, beside all draws counted out."""
 
+from dataclasses import astuple
 from itertools import combinations
 from statistics import mean
 
 import numpy as np
 import pytest
+
+from gradebook.rubrics.statistics.score_intervals import score_interval
 
 MART = "run_scores"
 TONE = {"tone": {}}
@@ -46,3 +49,32 @@ def test_the_figures_are_means_over_all_draws(build, seed):
 )
 def test_what_counts_as_a_sample(build, cases, threshold, expected):
     assert found(build, cases, threshold) == expected
+
+
+def ends(build, cases, clusters=None):
+    placed = {(case, sample): score for case, scores in enumerate(cases) for sample, score in enumerate(scores)}
+    outputs = {
+        f"o{case}-{sample}": {"case_id": f"c{case}", "sample_index": sample}
+        | ({"cluster": clusters[case]} if clusters else {})
+        for case, sample in placed
+    }
+    scores = {f"o{case}-{sample}": {"tone": score} for (case, sample), score in placed.items()}
+    run = build(TONE, scores, outputs=outputs, pass_threshold=0.5)
+    columns = "pass_at_k_low, pass_at_k_high, pass_hat_k_low, pass_hat_k_high"
+    return run.execute(f"select {columns} from run_scores").fetchone()
+
+
+def test_intervals_are_those_of_a_mean_over_cases(build):
+    rng = np.random.default_rng(3)
+    cases = [rng.choice([0.0, 1.0], size=3).tolist() for _ in range(40)]
+    at, hat = [float(max(case)) for case in cases], [float(min(case)) for case in cases]
+    expected = [end for values in (at, hat) for end in astuple(score_interval(values))]
+    assert ends(build, cases) == pytest.approx(expected)
+
+
+def test_cases_of_one_cluster_widen_the_interval(build):
+    cases = [[float(case % 2)] * 2 for case in range(40)]
+    low, high = ends(build, cases)[:2]
+    clustered = ends(build, cases, [f"d{case % 4}" for case in range(40)])
+    assert clustered[0] < low < high < clustered[1]
+    assert ends(build, cases, ["d"] * 40) == (None,) * 4
