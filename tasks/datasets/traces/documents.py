@@ -1,7 +1,8 @@
 """JSON objects of a file: one a line, or in one document."""
 
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ import orjson
 
 from gradebook.rubrics.model.errors import Fault, OutputsError
 from gradebook.rubrics.model.outputs import describe_value
-from gradebook.tasks.datasets.decompression import MOST_ROW_BYTES, value_fault
+from gradebook.tasks.datasets.decompression import BUFFER_BYTES, MOST_ROW_BYTES, open_unpacked, value_fault
 from gradebook.tasks.datasets.file_formats import Encoding, parse_object, read_lines
 
 MOST_TRACE_VALUES = 4_000_000  # of a line or a document; a batch of a collector has several thousand spans
@@ -34,7 +35,17 @@ def read_documents(path: Path, encoding: Encoding) -> Iterator[Document]:
         return iter(())
     if _is_object(first[1]):
         return _read_lines(path, chain([first], lines))
-    return _read_whole(path, chain([first], lines))
+    return _read_whole(path, encoding)
+
+
+def begins_with(path: Path, encoding: Encoding, marks: Iterable[bytes]) -> bool:
+    """Whether one of these is in the first megabyte of a file; not in one that can't be read."""
+    try:
+        with open_unpacked(path, encoding.compression) as stream:
+            begin = stream.read(BUFFER_BYTES)
+    except OSError:
+        return False
+    return any(mark in begin for mark in marks)
 
 
 def _is_object(line: bytes) -> bool:
@@ -46,20 +57,19 @@ def _is_object(line: bytes) -> bool:
 
 def _read_lines(path: Path, lines: Iterable[tuple[int, bytes]]) -> Iterator[Document]:
     for number, line in lines:
-        content = parse_object(path, number, line)
+        content = None if line == b"\n" else parse_object(path, number, line)
         if content is not None:
             yield Document(number, content, len(line))
 
 
-def _read_whole(path: Path, lines: Iterable[tuple[int, bytes]]) -> Iterator[Document]:
-    parts, size = [], 0
-    for _, line in lines:
-        parts.append(line)
-        size += len(line)
-        if size > MOST_ROW_BYTES:
-            hint = f"expected one object a line in files so large: jq -c '.[]' {path.name}"
-            raise OutputsError((Fault(str(path), None, f"found a JSON document of more than 64 MB, {hint}"),))
-    text = b"".join(parts)
+def _read_whole(path: Path, encoding: Encoding) -> Iterator[Document]:
+    with open_unpacked(path, encoding.compression) as stream:
+        blocks = islice(iter(partial(stream.read, BUFFER_BYTES), b""), MOST_ROW_BYTES // BUFFER_BYTES + 1)
+        text = b"".join(blocks)
+    if len(text) > MOST_ROW_BYTES:
+        hint = f"expected one object a line in files so large: jq -c '.[]' {path.name}"
+        raise OutputsError((Fault(str(path), None, f"found a JSON document of more than 64 MB, {hint}"),))
+    size = len(text)
     try:
         fault = value_fault(text, MOST_TRACE_VALUES)
         content = fault or orjson.loads(text)

@@ -9,13 +9,20 @@ from typing import Any, NamedTuple
 import orjson
 
 from gradebook.rubrics.model.errors import Fault, OutputsError
+from gradebook.rubrics.model.steps import MOST_STEPS
 from gradebook.tasks.datasets.file_formats import Encoding, RawRow, name_without_suffixes
 from gradebook.tasks.datasets.traces import atif, claude_code, inspect_log, langfuse, langsmith, mlflow, otlp
-from gradebook.tasks.datasets.traces.documents import Document, read_documents
+from gradebook.tasks.datasets.traces.documents import Document, begins_with, read_documents
 from gradebook.tasks.datasets.traces.fields import MisfitError
 from gradebook.tasks.datasets.traces.grouping import Part, grouped
 from gradebook.tasks.datasets.traces.names import TRACE_FORMATS
 from gradebook.tasks.datasets.traces.spans import in_order, row_of_spans
+
+# Keys of which a file of traces has one in its first megabyte. Files of rows, which have none, are not read twice.
+_MARKS = (
+    *(b'"resourceSpans"', b'"samples"', b'"messages"', b'"schema_version"', b'"observations"', b'"traceId"'),
+    *(b'"trace_id"', b'"run_type"', b'"info"', b'"sessionId"', b'"leafUuid"'),
+)
 
 
 class _Format(NamedTuple):
@@ -44,6 +51,8 @@ def read_traces(path: Path, encoding: Encoding, trace_format: str | None = None)
     become rows with the reason; the others of their trace are read. Raises `OutputsError` for a file that is damaged,
     or not of the format that is named.
     """
+    if trace_format is None and encoding.format != "eval" and not begins_with(path, encoding, _MARKS):
+        return None
     documents = read_archive_or_lines(path, encoding)
     first = next((document for document in documents if isinstance(document.content, dict)), None)
     if first is None or not isinstance(first.content, dict):
@@ -88,27 +97,35 @@ def _parts(
     file: _File,
     documents: Iterable[Document],
     split: Callable[[Mapping[str, Any], int, int], Iterator[Part]],
-    misfits: list[RawRow],
-) -> Iterator[Part]:
-    """Parts of all documents; those that have none are added to misfits."""
+) -> Iterator[Part | RawRow]:
+    """Parts of all documents, and rows with the reason for those that have none."""
+    counts: Counter[str] = Counter()
     for document in documents:
         if isinstance(document.content, str):
-            misfits.append(file.row(document.line, document.content, document.content))
+            yield file.row(document.line, document.content, document.content)
             continue
         try:
-            yield from split(document.content, document.line, document.size)
+            for part in split(document.content, document.line, document.size):
+                counts[part.trace_id] += 1
+                if not part.trace_id:
+                    yield file.row(part.line, "found no id of a trace, expected one", part.content)
+                elif counts[part.trace_id] > MOST_STEPS:
+                    yield file.row(part.line, f"found a trace of more than {MOST_STEPS:,} spans", part.content)
+                else:
+                    yield part
         except MisfitError as error:
-            misfits.append(file.row(document.line, str(error), document.content))
+            yield file.row(document.line, str(error), document.content)
 
 
 def _of_spans(form: Any) -> Callable[[_File, Iterable[Document]], Iterator[RawRow]]:
     """Reader of a format whose traces are spans."""
 
     def read(file: _File, documents: Iterable[Document]) -> Iterator[RawRow]:
-        misfits: list[RawRow] = []
-        for trace_id, parts in grouped(_parts(file, documents, form.parts, misfits)):
-            yield from misfits
-            misfits.clear()
+        for found in grouped(_parts(file, documents, form.parts)):
+            if isinstance(found, RawRow):
+                yield found
+                continue
+            trace_id, parts = found
             spans, lines = [], {}
             for part in parts:
                 try:
@@ -123,7 +140,6 @@ def _of_spans(form: Any) -> Callable[[_File, Iterable[Document]], Iterator[RawRo
                 yield file.row(lines[id(span)].line, reason, lines[id(span)].content)
             if ordered.spans:
                 yield file.row(parts[0].line, row_of_spans(trace_id, ordered, file.model), None)
-        yield from misfits
 
     return read
 
@@ -149,10 +165,11 @@ def _of_runs(
 
 def _sessions(file: _File, documents: Iterable[Document]) -> Iterator[RawRow]:
     """Rows of Claude Code's sessions."""
-    misfits: list[RawRow] = []
-    for session_id, parts in grouped(_parts(file, documents, claude_code.parts, misfits)):
-        yield from misfits
-        misfits.clear()
+    for found in grouped(_parts(file, documents, claude_code.parts)):
+        if isinstance(found, RawRow):
+            yield found
+            continue
+        session_id, parts = found
         good, turns = [], []
         for part in parts:
             try:
@@ -162,7 +179,6 @@ def _sessions(file: _File, documents: Iterable[Document]) -> Iterator[RawRow]:
                 yield file.row(part.line, str(error), part.content)
         if good:
             yield file.row(parts[0].line, claude_code.row_of_session(session_id, good, turns, file.model), None)
-    yield from misfits
 
 
 def _whole(document: Document) -> Iterator[Document]:

@@ -4,12 +4,16 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
 _MOST_BYTES = 16 * 2**20  # of spans in memory; above it they go to temporary files
+_PART_BYTES = 400  # of a part in memory, beyond its text
 _PARTITIONS = 256
+
+
+Other = TypeVar("Other")
 
 
 class Part(NamedTuple):
@@ -21,8 +25,8 @@ class Part(NamedTuple):
     size: int  # bytes in the file
 
 
-def grouped(parts: Iterable[Part], most_bytes: int = _MOST_BYTES) -> Iterator[tuple[str, list[Part]]]:
-    """Traces with their parts in the order of the file.
+def grouped(parts: Iterable[Part | Other], most_bytes: int = _MOST_BYTES) -> Iterator[tuple[str, list[Part]] | Other]:
+    """Traces with their parts in the order of the file; what is no part is passed on at once.
 
     Up to most_bytes of them the traces come in the order of their first parts; above, the parts are spread over 256
     temporary files by their trace, and one of these is in memory at a time.
@@ -30,8 +34,11 @@ def grouped(parts: Iterable[Part], most_bytes: int = _MOST_BYTES) -> Iterator[tu
     traces: dict[str, list[Part]] = {}
     size, left = 0, iter(parts)
     for part in left:
+        if not isinstance(part, Part):
+            yield part
+            continue
         traces.setdefault(part.trace_id, []).append(part)
-        size += part.size
+        size += part.size + _PART_BYTES
         if size > most_bytes:
             break
     else:
@@ -43,7 +50,10 @@ def grouped(parts: Iterable[Part], most_bytes: int = _MOST_BYTES) -> Iterator[tu
             spill.add(part)
         traces.clear()
         for part in left:
-            spill.add(part)
+            if isinstance(part, Part):
+                spill.add(part)
+            else:
+                yield part
         yield from spill.traces()
 
 

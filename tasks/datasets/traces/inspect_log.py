@@ -91,6 +91,8 @@ def read_run(sample: Mapping[str, Any], default_model: str) -> dict[str, Any]:
     messages = sample.get("messages")
     if not isinstance(messages, list) or not messages:
         refuse("messages", messages, "a list of messages")
+    if sample.get("id") in (None, ""):
+        refuse("id", sample.get("id"), "the sample's id")
     log, output = object_of(sample.get("eval")), object_of(sample.get("output"))
     turns = [
         Turn(found, about)
@@ -104,7 +106,7 @@ def read_run(sample: Mapping[str, Any], default_model: str) -> dict[str, Any]:
     metadata |= {"inspect_scores": scores} if scores else {}
     row = row_of_talk(turns, model, object_of(sample.get("metadata")) | metadata)
     target, epoch = sample.get("target"), count_of("epoch", sample.get("epoch"))
-    row |= {"case_id": str(sample["id"])} if sample.get("id") not in (None, "") else {}
+    row["case_id"] = str(sample["id"])
     row |= {"reference": target if isinstance(target, str) else canonical_json(target)} if target else {}
     row["output"] = row["output"] or text_of(output.get("completion")) or ""
     return row | ({"sample_index": epoch - 1} if epoch else {})

@@ -100,16 +100,15 @@ def parts(document: Mapping[str, Any], line: int, size: int) -> Iterator[Part]:
     resources = document.get("resourceSpans")
     if not isinstance(resources, list):
         refuse("resourceSpans", resources, "a list, as a collector writes it")
-    spans = [
-        (attributes, span)
+    scopes = [
+        (object_of(resource.get("resource")).get("attributes"), objects_of(scope.get("spans")))
         for resource in objects_of(resources)
-        for attributes in (object_of(resource.get("resource")).get("attributes"),)
         for scope in objects_of(resource.get("scopeSpans"))
-        for span in objects_of(scope.get("spans"))
     ]
-    for attributes, span in spans:
-        content = span | {"resource": attributes}
-        yield Part(str(span.get("traceId") or ""), line, content, size // len(spans))
+    share = size // max(sum(len(spans) for _, spans in scopes), 1)
+    for attributes, spans in scopes:
+        for span in spans:
+            yield Part(str(span.get("traceId") or ""), line, span | {"resource": attributes}, share)
 
 
 def read_span(content: Mapping[str, Any]) -> Span:

@@ -24,6 +24,7 @@ from gradebook.tasks.operations.suites import read_suites
 from gradebook.tasks.ratings.evaluation_file import read_ratings
 from gradebook.tasks.ratings.import_sheets import RatingFile, read_sheets
 from gradebook.tasks.system.bounded_child import call_in_child, limit_memory
+from tests.support import agent_traces
 from tests.support.nightly import nightly
 from tests.support.samples import RUBRIC
 
@@ -82,6 +83,9 @@ def read_journal_of(path: Path) -> None:
 READERS: dict[str, tuple[Callable[[Path], object], str, bytes]] = {
     "outputs": (read_outputs, "o.jsonl", line(ROW) * 3),
     "outputs csv": (read_outputs, "o.csv", b'case_id,model,output,metadata\na,m,"o ""x""\n y","{""a"": 1}"\n'),
+    "traces": (read_outputs, "t.jsonl", line(agent_traces.otlp_messages())),
+    "sessions": (read_outputs, "c.jsonl", b"".join(map(line, agent_traces.claude_code()))),
+    "log": (read_outputs, "i.json", line(agent_traces.inspect_json())),
     "rubric": (lambda path: parse_rubric(path.read_bytes(), "r.yaml"), "r.yaml", RUBRIC_TEXT.encode()),
     "reply": (read_reply_of, "reply", line(REPLY)),
     "completion": (lambda path: read_completion(path.read_bytes(), 1.0), "completion", line(COMPLETION)),
@@ -99,6 +103,27 @@ BAD_LINES = (
     *(b'{"case_id":"a","model":"m","output":1}\n', b'{"case_id":1,"model":[],"criterion_id":{},"rater":[]}\n'),
     *(b'{"case_id":"a","model":"m","criterion_id":"q","rater":"r","score":1}\n', b'{"crc32":1,"a":1}\n'),
     *(line(RECORDED), line(RATING), line(REPLY), line(dict.fromkeys(JOURNAL) | {"a" * 80: 1})),
+)
+# Rows and traces of nothing but small parts.
+ROWS = tuple(
+    ('{"case_id":"a","model":"m","output":"o","COLUMN":[ENTRIES]}'.replace("COLUMN", column), entry)
+    for column, entry in (("criteria", "{},"), ("context", "0,"), ("prompt", "[],"), ("steps", '{"kind":"x"},'))
+)
+TRACES = (
+    *(
+        ('{"resourceSpans":[{"scopeSpans":[{"spans":[ENTRIES]}]}]}', entry)
+        for entry in ("{},", '{"traceId":"t","spanId":"s"},', '{"traceId":"t","spanId":"s","parentSpanId":"s"},')
+    ),
+    (
+        '{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"t","spanId":"s","attributes":[ENTRIES]}]}]}]}',
+        '{"key":"gen_ai.prompt.0.tool_calls.1.a.b.c.d","value":{"kvlistValue":{"values":[]}}},',
+    ),
+    ('{"id":"t","observations":[ENTRIES]}', '{"id":"s","parentObservationId":"s"},'),
+    ('{"id":"t","run_type":"llm","inputs":{},"child_runs":[ENTRIES]}', "{},"),
+    ('{"info":{"trace_id":"t"},"data":{"spans":[ENTRIES]}}', "{},"),
+    ('{"schema_version":"ATIF-v1.5","steps":[ENTRIES]}', '{"source":"agent","tool_calls":[{}]},'),
+    ('{"version":2,"eval":{},"samples":[ENTRIES]}', '{"messages":[{}]},'),
+    ('{"version":2,"eval":{},"samples":[{"messages":[ENTRIES]}]}', '{"role":"tool","content":[{"type":"tool_use"}]},'),
 )
 HEADS = {"suites": b"suites:\n", "rubric": RUBRIC_TEXT.encode(), "outputs csv": b"case_id,model,output\n"}
 
@@ -125,9 +150,8 @@ def inflated(seed: bytes, name: str) -> Iterator[bytes]:
     yield b"9" * LARGE
     yield b"a: &a [x]\nb: [" + b"*a," * (LARGE // 3) + b"]\n"
     yield b"".join(b"k%d: v\n" % number for number in range(LARGE // 12))
-    for column, entry in (("criteria", "{},"), ("context", "0,"), ("prompt", "[],"), ("steps", '{"kind":"x"},')):
-        row = '{"case_id":"a","model":"m","output":"o","COLUMN":[ENTRIES{}]}\n'
-        yield row.replace("COLUMN", column).replace("ENTRIES", entry * (LARGE // len(entry))).encode()
+    for form, entry in ROWS if name == "outputs" else TRACES if name in ("traces", "log") else ():
+        yield form.replace("ENTRIES", (entry * (LARGE // len(entry)))[:-1]).encode()
     for bad in BAD_LINES:
         yield HEADS.get(name, b"") + bad * (LARGE // len(bad))
 
