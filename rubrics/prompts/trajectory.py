@@ -9,14 +9,14 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import orjson
-
 from gradebook.rubrics.model.steps import Step
+from gradebook.rubrics.prompts.untrusted_text import shown_json
 
 MOST_TEXT = 4_000  # characters of one text
 LEAST_TEXT = 500
+MOST_NAME = 200  # characters of a name
+MOST_NESTED = 200  # brackets of JSON that is shown as such
 MOST_TRAJECTORY = 100_000  # characters of all steps
-_STEP_CHARACTERS = 60  # of a step's keys and number
 
 
 class Trajectory(NamedTuple):
@@ -69,8 +69,8 @@ def _shown(number: int, step: Step, most: int) -> dict[str, Any]:
     fields = {
         "step": number,
         "kind": step.kind,
-        "name": step.name,
-        "agent": step.agent,
+        "name": _cut_name(step.name),
+        "agent": _cut_name(step.agent),
         "input": _value(step.input, most),
         "output": _value(step.output, most),
         "error": _value(step.error, most),
@@ -79,15 +79,21 @@ def _shown(number: int, step: Step, most: int) -> dict[str, Any]:
 
 
 def _value(text: str | None, most: int) -> Any:
-    """Text of a step, shortened; JSON of an object or a list as such, so that its quotes are not escaped again."""
+    """Text of a step, shortened; JSON of an object or a list as such, so that its quotes are not escaped again.
+
+    Only JSON that says the same when it is written again: with repeated keys or long numbers the text itself is shown.
+    """
     if text is None or len(text) > most:
         return text if text is None else _cut(text, most)
-    if text[:1] in ("{", "["):
-        try:
-            return orjson.loads(text)
-        except orjson.JSONDecodeError:
-            return text
-    return text
+    if text[:1] not in ("{", "[") or text.count("[") + text.count("{") > MOST_NESTED:
+        return text
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    forms = (json.dumps(value, ensure_ascii=is_ascii) for is_ascii in (False, True))
+    is_same = text in forms or text == json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return value if is_same else text
 
 
 def _cut(text: str, most: int) -> str:
@@ -95,8 +101,12 @@ def _cut(text: str, most: int) -> str:
     return f"{text[: most - tail]}[... {len(text) - most:,} characters left out ...]{text[-tail:]}"
 
 
+def _cut_name(name: str | None) -> str | None:
+    return name if name is None or len(name) <= MOST_NAME else _cut(name, MOST_NAME)
+
+
 def _shown_length(step: Mapping[str, Any]) -> int:
-    return _STEP_CHARACTERS + sum(len(value) if isinstance(value, str) else len(str(value)) for value in step.values())
+    return len(shown_json(step))
 
 
 def _without_middle(shown: list[dict[str, Any]]) -> list[dict[str, Any]]:

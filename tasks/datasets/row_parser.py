@@ -128,7 +128,8 @@ class RowFitter:
             return misfit
         if output.criteria is None:
             return output
-        searched_count = len(output.output) + sum(map(len, output.context or ()))
+        texts = (text for step in output.steps or () for text in (step.input, step.output, step.error) if text)
+        searched_count = len(output.output) + sum(map(len, output.context or ())) + sum(map(len, texts))
         fault = self._criteria_fault(output.criteria) or case_work_fault(output.criteria, searched_count)
         return fault or output
 

@@ -179,10 +179,10 @@ class RatingApp:
 
     def _name_of(self, token: str | None) -> str:
         """Rater with the token; refuses all others."""
-        if self._tokens.is_under_attack:
-            raise HTTPException(429, "Too many wrong tokens. Try again in a minute.", {"Retry-After": "60"})
         found = self._tokens.name_of(token)
         if found is None:
+            if self._tokens.is_under_attack:
+                raise HTTPException(429, "Too many wrong tokens. Try again in a minute.", {"Retry-After": "60"})
             raise HTTPException(
                 403, "This link is wrong or has ended: open the one that `gradebook rate` printed for you."
             )

@@ -83,8 +83,9 @@ def readable_case(prompt: str | None, output: str, audio: str | None, files: Med
 def steps_shown(steps: str | None) -> Trajectory:
     """Steps of an agent as cards. steps: JSON, as sheets have it; None: there are none."""
     found = json.loads(steps) if steps else []
-    unknown = dict.fromkeys(("agent", "latency_ms", "tokens", "cost_usd"))
-    rows = [unknown | step | {"step_index": place, "step_count": len(found)} for place, step in enumerate(found)]
+    same = dict.fromkeys(("agent", "latency_ms", "tokens", "cost_usd")) | {"step_count": len(found)}
+    same["error_count"] = sum(step["error"] is not None for step in found)
+    rows = [same | step | {"step_index": place} for place, step in enumerate(found)]
     shown = rows if len(rows) <= 2 * MOST_CARDS else rows[:MOST_CARDS] + rows[-MOST_CARDS:]
     return trajectory_of(shown, ())
 

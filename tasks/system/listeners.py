@@ -24,6 +24,7 @@ MOST_BODY_BYTES = 2**26
 MOST_HEADER_BYTES = 32_768
 MOST_LINE_BYTES = 1000  # of a plain connection's first line
 MOST_JSON_DEPTH = 100
+_MOST_BRACKETS = 500_000  # of a body of JSON
 MOST_WRONG_TOKENS, WRONG_TOKENS_S = 20, 60.0  # within this time, from all clients together
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 REFUSALS = {
@@ -80,10 +81,13 @@ class Tokens:
         return found
 
     def refusal(self, token: str | None) -> int | None:
-        """HTTP status for a request without a right token, or after too many wrong ones; None for one with it."""
-        if self.is_under_attack:
-            return 429
-        return 403 if self.name_of(token) is None else None
+        """HTTP status for a request without a right token, another after too many of them; None for one with it.
+
+        Nobody is kept out who has a right one: it has 256 bits, which no number of guesses finds.
+        """
+        if self.name_of(token) is not None:
+            return None
+        return 429 if self.is_under_attack else 403
 
     @property
     def is_under_attack(self) -> bool:
@@ -194,11 +198,13 @@ class Guard:
 
 
 def json_depth(content: bytes) -> int:
-    """Levels of nested brackets outside of texts; at most 1,000,000 of them are followed."""
+    """Levels of nested brackets outside of texts; of more than 500,000 brackets their number."""
     depth = deepest = 0
-    if content.count(b"[") + content.count(b"{") <= MOST_JSON_DEPTH:  # as nearly all are
+    if (count := content.count(b"[") + content.count(b"{")) > _MOST_BRACKETS:
+        return count
+    if count <= MOST_JSON_DEPTH:  # as nearly all are
         return 0
-    for bracket in _JSON_TEXT.sub(b"", content).translate(None, _BRACKETS)[:1_000_000]:
+    for bracket in _JSON_TEXT.sub(b"", content).translate(None, _BRACKETS):
         depth += 1 if bracket in b"[{" else -1
         deepest = max(deepest, depth)
     return deepest

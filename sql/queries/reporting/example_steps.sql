@@ -1,9 +1,10 @@
 -- example_steps: the steps of the outputs $output_ids, in order; of a long trajectory the first and last $most_steps,
--- of each text the first $most_characters characters. step_count: of the whole trajectory.
+-- of each text the first $most_characters characters. step_count, error_count: of all.
 with numbered as (
     select
         output_id,
         len(steps) as step_count,
+        len(list_filter(steps, lambda step: step.error is not null)) as error_count,
         unnest(steps) as step,
         generate_subscripts(steps, 1) - 1 as step_index,
     from outputs
@@ -14,6 +15,7 @@ final as (
     select
         output_id,
         step_count,
+        error_count,
         step_index,
         step.kind,
         step.name,

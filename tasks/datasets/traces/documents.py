@@ -10,7 +10,7 @@ import orjson
 
 from gradebook.rubrics.model.errors import Fault, OutputsError
 from gradebook.rubrics.model.outputs import describe_value
-from gradebook.tasks.datasets.decompression import BUFFER_BYTES, MOST_ROW_BYTES, open_unpacked, value_fault
+from gradebook.tasks.datasets.decompression import BUFFER_BYTES, MOST_ROW_BYTES, open_unpacked
 from gradebook.tasks.datasets.file_formats import Encoding, parse_object, read_lines
 
 MOST_TRACE_VALUES = 4_000_000  # of a line or a document; a batch of a collector has several thousand spans
@@ -55,9 +55,15 @@ def _is_object(line: bytes) -> bool:
         return False
 
 
+def too_many_values(text: bytes) -> str | None:
+    """Fault of a text with too many values, those in its texts included, as JSON in JSON is read too."""
+    count = sum(text.count(mark) for mark in (b",", b":", b"[", b"{")) if len(text) > MOST_TRACE_VALUES else 0
+    return f"found more than {MOST_TRACE_VALUES:,} values, expected fewer" if count > MOST_TRACE_VALUES else None
+
+
 def _read_lines(path: Path, lines: Iterable[tuple[int, bytes]]) -> Iterator[Document]:
     for number, line in lines:
-        content = None if line == b"\n" else parse_object(path, number, line)
+        content = None if line == b"\n" else too_many_values(line) or parse_object(path, number, line)
         if content is not None:
             yield Document(number, content, len(line))
 
@@ -71,7 +77,7 @@ def _read_whole(path: Path, encoding: Encoding) -> Iterator[Document]:
         raise OutputsError((Fault(str(path), None, f"found a JSON document of more than 64 MB, {hint}"),))
     size = len(text)
     try:
-        fault = value_fault(text, MOST_TRACE_VALUES)
+        fault = too_many_values(text)
         content = fault or orjson.loads(text)
     except orjson.JSONDecodeError as error:
         content = f"found text that is not JSON ({error.msg}, at line {error.lineno}), expected traces"

@@ -1,14 +1,18 @@
 """Times, counts and texts of a trace, or what is wrong with them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, NoReturn
 
 import orjson
 
 from gradebook.rubrics.model.outputs import describe_value
+from gradebook.tasks.datasets.decompression import value_fault
 
 _NANOSECONDS = 1_000_000_000
+MOST_ID_CHARACTERS = 1_000
+MOST_DECODED = 100_000  # values of a JSON text that is read as such
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_NANOSECOND = 253_402_300_799 * _NANOSECONDS  # of the year 9999
 
 
@@ -31,6 +35,15 @@ def objects_of(value: Any) -> list[dict[str, Any]]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
+def entries_of(name: str, value: Any) -> Iterator[dict[str, Any] | str]:
+    """The objects of a list, and what is wrong with other entries, or with a value that is no list."""
+    if not isinstance(value, list):
+        yield f"{name}: found {describe_value(value)}, expected a list of objects"
+        return
+    for entry in value:
+        yield entry if isinstance(entry, dict) else f"{name}: found {describe_value(entry)}, expected an object"
+
+
 def text_of(value: Any) -> str | None:
     """A text that is not empty, else None."""
     return value if isinstance(value, str) and value else None
@@ -42,8 +55,17 @@ def first_of(fields: Mapping[str, Any], names: Iterable[str]) -> Any:
 
 
 def id_of(name: str, value: Any) -> str:
-    """An id. Raises `MisfitError` where it is none."""
-    return text_of(value) or refuse(name, value, "an id")
+    """An id. Raises `MisfitError` where it is none, or too long for one."""
+    found = text_of(value) or refuse(name, value, "an id")
+    if len(found) > MOST_ID_CHARACTERS:
+        refuse(name, value, f"an id of at most {MOST_ID_CHARACTERS:,} characters")
+    return found
+
+
+def short_of(value: Any) -> str | None:
+    """A text that is not empty and no longer than an id, else None."""
+    found = text_of(value)
+    return None if found is None or len(found) > MOST_ID_CHARACTERS else found
 
 
 def nanoseconds_of(name: str, value: Any) -> int | None:
@@ -56,7 +78,11 @@ def nanoseconds_of(name: str, value: Any) -> int | None:
         except ValueError:
             refuse(name, value, "a time in ISO 8601")
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        return int(moment.timestamp()) * _NANOSECONDS + moment.microsecond * 1_000
+        since = moment - _EPOCH
+        nanoseconds = (since.days * 86_400 + since.seconds) * _NANOSECONDS + since.microseconds * 1_000
+        if not 0 <= nanoseconds <= _LAST_NANOSECOND:
+            refuse(name, value, "a time from 1970 to 9999")
+        return nanoseconds
     count = count_of(name, value)
     if count is not None and count > _LAST_NANOSECOND:
         refuse(name, value, "nanoseconds since 1970")
@@ -110,6 +136,8 @@ def timing(started: int | None, ended: int | None) -> dict[str, Any]:
 def decoded(value: Any) -> Any:
     """Value of a JSON text; a text that is no JSON, and other values, as they are."""
     if not isinstance(value, str) or value[:1] not in ("{", "[", '"'):
+        return value
+    if len(value) > MOST_DECODED and value_fault(value.encode(errors="replace"), MOST_DECODED) is not None:
         return value
     try:
         return orjson.loads(value)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from gradebook.tasks.datasets.traces.grouping import Part, grouped
 from gradebook.tasks.datasets.traces.names import TRACE_FORMATS
 from gradebook.tasks.datasets.traces.spans import in_order, row_of_spans
 
+_MOST_SHOWN = 2_000  # characters of a part in the quarantine
 # Keys of which a file of traces has one in its first megabyte. Files of rows, which have none, are not read twice.
 _MARKS = (
     *(b'"resourceSpans"', b'"samples"', b'"messages"', b'"schema_version"', b'"observations"', b'"traceId"'),
@@ -40,8 +42,17 @@ class _File(NamedTuple):
 
     def row(self, line: int, content: dict[str, Any] | str, of: Any) -> RawRow:
         """A row; of: what the quarantine shows if it does not fit."""
-        text = of if isinstance(of, bytes) else orjson.dumps(of, default=str) if isinstance(content, str) else None
-        return RawRow(self.source, line, "jsonl", content, text)
+        return RawRow(self.source, line, "jsonl", content, _shown(of) if isinstance(content, str) else None)
+
+
+def _shown(of: Any) -> str:
+    """Beginning of a part that does not fit, for the quarantine."""
+    if isinstance(of, str):
+        return of[:_MOST_SHOWN]
+    try:
+        return orjson.dumps(of, default=str)[:_MOST_SHOWN].decode(errors="replace")
+    except orjson.JSONEncodeError:  # it nests too deep
+        return ", ".join(map(str, of))[:_MOST_SHOWN]
 
 
 def read_traces(path: Path, encoding: Encoding, trace_format: str | None = None) -> Iterator[RawRow] | None:
@@ -96,7 +107,7 @@ def _numbered(rows: Iterator[RawRow]) -> Iterator[RawRow]:
 def _parts(
     file: _File,
     documents: Iterable[Document],
-    split: Callable[[Mapping[str, Any], int, int], Iterator[Part]],
+    split: Callable[[Mapping[str, Any], int, int], Iterator[Part | str]],
 ) -> Iterator[Part | RawRow]:
     """Parts of all documents, and rows with the reason for those that have none."""
     counts: Counter[str] = Counter()
@@ -106,6 +117,9 @@ def _parts(
             continue
         try:
             for part in split(document.content, document.line, document.size):
+                if isinstance(part, str):
+                    yield file.row(document.line, part, document.content)
+                    continue
                 counts[part.trace_id] += 1
                 if not part.trace_id:
                     yield file.row(part.line, "found no id of a trace, expected one", part.content)
@@ -113,7 +127,7 @@ def _parts(
                     yield file.row(part.line, f"found a trace of more than {MOST_STEPS:,} spans", part.content)
                 else:
                     yield part
-        except MisfitError as error:
+        except (MisfitError, orjson.JSONEncodeError) as error:
             yield file.row(document.line, str(error), document.content)
 
 
@@ -130,7 +144,7 @@ def _of_spans(form: Any) -> Callable[[_File, Iterable[Document]], Iterator[RawRo
             for part in parts:
                 try:
                     span = form.read_span(part.content)
-                except MisfitError as error:
+                except (MisfitError, orjson.JSONEncodeError) as error:
                     yield file.row(part.line, str(error), part.content)
                 else:
                     spans.append(span)
@@ -139,9 +153,17 @@ def _of_spans(form: Any) -> Callable[[_File, Iterable[Document]], Iterator[RawRo
             for span, reason in ordered.misfits:
                 yield file.row(lines[id(span)].line, reason, lines[id(span)].content)
             if ordered.spans:
-                yield file.row(parts[0].line, row_of_spans(trace_id, ordered, file.model), None)
+                yield _row(file, parts[0], partial(row_of_spans, trace_id, ordered, file.model))
 
     return read
+
+
+def _row(file: _File, first: Part, make: Callable[[], dict[str, Any]]) -> RawRow:
+    """Row of a trace, or the reason why there is none."""
+    try:
+        return file.row(first.line, make(), None)
+    except orjson.JSONEncodeError as error:
+        return file.row(first.line, f"found values that can't be kept as JSON ({error})", first.content)
 
 
 def _of_runs(
@@ -156,7 +178,7 @@ def _of_runs(
                 continue
             try:
                 content: dict[str, Any] | str = form.read_run(document.content, file.model)
-            except MisfitError as error:
+            except (MisfitError, orjson.JSONEncodeError) as error:
                 content = str(error)
             yield file.row(document.line, content, document.content)
 
@@ -175,10 +197,10 @@ def _sessions(file: _File, documents: Iterable[Document]) -> Iterator[RawRow]:
             try:
                 turns.append(claude_code.read_line(part.content))
                 good.append(part)
-            except MisfitError as error:
+            except (MisfitError, orjson.JSONEncodeError) as error:
                 yield file.row(part.line, str(error), part.content)
         if good:
-            yield file.row(parts[0].line, claude_code.row_of_session(session_id, good, turns, file.model), None)
+            yield _row(file, parts[0], partial(claude_code.row_of_session, session_id, good, turns, file.model))
 
 
 def _whole(document: Document) -> Iterator[Document]:

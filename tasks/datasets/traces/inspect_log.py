@@ -1,9 +1,13 @@
 """Logs of Inspect: `.eval`, a zip of JSON files, and `.json`, all in one document."""
 
 import io
+import lzma
 import struct
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -12,10 +16,11 @@ import pyarrow as pa
 
 from gradebook.rubrics.model.canonical import canonical_json
 from gradebook.rubrics.model.errors import Fault, OutputsError
-from gradebook.tasks.datasets.decompression import FREE_BYTES, MOST_RATIO, MOST_ROW_BYTES, value_fault
-from gradebook.tasks.datasets.traces.documents import MOST_TRACE_VALUES, Document
+from gradebook.tasks.datasets.decompression import BUFFER_BYTES, FREE_BYTES, MOST_RATIO, MOST_ROW_BYTES
+from gradebook.tasks.datasets.traces.documents import Document, too_many_values
 from gradebook.tasks.datasets.traces.fields import (
     count_of,
+    entries_of,
     nanoseconds_of,
     object_of,
     objects_of,
@@ -28,6 +33,10 @@ from gradebook.tasks.datasets.traces.talks import Turn, row_of_talk
 
 SUFFIX = ".eval"
 _ZSTD = 93  # compression method of a member, which Python reads from 3.14 on
+_DAMAGES = (
+    *(OSError, zipfile.BadZipFile, NotImplementedError, struct.error, EOFError, RuntimeError),
+    *(zlib.error, lzma.LZMAError, UnicodeDecodeError),
+)
 _LOCAL_HEADER = struct.Struct("<4s5H3I2H")
 
 
@@ -38,9 +47,10 @@ def matches(first: Mapping[str, Any]) -> bool:
 
 def samples_of(document: Mapping[str, Any], line: int, size: int) -> Iterator[Document]:
     """Samples of a log in one document, each with the log's own settings."""
-    samples = objects_of(document.get("samples"))
+    samples = list(entries_of("samples", document.get("samples", [])))
     for sample in samples:
-        yield Document(line, sample | {"eval": document["eval"]}, size // len(samples))
+        content = sample if isinstance(sample, str) else sample | {"eval": document["eval"]}
+        yield Document(line, content, size // len(samples))
 
 
 def read_archive(path: Path) -> Iterator[Document]:
@@ -49,33 +59,41 @@ def read_archive(path: Path) -> Iterator[Document]:
         with path.open("rb") as file, zipfile.ZipFile(file) as archive:
             members = archive.infolist()
             header = next((each for each in members if each.filename in ("header.json", "_journal/start.json")), None)
-            told = {} if header is None else _read_member(path, file, archive, header)
+            told = {} if header is None else _read_member(file, archive, header)[0]
             log = object_of(told.get("eval") if isinstance(told, dict) else None)
             samples = [each for each in members if each.filename.startswith("samples/")]
+            if len({each.header_offset for each in samples}) < len(samples):
+                raise zipfile.BadZipFile("members that overlap")
+            left = max(FREE_BYTES, MOST_RATIO * path.stat().st_size)
             for number, member in enumerate(samples, start=1):
-                sample = _read_member(path, file, archive, member)
+                sample, size = _read_member(file, archive, member)
+                left -= size
+                if left < 0:
+                    raise zipfile.BadZipFile(f"members that unpack to more than {MOST_RATIO} times its size")
                 content = sample | {"eval": log} if isinstance(sample, dict) else sample
                 yield Document(number, content, member.compress_size)
-    except (OSError, zipfile.BadZipFile, NotImplementedError, struct.error, EOFError, RuntimeError) as error:
+    except _DAMAGES as error:
         message = f"found an Inspect log that can't be read ({error}), expected a whole .eval file"
         raise OutputsError((Fault(str(path), None, message),)) from error
 
 
 def _read_member(
-    path: Path, file: IO[bytes], archive: zipfile.ZipFile, member: zipfile.ZipInfo
-) -> dict[str, Any] | str:
-    """Object of one member, or the reason why there is none."""
-    most = min(MOST_ROW_BYTES, max(FREE_BYTES, MOST_RATIO * path.stat().st_size))
+    file: IO[bytes], archive: zipfile.ZipFile, member: zipfile.ZipInfo
+) -> tuple[dict[str, Any] | str, int]:
+    """Object of one member, or the reason why there is none; and its size in bytes."""
     opened = _unpacked(file, member) if member.compress_type == _ZSTD else archive.open(member)
     with opened as stream:
-        text = stream.read(most + 1)
-    if len(text) > most:
-        return f"{member.filename}: found more than {most:,} bytes, expected fewer"
+        text = b"".join(islice(iter(partial(stream.read, BUFFER_BYTES), b""), MOST_ROW_BYTES // BUFFER_BYTES + 1))
+    size = len(text)
+    if size > MOST_ROW_BYTES:
+        return f"{member.filename}: found more than {MOST_ROW_BYTES:,} bytes, expected fewer", size
     try:
-        content = value_fault(text, MOST_TRACE_VALUES) or orjson.loads(text)
+        content = too_many_values(text) or orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        return f"{member.filename}: found text that is not JSON ({error.msg}), expected a sample"
-    return content if isinstance(content, dict | str) else f"{member.filename}: found no object, expected a sample"
+        return f"{member.filename}: found text that is not JSON ({error.msg}), expected a sample", size
+    if not isinstance(content, dict | str):
+        content = f"{member.filename}: found no object, expected a sample"
+    return content, size
 
 
 def _unpacked(file: IO[bytes], member: zipfile.ZipInfo) -> IO[bytes]:

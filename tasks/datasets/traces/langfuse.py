@@ -7,11 +7,11 @@ from gradebook.tasks.datasets.traces.fields import (
     amount_of,
     count_of,
     decoded,
+    entries_of,
     first_of,
     id_of,
     nanoseconds_of,
     object_of,
-    objects_of,
     text_of,
     timing,
 )
@@ -33,18 +33,18 @@ def matches(first: Mapping[str, Any]) -> bool:
     return isinstance(first.get("observations"), list) or (is_observation and first["type"].isupper())
 
 
-def parts(document: Mapping[str, Any], line: int, size: int) -> Iterator[Part]:
+def parts(document: Mapping[str, Any], line: int, size: int) -> Iterator[Part | str]:
     """Observations of a trace, below a span for the trace itself; or the one observation."""
-    observations = objects_of(document.get("observations"))
-    if not observations and first_of(document, _TRACE_ID) is not None:
+    if "observations" not in document and first_of(document, _TRACE_ID) is not None:
         yield Part(str(first_of(document, _TRACE_ID)), line, dict(document), size)
         return
     trace_id = id_of("id", document.get("id"))
+    observations = list(entries_of("observations", document.get("observations")))
     share = size // (len(observations) + 1)
     root = {name: value for name, value in document.items() if name != "observations"}
     yield Part(trace_id, line, root | {"type": "AGENT", "id": trace_id}, share)
     for each in observations:
-        yield Part(trace_id, line, {"parentObservationId": trace_id} | each, share)
+        yield each if isinstance(each, str) else Part(trace_id, line, {"parentObservationId": trace_id} | each, share)
 
 
 def read_span(content: Mapping[str, Any]) -> Span:

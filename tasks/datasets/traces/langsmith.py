@@ -6,11 +6,13 @@ from typing import Any
 from gradebook.tasks.datasets.traces.fields import (
     amount_of,
     count_of,
+    entries_of,
     first_of,
     id_of,
     nanoseconds_of,
     object_of,
     objects_of,
+    short_of,
     text_of,
     timing,
 )
@@ -25,17 +27,22 @@ def matches(first: Mapping[str, Any]) -> bool:
     return "run_type" in first and "inputs" in first
 
 
-def parts(document: Mapping[str, Any], line: int, size: int) -> Iterator[Part]:
+def parts(document: Mapping[str, Any], line: int, size: int) -> Iterator[Part | str]:
     """The run and all runs inside it."""
-    trace_id = str(document.get("trace_id") or document.get("id") or "")
-    waiting, found = [dict(document)], []
+    trace_id = id_of("trace_id", document.get("trace_id") or document.get("id"))
+    waiting: list[dict[str, Any] | str] = [dict(document)]
+    found = []
     while waiting:
         run = waiting.pop()
-        children = objects_of(run.pop("child_runs", None))
-        waiting += [{"parent_run_id": run.get("id")} | child for child in children]
         found.append(run)
+        children = None if isinstance(run, str) else run.pop("child_runs", None)
+        if children:
+            parent = {"parent_run_id": short_of(object_of(run).get("id"))}
+            waiting += [
+                child if isinstance(child, str) else parent | child for child in entries_of("child_runs", children)
+            ]
     for run in found:
-        yield Part(trace_id, line, run, size // len(found))
+        yield run if isinstance(run, str) else Part(trace_id, line, run, size // len(found))
 
 
 def read_span(content: Mapping[str, Any]) -> Span:

@@ -6,12 +6,14 @@ from typing import Any
 from gradebook.tasks.datasets.traces.fields import (
     count_of,
     decoded,
+    entries_of,
     first_of,
     id_of,
     nanoseconds_of,
     object_of,
     objects_of,
     refuse,
+    short_of,
     text_of,
     timing,
 )
@@ -29,18 +31,17 @@ def matches(first: Mapping[str, Any]) -> bool:
     return isinstance(first.get("info"), dict) and isinstance(decoded(first.get("data")), dict)
 
 
-def parts(document: Mapping[str, Any], line: int, size: int) -> Iterator[Part]:
+def parts(document: Mapping[str, Any], line: int, size: int) -> Iterator[Part | str]:
     """Spans of one trace. Raises `MisfitError`."""
-    spans = object_of(decoded(document.get("data"))).get("spans")
-    if not isinstance(spans, list):
-        refuse("data.spans", spans, "a list of spans")
+    spans = list(entries_of("data.spans", object_of(decoded(document.get("data"))).get("spans")))
+    if not spans:
+        refuse("data.spans", [], "some spans")
     info = object_of(document.get("info"))
     trace_id = id_of("info.trace_id", first_of(info, ("trace_id", "request_id")))
     metadata = object_of(first_of(info, ("trace_metadata", "request_metadata")))
-    session = metadata.get("mlflow.trace.session")
-    found = objects_of(spans)
-    for span in found:
-        yield Part(trace_id, line, span | {"session": session}, size // len(found))
+    session = short_of(metadata.get("mlflow.trace.session"))
+    for span in spans:
+        yield span if isinstance(span, str) else Part(trace_id, line, span | {"session": session}, size // len(spans))
 
 
 def read_span(content: Mapping[str, Any]) -> Span:

@@ -4,6 +4,7 @@ No attribute of the semantic conventions for generative models is stable, so eac
 it has or had: those of OpenTelemetry, of OpenLLMetry, of OpenInference, and of Langfuse and MLflow where these export.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -11,12 +12,13 @@ from gradebook.tasks.datasets.traces.fields import (
     amount_of,
     count_of,
     decoded,
+    entries_of,
     first_of,
     id_of,
     nanoseconds_of,
     object_of,
     objects_of,
-    refuse,
+    short_of,
     sum_of,
     text_of,
     timing,
@@ -87,6 +89,8 @@ _EVENT_ROLES = {
     "gen_ai.choice": "assistant",
 }
 _DETAILS = "gen_ai.client.inference.operation.details"
+_INTEGER = re.compile(r"-?[0-9]{1,18}")  # of 64 bits
+_MOST_KEY, _MOST_LEVELS = 1_000, 20  # of an attribute that spreads messages
 _OWN = {f"gradebook.{column}": column for column in OWN_COLUMNS}
 
 
@@ -95,20 +99,30 @@ def matches(first: Mapping[str, Any]) -> bool:
     return isinstance(first.get("resourceSpans"), list)
 
 
-def parts(document: Mapping[str, Any], line: int, size: int) -> Iterator[Part]:
-    """Spans of one object, each with the attributes of its resource. Raises `MisfitError`."""
-    resources = document.get("resourceSpans")
-    if not isinstance(resources, list):
-        refuse("resourceSpans", resources, "a list, as a collector writes it")
-    scopes = [
-        (object_of(resource.get("resource")).get("attributes"), objects_of(scope.get("spans")))
-        for resource in objects_of(resources)
-        for scope in objects_of(resource.get("scopeSpans"))
-    ]
-    share = size // max(sum(len(spans) for _, spans in scopes), 1)
-    for attributes, spans in scopes:
-        for span in spans:
-            yield Part(str(span.get("traceId") or ""), line, span | {"resource": attributes}, share)
+def parts(document: Mapping[str, Any], line: int, size: int) -> Iterator[Part | str]:
+    """Spans of one object, and the reason for each that is none."""
+    found = list(_spans(document))
+    for span in found:
+        if isinstance(span, str):
+            yield span
+        else:
+            yield Part(str(span.get("traceId") or ""), line, span, size // len(found))
+
+
+def _spans(document: Mapping[str, Any]) -> Iterator[dict[str, Any] | str]:
+    """Spans, each with what its resource says of the trace; the rest of a resource is not copied to every span."""
+    for resource in entries_of("resourceSpans", document.get("resourceSpans")):
+        if isinstance(resource, str):
+            yield resource
+            continue
+        fields = attributes_of(object_of(resource.get("resource")).get("attributes"))
+        kept = {name: fields[name] for name in ("service.name", *_OWN) if short_of(str(fields.get(name, "")))}
+        for scope in entries_of("scopeSpans", resource.get("scopeSpans")):
+            if isinstance(scope, str):
+                yield scope
+                continue
+            for span in entries_of("spans", scope.get("spans")):
+                yield span if isinstance(span, str) else span | {"resource": kept}
 
 
 def read_span(content: Mapping[str, Any]) -> Span:
@@ -119,7 +133,7 @@ def read_span(content: Mapping[str, Any]) -> Span:
         (text_of(event.get("name")) or "", attributes_of(event.get("attributes")))
         for event in objects_of(content.get("events"))
     ]
-    resource = attributes_of(content.get("resource"))
+    resource = object_of(content.get("resource"))
     kind = _kind(fields)
     started = nanoseconds_of("startTimeUnixNano", content.get("startTimeUnixNano"))
     asked, answered = _talk(fields, events)
@@ -164,10 +178,11 @@ def _value(given: Any) -> Any:
         return None
     form, value = next(iter(given.items()))
     if form == "arrayValue":
-        return [_value(each) for each in object_of(value).get("values") or ()]
+        values = object_of(value).get("values")
+        return [_value(each) for each in values] if isinstance(values, list) else []
     if form == "kvlistValue":
         return attributes_of(object_of(value).get("values"))
-    if form == "intValue" and isinstance(value, str) and value.lstrip("-").isdecimal() and len(value) <= 20:
+    if form == "intValue" and isinstance(value, str) and _INTEGER.fullmatch(value):
         return int(value)
     return value
 
@@ -213,7 +228,7 @@ def _tree_of(fields: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     """Attributes with this prefix, nested by the dots in their names."""
     tree: dict[str, Any] = {}
     for name, value in fields.items():
-        if name.startswith(prefix):
+        if name.startswith(prefix) and len(name) <= _MOST_KEY and name.count(".") <= _MOST_LEVELS:
             *path, last = name.removeprefix(prefix).split(".")
             place = tree
             for key in path:

@@ -9,6 +9,7 @@ from gradebook.rubrics.model.canonical import canonical_json
 from gradebook.tasks.datasets.conversations import id_of_prompt, steps_of_messages
 from gradebook.tasks.datasets.traces.messages import Message, said_by
 
+_SHOWN = 80  # characters of an id in a message
 # Columns that an attribute `gradebook.COLUMN` of any span sets.
 OWN_COLUMNS = ("case_id", "model", "checkpoint", "sample_index", "reference", "cluster")
 
@@ -42,7 +43,7 @@ def in_order(spans: Iterable[Span]) -> OrderedSpans:
     misfits = []
     for place, span in enumerate(spans):
         if span.span_id in by_id:
-            misfits.append((span, f"span {span.span_id} comes a second time in its trace, expected it once"))
+            misfits.append((span, f"span {span.span_id[:_SHOWN]} comes a second time in its trace, expected it once"))
         else:
             by_id[span.span_id] = place, span
     children: dict[str | None, list[tuple[int, int, Span]]] = {}
@@ -62,7 +63,7 @@ def in_order(spans: Iterable[Span]) -> OrderedSpans:
         for child in children.pop(span.span_id, ()):
             heapq.heappush(waiting, child)
     reason = "span {} is among its own ancestors, or below such spans, expected a tree of spans"
-    misfits += [(span, reason.format(span.span_id)) for left in children.values() for _, _, span in left]
+    misfits += [(span, reason.format(span.span_id[:_SHOWN])) for left in children.values() for _, _, span in left]
     return OrderedSpans(ordered, parents, misfits)
 
 

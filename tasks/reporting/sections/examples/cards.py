@@ -33,15 +33,11 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """Cards of an output. step_count: of all steps, also those that are not shown."""
+    """Cards of an output. step_count, error_count: of all steps, also those that are not shown."""
 
     cards: tuple[Card, ...] = ()
     step_count: int = 0
-
-    @property
-    def error_count(self) -> int:
-        """Cards with an error."""
-        return sum(bool(card.error) for card in self.cards)
+    error_count: int = 0
 
 
 def trajectory_of(rows: Sequence[Row], evidence: Iterable[tuple[str, str]]) -> Trajectory:
@@ -55,7 +51,7 @@ def trajectory_of(rows: Sequence[Row], evidence: Iterable[tuple[str, str]]) -> T
             missing = row["step_index"] - len(cards)
             cards.append(Card(row["step_index"] - 1, "", left_out=missing))
         cards.append(_card(row, marked))
-    return Trajectory(tuple(cards), rows[0]["step_count"])
+    return Trajectory(tuple(cards), rows[0]["step_count"], rows[0]["error_count"])
 
 
 def _card(row: Row, evidence: Sequence[tuple[str, str]]) -> Card:

@@ -1,6 +1,7 @@
 """Steps of an agent as a judge sees them."""
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -79,7 +80,29 @@ def test_a_long_trajectory_is_shortened_by_the_rule_and_says_so(steps: list[Step
     given = sum(len(text) for step in steps for text in (step.input, step.output, step.error) if text)
     shown = sum(len(text) - text.count("[...") * len(text[text.find("[...") : text.find("...]") + 4]) for text in texts)
     assert found.left_out == given - shown
-    missing = len(steps) - len(kept)
-    assert [step["left_out"] for step in found.shown if "left_out" in step] == (
-        [f"steps {kept[len(kept) // 2 - 1]['step'] + 1} to {kept[len(kept) // 2]['step'] - 1}"] if missing else []
-    )
+    numbers = [step["step"] for step in kept]
+    gaps = [f"steps {one + 1} to {next_one - 1}" for one, next_one in pairwise(numbers) if next_one > one + 1]
+    assert [step["left_out"] for step in found.shown if "left_out" in step] == gaps
+    assert len(gaps) == (len(kept) < len(steps))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": 1, "a": 2}',
+        "[12345678901234567890123]",
+        "[1e400]",
+        "[1.10]",
+        "[" * 1_000 + "]" * 1_000,
+        "[" * 90 + "]" * 90,
+    ],
+)
+def test_json_is_shown_as_such_only_if_it_says_the_same(text: str):
+    (step,) = shown_steps([Step("tool", output=text)], "").shown
+    assert step["output"] == (json.loads(text) if text[-2:] in ("3]", "]]") and len(text) < 200 else text)
+    case_shown(case(Step("tool", output=text)).seen("trajectory"))
+
+
+def test_long_names_hide_no_steps():
+    steps = [Step("tool", name="n" * 100_001, output="x") for _ in range(3)]
+    assert len(shown_steps(steps, "").shown) == 3

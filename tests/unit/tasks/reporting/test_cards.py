@@ -7,7 +7,7 @@ from gradebook.tasks.reporting.sections.examples.cards import MOST_CARD_TEXT, tr
 
 def row(step_index: int, **fields: Any) -> dict[str, Any]:
     nothing = dict.fromkeys(("name", "agent", "input", "output", "error", "latency_ms", "tokens", "cost_usd"))
-    return nothing | {"step_count": 100, "step_index": step_index, "kind": "tool"} | fields
+    return nothing | {"step_count": 100, "error_count": 7, "step_index": step_index, "kind": "tool"} | fields
 
 
 def test_evidence_is_marked_in_the_step_that_has_it():
@@ -19,7 +19,7 @@ def test_evidence_is_marked_in_the_step_that_has_it():
 def test_steps_that_are_not_shown_are_counted():
     found = trajectory_of([row(0), row(1, error="no"), row(98), row(99)], ())
     assert [(card.number, card.left_out) for card in found.cards] == [(0, 0), (1, 0), (97, 96), (98, 0), (99, 0)]
-    assert (found.step_count, found.error_count) == (100, 1)
+    assert (found.step_count, found.error_count) == (100, 7)
 
 
 def test_a_card_has_agent_time_tokens_and_cost_and_a_part_of_long_texts():

@@ -1,7 +1,10 @@
 """Traces of agents as rows: one run in every format, and what is wrong in a trace."""
 
+import copy
+import io
 import json
 import random
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,7 @@ from gradebook.rubrics.model.errors import OutputsError
 from gradebook.tasks.datasets.discovery import dataset_files, read_rows
 from gradebook.tasks.datasets.file_formats import RawRow
 from gradebook.tasks.datasets.row_parser import RowFitter
+from gradebook.tasks.datasets.traces import otlp
 from gradebook.tasks.datasets.traces.grouping import Part, grouped
 from tests.support import agent_traces as made
 
@@ -212,6 +216,8 @@ def test_a_damaged_log_is_an_error_with_its_name(tmp_path: Path) -> None:
         _read(path)
 
 
+_DEEP = "[" * 400 + "]" * 400
+_EARLY, _LATE = "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"
 _HOSTILE = (
     None,
     7,
@@ -268,3 +274,67 @@ def _put(value: Any, place: tuple[Any, ...], given: Any) -> None:
     for key in place[:-1]:
         value = value[key]
     value[place[-1]] = given
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"startTimeUnixNano": _EARLY}, "expected a time from 1970 to 9999"),
+        ({"startTimeUnixNano": _LATE}, "expected a time from 1970 to 9999"),
+        ({"spanId": "s" * 1_001}, "expected an id of at most 1,000 characters"),
+        ({"attributes": made.otlp_attributes({"gen_ai.tool.name": "t", "input.value": _DEEP})}, None),
+        ({"attributes": [{"key": "a", "value": {"intValue": "--5"}}]}, None),
+        ({"attributes": [{"key": "a", "value": {"arrayValue": {"values": 5}}}]}, None),
+        ({"attributes": made.otlp_attributes({"gen_ai.prompt.0" + "." * 10_000: "x"})}, None),
+    ],
+)
+def test_hostile_fields_are_named_or_read(change: dict[str, Any], said: str | None, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(json.dumps(made.otlp_file([made.otlp_span(0, {}) | change])))
+
+    (row,) = _read(tmp_path / "run.json")
+    if said is None:
+        assert isinstance(row.content, dict) or "can't be kept as JSON" in row.content
+    else:
+        assert said in str(row.content)
+
+
+def test_what_is_no_span_is_named(tmp_path: Path) -> None:
+    good = made.otlp_span(0, {})
+    scopes = {"a": 1}, [{"spans": [7, good]}], [8], [{"spans": {}}]
+    document = {"resourceSpans": [{"scopeSpans": each} for each in scopes]}
+    (tmp_path / "run.json").write_text(json.dumps(document))
+
+    rows = _read(tmp_path / "run.json")
+    assert [row.content for row in rows if isinstance(row.content, str)] == [
+        "scopeSpans: found an object, expected a list of objects",
+        "spans: found the number 7, expected an object",
+        "scopeSpans: found the number 8, expected an object",
+        "spans: found an object, expected a list of objects",
+    ]
+    assert sum(isinstance(row.content, dict) for row in rows) == 1
+
+
+def test_the_attributes_of_a_resource_are_not_copied_to_each_span() -> None:
+    file = made.otlp_file([made.otlp_span(number, {}) for number in range(50)])
+    file["resourceSpans"][0]["resource"]["attributes"] += made.otlp_attributes({"big": "x" * 100_000})
+
+    parts = [part for part in otlp.parts(file, 1, 100_000) if isinstance(part, Part)]
+    assert len(orjson.dumps([tuple(part) for part in parts])) < 50_000
+
+
+@pytest.mark.parametrize("damage", ["overlap", "deflate"])
+def test_a_hostile_archive_is_an_error(damage: str, tmp_path: Path) -> None:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("samples/1.json", json.dumps(made.inspect_sample()))
+        if damage == "overlap":
+            twin = copy.copy(archive.filelist[0])
+            twin.filename = "samples/2.json"
+            archive.filelist.append(twin)
+    content = bytearray(file.getvalue())
+    if damage == "deflate":
+        content[60:90] = b"\xff" * 30
+    (tmp_path / "run.eval").write_bytes(bytes(content))
+
+    with pytest.raises(OutputsError, match=r"found an Inspect log that can't be read"):
+        _read(tmp_path / "run.eval")
