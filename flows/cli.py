@@ -38,7 +38,9 @@ class Entry:
 
 SECTIONS: dict[str, tuple[Entry, ...]] = {
     "Evaluate": (
-        Entry("demo", "demo:demo", "Evaluate the shipped example of support replies; no key needed."),
+        Entry(
+            "demo", "demo:demo", "Evaluate the shipped example of support replies, or of agents' runs; no key needed."
+        ),
         Entry("evaluate", "evaluate:evaluate", "Score outputs with a rubric and publish the evaluation tables."),
         Entry("collect", "collect:collect", "Collect the outputs to evaluate from a model's endpoint."),
         Entry("review", "review:review", "Review one artifact against rubrics: approved or needs_revision."),
@@ -53,7 +55,11 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
         Entry("compare", "compare:compare", "Compare two runs, or two models of one run, case by case."),
         Entry("noise", "noise:noise", "Measure judge noise, and how often it alone would fire a gate."),
         Entry("power", "power:power", "Compute a comparison's sample size, detectable effect or power."),
-        Entry("export", "export:app", "Export a run's outputs with their rewards for training, and people's ratings."),
+        Entry(
+            "export",
+            "export:app",
+            "Export a run's outputs with their rewards for training, people's ratings, and scores beside traces.",
+        ),
         Entry("cost", "cost:cost", "Show the cost of judging, or of a changed rubric or judge."),
         Entry("status", "status:status", "Show a lake's running, interrupted, published and failed runs."),
     ),

@@ -55,9 +55,13 @@ final as (
     cross join (values ('score'), ('pass'), ('gate')) as measures (measure)
     where value is not null
     union all by name
-    select measure, 'run' as scope, '' as scope_id, outputs.model, outputs.checkpoint, outputs.cluster_number, value,
-    from (unpivot int_samples_counted on pass_at_k, pass_hat_k into name measure value value) as cases
+    select
+        measures.measure, 'run' as scope, '' as scope_id, outputs.model, outputs.checkpoint, outputs.cluster_number,
+        case measures.measure when 'pass_at_k' then cases.pass_at_k else cases.pass_hat_k end as value,
+    from int_samples_counted as cases
     inner join outputs on cases.output_number = outputs.output_number
+    cross join (values ('pass_at_k'), ('pass_hat_k')) as measures (measure)
+    where value is not null
 )
 
 select * from final

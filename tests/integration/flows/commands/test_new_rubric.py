@@ -74,7 +74,7 @@ def test_an_answer_that_makes_no_rubric_writes_nothing(typed, tmp_path, lines, t
     ("words", "told"),
     [
         (("a.yaml",), "found no terminal to ask questions in, expected --from"),
-        (("a.yaml", "--from", "nothing"), "--from: found 'nothing', expected one of booking_assistant, "),
+        (("a.yaml", "--from", "nothing"), "--from: found 'nothing', expected one of agent_task, "),
         (("a", "--from", "general_answer"), "expected a file name that ends in .yaml"),
         (("there.yaml", "--from", "general_answer"), "found there.yaml already there"),
     ],
