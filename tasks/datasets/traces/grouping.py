@@ -2,15 +2,15 @@
 
 import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from hashlib import blake2b
-from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import IO, Any, NamedTuple, TypeVar
 
 import orjson
 
 _MOST_BYTES = 16 * 2**20  # of spans in memory; above it they go to temporary files
 _PART_BYTES = 400  # of a part in memory, beyond its text
-_PARTITIONS = 256
+_PARTITIONS = 64  # each an open file
 
 
 Other = TypeVar("Other")
@@ -28,7 +28,7 @@ class Part(NamedTuple):
 def grouped(parts: Iterable[Part | Other], most_bytes: int = _MOST_BYTES) -> Iterator[tuple[str, list[Part]] | Other]:
     """Traces with their parts in the order of the file; what is no part is passed on at once.
 
-    Up to most_bytes of them the traces come in the order of their first parts; above, the parts are spread over 256
+    Up to most_bytes of them the traces come in the order of their first parts; above, the parts are spread over 64
     temporary files by their trace, and one of these is in memory at a time.
     """
     traces: dict[str, list[Part]] = {}
@@ -44,8 +44,8 @@ def grouped(parts: Iterable[Part | Other], most_bytes: int = _MOST_BYTES) -> Ite
     else:
         yield from traces.items()
         return
-    with tempfile.TemporaryDirectory(prefix="gradebook-traces-") as folder:
-        spill = _Spill(Path(folder))
+    with ExitStack() as files:
+        spill = _Spill(files)
         for part in (part for kept in traces.values() for part in kept):
             spill.add(part)
         traces.clear()
@@ -58,38 +58,25 @@ def grouped(parts: Iterable[Part | Other], most_bytes: int = _MOST_BYTES) -> Ite
 
 
 class _Spill:
-    """Parts in files by the hash of their trace's id."""
+    """Parts in files by the hash of their trace's id. The files have no names, so that none outlives the process."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._waiting: dict[int, list[bytes]] = {}
-        self._waiting_bytes = 0
+    def __init__(self, files: ExitStack) -> None:
+        self._opened = files
+        self._files: dict[int, IO[bytes]] = {}
 
     def add(self, part: Part) -> None:
         digest = blake2b(part.trace_id.encode(errors="surrogatepass"), digest_size=1).digest()
-        line = orjson.dumps(tuple(part)) + b"\n"
-        self._waiting.setdefault(digest[0] % _PARTITIONS, []).append(line)
-        self._waiting_bytes += len(line)
-        if self._waiting_bytes > _MOST_BYTES:
-            self._write()
-
-    def _write(self) -> None:
-        for number, lines in self._waiting.items():
-            with self._path(number).open("ab") as file:
-                file.writelines(lines)
-        self._waiting.clear()
-        self._waiting_bytes = 0
-
-    def _path(self, number: int) -> Path:
-        return self._folder / f"{number}.jsonl"
+        number = digest[0] % _PARTITIONS
+        if number not in self._files:
+            self._files[number] = self._opened.enter_context(tempfile.TemporaryFile())  # noqa: SIM115  # the stack closes it
+        self._files[number].write(orjson.dumps(tuple(part)) + b"\n")
 
     def traces(self) -> Iterator[tuple[str, list[Part]]]:
-        self._write()
-        for path in sorted(self._folder.iterdir()):
+        for _, file in sorted(self._files.items()):
             traces: dict[str, list[Part]] = {}
-            with path.open("rb") as file:
-                for line in file:
-                    part = Part(*orjson.loads(line))
-                    traces.setdefault(part.trace_id, []).append(part)
-            path.unlink()
+            file.seek(0)
+            for line in file:
+                part = Part(*orjson.loads(line))
+                traces.setdefault(part.trace_id, []).append(part)
+            file.truncate(0)
             yield from traces.items()
