@@ -70,7 +70,7 @@ def power(  # noqa: PLR0913 - each is an option
 def _solved(
     sd: float, effect: float | None, n: int | None, margin: Margin | None, wanted: float, **how: Any
 ) -> dict[str, object]:
-    """What the options leave open: n, effect or power. how: alpha and is_paired."""
+    """Row of `power` with the one of n, effect and power that no option gives. how: alpha and is_paired."""
     if effect is None:
         return {"effect": detectable_effect(sd, n or 0, power=wanted, **how)}
     if n is None:

@@ -139,12 +139,12 @@ def seeing_digest(prompt_name: str, sees: Sees) -> str:
 
 
 def sees_of(criterion: Criterion) -> Sees:
-    """What a judge of the criterion is shown."""
+    """View of a criterion: answer, trajectory or steps."""
     return _method_of(criterion).sees
 
 
 def view_of(criterion: Criterion) -> tuple[bool, Sees]:
-    """Whether a judge of the criterion hears the row's sound, and what it is shown."""
+    """View of a criterion's judge: whether it hears the row's sound, and what it is shown."""
     return criterion.hears_audio, sees_of(criterion)
 
 

@@ -60,7 +60,7 @@ def needed_n(
 
 @dataclass(frozen=True, slots=True)
 class Margin:
-    """What a gate on a margin has to show: not worse by `margin`; is_both: not better by it either (equivalence)."""
+    """Margin of a gate: a difference that it rules out below; is_both: above too (equivalence)."""
 
     margin: float
     is_both: bool = False

@@ -43,7 +43,7 @@ def read_stored_cases(shard: str, *, with_audio: bool = False, with_steps: bool 
 
 
 def views_of(judged: Iterable[Criterion], folder: RunFolder, shard_index: int) -> frozenset[Sees]:
-    """What the judged criteria of a shard see, those that its rows bring included."""
+    """Views of a shard's judged criteria, those that its rows bring included."""
     table = read_case_criteria(folder, shard_index)
     bodies = pc.unique(table.column("body").filter(pc.equal(table.column("method"), "judge")))
     own = bodies.filter(pc.match_substring(bodies, _SEES)).to_pylist()

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from gradebook.rubrics.prompts.prompt import DEFAULT_STYLE, PromptStyle, sees_of
 from gradebook.tasks.datasets.case_criteria import own_criteria
 from gradebook.tasks.judging.replies.batched_criteria import PackedQuestion, packs_of
 from gradebook.tasks.judging.replies.question import Question
-from gradebook.tasks.planning.cases import PlannedMedia, read_stored_cases, views_of
+from gradebook.tasks.planning.cases import PlannedMedia, read_stored_cases
 from gradebook.tasks.planning.shard_plan import shard_plan_files
 from gradebook.tasks.workspace.folder import RunFolder
 
@@ -49,8 +50,8 @@ def shard_questions(  # noqa: PLR0913 - the judge, the plan and the shard
     judged = rubric.judged_criteria
     if not keys:
         return
-    with_audio = any(each.hears_audio for each in (*judged, *(one for ones in own.values() for one in ones)))
-    with_steps = len(views_of(judged, folder, shard_index)) > 1
+    views = {*map(view_of, chain(judged, *own.values()))}
+    with_audio, with_steps = any(hears for hears, _ in views), any(sees != "answer" for _, sees in views)
     media, sounds = (PlannedMedia(shard_index, folder, folders, is_heard=is_heard) for is_heard in (False, True))
     slots = zip(*(pq.read_table(shard, columns=[name]).column(0).to_pylist() for name in SLOT_COLUMNS), strict=True)
     for (output_id, case), (case_id, model, checkpoint, sample_index) in zip(

@@ -15,7 +15,7 @@ from gradebook.rubrics.prompts.media_parts import Medium
 from gradebook.rubrics.prompts.prompt import Case
 from gradebook.tasks.datasets.media import MediaFiles
 from gradebook.tasks.reporting.drawing.marking import Segment, segments_of, visible
-from gradebook.tasks.reporting.sections.examples.cards import MOST_CARDS, Trajectory, trajectory_of
+from gradebook.tasks.reporting.sections.examples.cards import MOST_CARDS, StepCards, step_cards
 from gradebook.tasks.reporting.sections.examples.conversation import Turn, turns_of
 
 MOST_CHARACTERS = 200_000  # shown of one text
@@ -80,14 +80,14 @@ def readable_case(prompt: str | None, output: str, audio: str | None, files: Med
     return ReadableCase(turns_of(case.prompt), tuple(media["prompt"]), text)
 
 
-def steps_shown(steps: str | None) -> Trajectory:
+def steps_shown(steps: str | None) -> StepCards:
     """Steps of an agent as cards. steps: JSON, as sheets have it; None: there are none."""
     found = json.loads(steps) if steps else []
     same = dict.fromkeys(("agent", "latency_ms", "tokens", "cost_usd")) | {"step_count": len(found)}
     same["error_count"] = sum(step["error"] is not None for step in found)
     rows = [same | step | {"step_index": place} for place, step in enumerate(found)]
     shown = rows if len(rows) <= 2 * MOST_CARDS else rows[:MOST_CARDS] + rows[-MOST_CARDS:]
-    return trajectory_of(shown, ())
+    return step_cards(shown, ())
 
 
 def _shown(medium: Medium) -> Shown:

@@ -123,7 +123,7 @@ def refuse_without(auth: str, open_paths: tuple[str, ...] = ()) -> Refuse:
 
 @dataclass(frozen=True)
 class Rules:
-    """What a server takes.
+    """Rules of a server for the requests that it takes.
 
     hosts: HOST:PORT that requests may name (see `hosts_of`). schemes: of origins that these hosts may have.
     needs_origin: whether requests that change something have to name theirs, as browsers do. headers: of every

@@ -1,6 +1,6 @@
 """Sessions of Claude Code: a file's lines are messages, each with its session."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gradebook.tasks.datasets.traces.fields import count_of, id_of, nanoseconds_of, object_of, sum_of, text_of, timing
@@ -36,13 +36,11 @@ def read_line(content: Mapping[str, Any]) -> list[Turn]:
     return [Turn(found, about) for found in chat_messages([message], str(content["type"]))]
 
 
-def row_of_session(
-    session_id: str, parts: Sequence[Part], turns: Sequence[Sequence[Turn]], model: str
-) -> dict[str, Any]:
+def row_of_session(session_id: str, read: Iterable[tuple[Part, Sequence[Turn]]], model: str) -> dict[str, Any]:
     """Row of a session. Lines of one reply all have its tokens: they count once."""
     counted: set[str] = set()
     models, done = [], []
-    for part, line in zip(parts, turns, strict=True):
+    for part, line in read:
         message = object_of(part.content.get("message"))
         reply = text_of(message.get("id"))
         is_repeated = reply is not None and reply in counted

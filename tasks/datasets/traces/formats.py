@@ -17,7 +17,8 @@ from gradebook.tasks.datasets.traces.documents import Document, begins_with, rea
 from gradebook.tasks.datasets.traces.fields import MisfitError
 from gradebook.tasks.datasets.traces.grouping import Part, grouped
 from gradebook.tasks.datasets.traces.names import TRACE_FORMATS
-from gradebook.tasks.datasets.traces.spans import in_order, row_of_spans
+from gradebook.tasks.datasets.traces.spans import Span, in_order, row_of_spans
+from gradebook.tasks.datasets.traces.talks import Turn
 
 _MOST_SHOWN = 2_000  # characters of a part in the quarantine
 # Keys of which a file of traces has one in its first megabyte. Files of rows, which have none, are not read twice.
@@ -131,31 +132,52 @@ def _parts(
             yield file.row(document.line, str(error), document.content)
 
 
-def _of_spans(form: Any) -> Callable[[_File, Iterable[Document]], Iterator[RawRow]]:
-    """Reader of a format whose traces are spans."""
+def _of_parts(
+    split: Callable[[Mapping[str, Any], int, int], Iterator[Part | str]],
+    read_part: Callable[[Mapping[str, Any]], Any],
+    rows_of: Callable[["_File", str, Part, list[tuple[Part, Any]]], Iterator[RawRow]],
+) -> Callable[["_File", Iterable[Document]], Iterator[RawRow]]:
+    """Reader of a format whose traces are strewn over the file.
+
+    rows_of: rows of a trace, from its first part and those that could be read, each with what was read.
+    """
 
     def read(file: _File, documents: Iterable[Document]) -> Iterator[RawRow]:
-        for found in grouped(_parts(file, documents, form.parts)):
+        for found in grouped(_parts(file, documents, split)):
             if isinstance(found, RawRow):
                 yield found
                 continue
             trace_id, parts = found
-            spans, lines = [], {}
+            good = []
             for part in parts:
                 try:
-                    span = form.read_span(part.content)
+                    good.append((part, read_part(part.content)))
                 except (MisfitError, orjson.JSONEncodeError) as error:
                     yield file.row(part.line, str(error), part.content)
-                else:
-                    spans.append(span)
-                    lines[id(span)] = part
-            ordered = in_order(spans)
-            for span, reason in ordered.misfits:
-                yield file.row(lines[id(span)].line, reason, lines[id(span)].content)
-            if ordered.spans:
-                yield _row(file, parts[0], partial(row_of_spans, trace_id, ordered, file.model))
+            if good:
+                yield from rows_of(file, trace_id, parts[0], good)
 
     return read
+
+
+def _of_spans(form: Any) -> Callable[[_File, Iterable[Document]], Iterator[RawRow]]:
+    return _of_parts(form.parts, form.read_span, _rows_of_spans)
+
+
+def _rows_of_spans(file: _File, trace_id: str, first: Part, read: list[tuple[Part, Span]]) -> Iterator[RawRow]:
+    """Row of a trace, and the reason for each span that has no place in it."""
+    ordered = in_order([span for _, span in read])
+    parts = {id(span): part for part, span in read}
+    for span, reason in ordered.misfits:
+        yield file.row(parts[id(span)].line, reason, parts[id(span)].content)
+    if ordered.spans:
+        yield _row(file, first, partial(row_of_spans, trace_id, ordered, file.model))
+
+
+def _rows_of_session(
+    file: _File, session_id: str, first: Part, read: list[tuple[Part, list[Turn]]]
+) -> Iterator[RawRow]:
+    yield _row(file, first, partial(claude_code.row_of_session, session_id, read, file.model))
 
 
 def _row(file: _File, first: Part, make: Callable[[], dict[str, Any]]) -> RawRow:
@@ -185,24 +207,6 @@ def _of_runs(
     return read
 
 
-def _sessions(file: _File, documents: Iterable[Document]) -> Iterator[RawRow]:
-    """Rows of Claude Code's sessions."""
-    for found in grouped(_parts(file, documents, claude_code.parts)):
-        if isinstance(found, RawRow):
-            yield found
-            continue
-        session_id, parts = found
-        good, turns = [], []
-        for part in parts:
-            try:
-                turns.append(claude_code.read_line(part.content))
-                good.append(part)
-            except (MisfitError, orjson.JSONEncodeError) as error:
-                yield file.row(part.line, str(error), part.content)
-        if good:
-            yield _row(file, parts[0], partial(claude_code.row_of_session, session_id, good, turns, file.model))
-
-
 def _whole(document: Document) -> Iterator[Document]:
     yield document
 
@@ -227,7 +231,7 @@ _FORMATS: Mapping[str, _Format] = dict(
             _Format(langfuse.matches, _of_spans(langfuse)),
             _Format(langsmith.matches, _of_spans(langsmith)),
             _Format(mlflow.matches, _of_spans(mlflow)),
-            _Format(claude_code.matches, _sessions),
+            _Format(claude_code.matches, _of_parts(claude_code.parts, claude_code.read_line, _rows_of_session)),
         ),
         strict=True,
     )

@@ -16,9 +16,8 @@ from gradebook.tasks.datasets.traces.fields import (
     timing,
 )
 from gradebook.tasks.datasets.traces.grouping import Part
-from gradebook.tasks.datasets.traces.messages import chat_messages
-from gradebook.tasks.datasets.traces.otlp import KINDS
-from gradebook.tasks.datasets.traces.spans import Span
+from gradebook.tasks.datasets.traces.messages import chat_messages, last_content
+from gradebook.tasks.datasets.traces.spans import Span, kind_of
 
 _TRACE_ID = ("traceId", "trace_id")
 _MODEL = ("model", "providedModelName", "provided_model_name")
@@ -49,7 +48,7 @@ def parts(document: Mapping[str, Any], line: int, size: int) -> Iterator[Part | 
 
 def read_span(content: Mapping[str, Any]) -> Span:
     """Read an observation. Raises `MisfitError` where it can't be."""
-    kind = KINDS.get(str(content.get("type")).lower(), "system")
+    kind = kind_of(content.get("type"))
     given, made = decoded(content.get("input")), decoded(content.get("output"))
     is_model = kind == "model"
     started = nanoseconds_of("startTime", first_of(content, ("startTime", "start_time", "timestamp")))
@@ -66,7 +65,7 @@ def read_span(content: Mapping[str, Any]) -> Span:
             "kind": kind,
             "name": text_of(first_of(content, _MODEL) if is_model else None) or text_of(content.get("name")),
             "input": None if is_model else given,
-            "output": (answered[-1].get("content") if answered else None) if is_model else made,
+            "output": last_content(answered) if is_model else made,
             "error": (message or "failed") if failed else None,
             "tokens": count_of("tokens", first_of(usage, ("total", "totalTokens")) or first_of(content, _TOKENS)),
             "cost_usd": amount_of("cost", first_of(content, _COST)),

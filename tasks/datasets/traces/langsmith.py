@@ -17,9 +17,8 @@ from gradebook.tasks.datasets.traces.fields import (
     timing,
 )
 from gradebook.tasks.datasets.traces.grouping import Part
-from gradebook.tasks.datasets.traces.messages import Message, chat_messages
-from gradebook.tasks.datasets.traces.otlp import KINDS
-from gradebook.tasks.datasets.traces.spans import Span
+from gradebook.tasks.datasets.traces.messages import Message, chat_messages, last_content
+from gradebook.tasks.datasets.traces.spans import Span, kind_of
 
 
 def matches(first: Mapping[str, Any]) -> bool:
@@ -47,7 +46,7 @@ def parts(document: Mapping[str, Any], line: int, size: int) -> Iterator[Part | 
 
 def read_span(content: Mapping[str, Any]) -> Span:
     """Read a run. Raises `MisfitError` where it can't be."""
-    kind = KINDS.get(str(content.get("run_type")).lower(), "system")
+    kind = kind_of(content.get("run_type"))
     if kind == "system" and content.get("parent_run_id") is None:
         kind = "agent"  # the chain around all others
     given, made = object_of(content.get("inputs")), object_of(content.get("outputs"))
@@ -65,7 +64,7 @@ def read_span(content: Mapping[str, Any]) -> Span:
             "kind": kind,
             "name": model or text_of(content.get("name")),
             "input": None if is_model else _alone(given, "input"),
-            "output": (answered[-1].get("content") if answered else None) if is_model else _alone(made, "output"),
+            "output": last_content(answered) if is_model else _alone(made, "output"),
             "error": text_of(content.get("error")),
             "tokens": count_of("total_tokens", content.get("total_tokens")) if is_model else None,
             "cost_usd": amount_of("total_cost", content.get("total_cost")) if is_model else None,

@@ -1,6 +1,6 @@
 """Messages of all dialects as chat messages: an object with a role, a content, and tool calls where there are some."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gradebook.tasks.datasets.traces.fields import decoded, object_of, objects_of, text_of
@@ -88,6 +88,11 @@ def _result(part: Message) -> Message:
         result = _content(result)
     made = {"role": "tool", "content": result, "tool_call_id": next((each for each in ids if each), None)}
     return made | ({"is_error": True} if part.get("is_error") is True else {})
+
+
+def last_content(messages: Sequence[Message]) -> Any:
+    """Content of the last message; None without one."""
+    return messages[-1].get("content") if messages else None
 
 
 def said_by(messages: Iterable[Message]) -> str:

@@ -18,9 +18,8 @@ from gradebook.tasks.datasets.traces.fields import (
     timing,
 )
 from gradebook.tasks.datasets.traces.grouping import Part
-from gradebook.tasks.datasets.traces.messages import Message, chat_messages
-from gradebook.tasks.datasets.traces.otlp import KINDS
-from gradebook.tasks.datasets.traces.spans import Span
+from gradebook.tasks.datasets.traces.messages import Message, chat_messages, last_content
+from gradebook.tasks.datasets.traces.spans import Span, kind_of
 
 _STARTED = ("start_time_unix_nano", "start_time_ns", "start_time")
 _ENDED = ("end_time_unix_nano", "end_time_ns", "end_time")
@@ -47,7 +46,7 @@ def parts(document: Mapping[str, Any], line: int, size: int) -> Iterator[Part | 
 def read_span(content: Mapping[str, Any]) -> Span:
     """Read a span. Raises `MisfitError` where it can't be."""
     fields = {name: decoded(value) for name, value in object_of(content.get("attributes")).items()}
-    kind = KINDS.get(str(fields.get("mlflow.spanType", "")).lower(), "system")
+    kind = kind_of(fields.get("mlflow.spanType"))
     is_model = kind == "model"
     given, made = fields.get("mlflow.spanInputs"), fields.get("mlflow.spanOutputs")
     answered = _answered(made) if is_model else []
@@ -66,7 +65,7 @@ def read_span(content: Mapping[str, Any]) -> Span:
             "kind": kind,
             "name": (model if is_model else None) or text_of(content.get("name")),
             "input": None if is_model else given,
-            "output": (answered[-1].get("content") if answered else None) if is_model else made,
+            "output": last_content(answered) if is_model else made,
             "error": (message or "failed") if failed else None,
             "tokens": count_of("tokens", object_of(fields.get("mlflow.chat.tokenUsage")).get("total_tokens")),
             **timing(started, nanoseconds_of("end_time", first_of(content, _ENDED))),

@@ -25,7 +25,7 @@ from gradebook.tasks.datasets.traces.fields import (
 )
 from gradebook.tasks.datasets.traces.grouping import Part
 from gradebook.tasks.datasets.traces.messages import Message, chat_messages
-from gradebook.tasks.datasets.traces.spans import OWN_COLUMNS, Span
+from gradebook.tasks.datasets.traces.spans import KINDS, OWN_COLUMNS, Span
 
 _KIND_NAMES = (
     "openinference.span.kind",
@@ -35,13 +35,6 @@ _KIND_NAMES = (
     "langfuse.observation.type",
     "mlflow.spanType",
 )
-KINDS: Mapping[str, str] = {
-    **dict.fromkeys(("llm", "chat", "chat_model", "completion", "text_completion", "generation"), "model"),
-    **dict.fromkeys(("generate_content", "rerank_model"), "model"),
-    **dict.fromkeys(("tool", "execute_tool"), "tool"),
-    **dict.fromkeys(("retriever", "retrieval", "reranker"), "retrieval"),
-    **dict.fromkeys(("agent", "invoke_agent", "create_agent", "invoke_workflow", "workflow"), "agent"),
-}
 _NAMES: Mapping[str, tuple[str, ...]] = {
     "model": ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name", "langfuse.observation.model.name"),
     "tool": ("gen_ai.tool.name", "tool.name", "tool_call.function.name", "traceloop.entity.name"),
@@ -198,7 +191,7 @@ def _kind(fields: Mapping[str, Any]) -> str:
 def _talk(
     fields: Mapping[str, Any], events: Iterable[tuple[str, Mapping[str, Any]]]
 ) -> tuple[list[Message], list[Message]]:
-    """What a span was asked and answered, in whichever of the dialects it says it."""
+    """Messages that a span was asked and that it answered, from the first dialect that has some."""
     for given in (fields, *(attributes for name, attributes in events if name == _DETAILS)):
         asked = chat_messages(given.get("gen_ai.system_instructions"), "system")
         asked = [message | {"role": "system"} for message in asked] + chat_messages(given.get("gen_ai.input.messages"))

@@ -12,6 +12,14 @@ from gradebook.tasks.datasets.traces.messages import Message, said_by
 _SHOWN = 80  # characters of an id in a message
 # Columns that an attribute `gradebook.COLUMN` of any span sets.
 OWN_COLUMNS = ("case_id", "model", "checkpoint", "sample_index", "reference", "cluster")
+# Kinds of steps by the names that formats have for kinds of spans, in small letters.
+KINDS: Mapping[str, str] = {
+    **dict.fromkeys(("llm", "chat", "chat_model", "completion", "text_completion", "generation"), "model"),
+    **dict.fromkeys(("generate_content", "rerank_model"), "model"),
+    **dict.fromkeys(("tool", "execute_tool"), "tool"),
+    **dict.fromkeys(("retriever", "retrieval", "reranker"), "retrieval"),
+    **dict.fromkeys(("agent", "invoke_agent", "create_agent", "invoke_workflow", "workflow"), "agent"),
+}
 
 
 class Span(NamedTuple):
@@ -35,6 +43,11 @@ class OrderedSpans(NamedTuple):
     spans: list[Span]
     parents: list[int | None]  # by span: its parent's place
     misfits: list[tuple[Span, str]]
+
+
+def kind_of(name: Any) -> str:
+    """Kind of a step by a format's name for it; `system` for all others."""
+    return KINDS.get(str(name).lower(), "system")
 
 
 def in_order(spans: Iterable[Span]) -> OrderedSpans:

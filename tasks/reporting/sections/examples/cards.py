@@ -32,7 +32,7 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True)
-class Trajectory:
+class StepCards:
     """Cards of an output. step_count, error_count: of all steps, also those that are not shown."""
 
     cards: tuple[Card, ...] = ()
@@ -40,10 +40,10 @@ class Trajectory:
     error_count: int = 0
 
 
-def trajectory_of(rows: Sequence[Row], evidence: Iterable[tuple[str, str]]) -> Trajectory:
+def step_cards(rows: Sequence[Row], evidence: Iterable[tuple[str, str]]) -> StepCards:
     """Cards of the rows of example_steps of one output. evidence: criterion's name and quote."""
     if not rows:
-        return Trajectory()
+        return StepCards()
     marked = list(evidence)
     cards: list[Card] = []
     for row in rows:
@@ -51,7 +51,7 @@ def trajectory_of(rows: Sequence[Row], evidence: Iterable[tuple[str, str]]) -> T
             missing = row["step_index"] - len(cards)
             cards.append(Card(row["step_index"] - 1, "", left_out=missing))
         cards.append(_card(row, marked))
-    return Trajectory(tuple(cards), rows[0]["step_count"], rows[0]["error_count"])
+    return StepCards(tuple(cards), rows[0]["step_count"], rows[0]["error_count"])
 
 
 def _card(row: Row, evidence: Sequence[tuple[str, str]]) -> Card:

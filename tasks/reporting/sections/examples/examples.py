@@ -25,7 +25,7 @@ from gradebook.tasks.reporting.sections.examples.answers import (
     cut,
     judged_rows,
 )
-from gradebook.tasks.reporting.sections.examples.cards import MOST_CARDS, Trajectory, trajectory_of
+from gradebook.tasks.reporting.sections.examples.cards import MOST_CARDS, StepCards, step_cards
 from gradebook.tasks.reporting.sections.examples.conversation import Turn, turns_of
 from gradebook.tasks.reporting.sections.examples.pictures import Picture, PicturesLeft, folders_of
 from gradebook.tasks.reporting.sections.examples.selection import Pick, compared_criteria, is_within_run, pick_outputs
@@ -69,7 +69,7 @@ class Example:
     pictures: tuple[Picture, ...]
     reference: tuple[Segment, ...]
     contexts: tuple[tuple[Segment, ...], ...]
-    trajectory: Trajectory
+    trajectory: StepCards
     answer: Answer
     paired: Answer | None
     is_same: bool
@@ -225,7 +225,7 @@ def _example(
         contexts=tuple(
             segments_of(text, most=MOST_SOURCES // min(len(context), MOST_CONTEXTS)) for text in context[:MOST_CONTEXTS]
         ),
-        trajectory=trajectory_of(output.steps, output.evidence),
+        trajectory=step_cards(output.steps, output.evidence),
         answer=answer_of(output, room),
         paired=None if paired is None else replace(answer_of(paired, room), run_id=other_run),
         is_same=is_same,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gradebook.tasks.reporting.sections.examples.cards import MOST_CARD_TEXT, trajectory_of
+from gradebook.tasks.reporting.sections.examples.cards import MOST_CARD_TEXT, step_cards
 
 
 def row(step_index: int, **fields: Any) -> dict[str, Any]:
@@ -11,19 +11,19 @@ def row(step_index: int, **fields: Any) -> dict[str, Any]:
 
 
 def test_evidence_is_marked_in_the_step_that_has_it():
-    found = trajectory_of([row(0, output="2 rooms, 7 and 9"), row(1, output="none")], [("Path", "7 and 9")])
+    found = step_cards([row(0, output="2 rooms, 7 and 9"), row(1, output="none")], [("Path", "7 and 9")])
     marked = [[piece.text for piece in card.made if piece.criteria] for card in found.cards]
     assert marked == [["7 and 9"], []]
 
 
 def test_steps_that_are_not_shown_are_counted():
-    found = trajectory_of([row(0), row(1, error="no"), row(98), row(99)], ())
+    found = step_cards([row(0), row(1, error="no"), row(98), row(99)], ())
     assert [(card.number, card.left_out) for card in found.cards] == [(0, 0), (1, 0), (97, 96), (98, 0), (99, 0)]
     assert (found.step_count, found.error_count) == (100, 7)
 
 
 def test_a_card_has_agent_time_tokens_and_cost_and_a_part_of_long_texts():
-    card = trajectory_of(
+    card = step_cards(
         [row(0, name="a\u202eb", agent="x", latency_ms=1234.0, tokens=1500, cost_usd=0.01, input="y" * 5_000)], ()
     ).cards[0]
     assert card.about == "x · 1.2 s · 1,500 tokens · $0.0100"

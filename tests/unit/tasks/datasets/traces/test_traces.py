@@ -164,8 +164,6 @@ def test_a_case_tried_again_is_its_next_sample_and_attributes_of_gradebook_set_c
 def test_a_bad_span_is_named_and_the_rest_of_its_trace_is_read(
     change: dict[str, Any], said: str | None, tmp_path: Path
 ) -> None:
-    file = made.otlp_messages()
-    file["resourceSpans"][0]["scopeSpans"][0]["spans"].append(made.otlp_span(1, {}) | {"spanId": "s9"})
     good = made.otlp_file(made.otlp_messages()["resourceSpans"][0]["scopeSpans"][0]["spans"])
     spans = good["resourceSpans"][0]["scopeSpans"][0]["spans"]
     spans.append({**made.otlp_span(6, {}), "spanId": "s1" if change.get("parentSpanId") else "s6", **change})
