@@ -122,7 +122,7 @@ class RubricScorer:
         read = self._reader.read(outputs)
         batch = self._start(read)
         end = self._end()
-        code = self._code.score(read)
+        code = await asyncio.to_thread(self._code.score, read)
         if batch is not None:
             waiting = asyncio.shield(asyncio.wrap_future(batch.done))
             waiting.add_done_callback(_retrieve)
@@ -134,6 +134,13 @@ class RubricScorer:
         """Faults that the output has to mend, as a text for the model that answers again."""
         (read,) = self._reader.read([output])
         return feedback_on(self._score([read])[0], self.rubric, read.own)
+
+    def expected_s(self, count: int) -> float:
+        """Seconds until the judge has answered about `count` further outputs, by its pace so far.
+
+        0 where nothing waits for it, or its pace is unknown.
+        """
+        return 0.0 if self._asking is None else self._asking.pace.expected_s(count * len(self.rubric.judged_criteria))
 
     # -------- rewards
     def __call__(
@@ -174,6 +181,11 @@ class RubricScorer:
         """Weights of `criteria`, in their order: 0 for a gate, below 0 for a penalty."""
         return [each.weight for each in self._parts if each.is_rewarded]
 
+    @property
+    def judge(self) -> str | None:
+        """Name of the judge, as in the tables; None without one."""
+        return None if self._asking is None else self._asking.judge.judge
+
     # -------- ends
     def close(self) -> None:
         """Release what is open; replies go to the lake's ledger. A later call opens it again, but not functions."""
@@ -191,7 +203,7 @@ class RubricScorer:
         self.close()
 
     def __repr__(self) -> str:
-        judge = "" if self._asking is None else f", judge {self._asking.judge.judge}"
+        judge = "" if self.judge is None else f", judge {self.judge}"
         return f"<{type(self).__name__} {self.rubric.id} {self.rubric.version}{judge}>"
 
     # -------- inside

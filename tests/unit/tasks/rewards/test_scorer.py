@@ -237,7 +237,10 @@ def test_two_scorers_on_one_lake_pay_for_a_judgment_once(judge, tmp_path):
         assert other.score("an answer") == first
     with Scorer(rubric(TONE), "m", lake=lake) as later:
         assert later.score("an answer") == first
-    assert len(judge.bodies) == 1
+        with Scorer(rubric(TONE), "m", lake=lake) as another:
+            second = another.score("another answer")
+        assert later.score("another answer") == second  # from the ledger, to which it came meanwhile
+    assert len(judge.bodies) == 2
 
 
 # -------- rewards
