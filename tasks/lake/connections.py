@@ -3,9 +3,11 @@
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from urllib.parse import quote
 
 import duckdb
@@ -38,6 +40,8 @@ EXTENSIONS = {"sqlite": "sqlite_scanner", "postgres": "postgres_scanner"}
 ONE_THREAD_BYTES = 64 * 2**20
 # Files in object storage: threads overlap the waiting, which pays off above this number of files.
 ONE_THREAD_FILES = 100
+LARGE_KNOWN_S = 5.0
+_LARGE: dict[str, tuple[float, bool]] = {}  # by the lake's address: when it was looked up, and whether it is large
 _DATA_SIZE = f"select coalesce(sum(file_size_bytes), 0), count(*) from {CATALOG}.ducklake_data_file"
 
 
@@ -114,11 +118,17 @@ def _open(attached: Attached, *, is_new: bool = False) -> duckdb.DuckDBPyConnect
 
 
 def _is_large(connection: duckdb.DuckDBPyConnection, lake: "Lake") -> bool:
+    """Whether more than one thread reads the lake faster; looked up every few seconds, as that costs a query."""
+    known = _LARGE.get(lake.address)
+    if known is not None and time.monotonic() - known[0] < LARGE_KNOWN_S:
+        return known[1]
     with suppress(duckdb.Error):  # another process is committing
         # fetchone() would leave the query open and the catalog locked for reading
         ((size_bytes, file_count),) = connection.execute(_DATA_SIZE).fetchall()
         is_scattered = lake.bucket is not None and file_count > ONE_THREAD_FILES
-        return is_scattered or bool(size_bytes > ONE_THREAD_BYTES)
+        is_large = is_scattered or bool(size_bytes > ONE_THREAD_BYTES)
+        _LARGE[lake.address] = time.monotonic(), is_large
+        return is_large
     return True
 
 
@@ -175,8 +185,11 @@ def connect_up_to_date(
 
     A lake at a version stays unchanged. is_pinned, is_unshared, raises: see `connect`.
     """
+    state = _schema_state(lake)
     with connect(lake, read_only=True, is_pinned=is_pinned, is_unshared=is_unshared) as connection:
-        if lake.at is not None or is_up_to_date(connection):
+        if lake.at is not None or state in _UP_TO_DATE or is_up_to_date(connection):
+            if state is not None:
+                _UP_TO_DATE.add(state)
             yield connection
             return
     prepare_lake(lake)
@@ -184,14 +197,32 @@ def connect_up_to_date(
         yield connection
 
 
+# States of schemas that were found up to date by this process: comparing them takes longer than most reads.
+_UP_TO_DATE: set[tuple[object, ...]] = set()
+
+
+def _schema_state(lake: Lake) -> tuple[object, ...] | None:
+    """Value that changes with every change of a table or view; None where only DuckDB could tell."""
+    found = (
+        None if lake.catalog != "sqlite" else _read_sqlite(lake, "select max(schema_version) from ducklake_snapshot")
+    )
+    return None if found is None else (lake.address, Path(lake.address).stat().st_ino, found)
+
+
+def _read_sqlite(lake: Lake, select: str) -> int | None:
+    """Number in a catalog in SQLite, within a millisecond, as DuckDB is not asked; None if it can't be read now."""
+    uri = f"file:{quote(lake.address)}?mode=ro"
+    with suppress(sqlite3.Error, OSError), closing(sqlite3.connect(uri, uri=True)) as catalog:
+        return int(catalog.execute(select).fetchone()[0])
+    return None
+
+
 def latest_version(lake: Lake) -> int:
-    """Latest version; of a catalog in SQLite within a millisecond, as DuckDB is not asked. Raises as `connect`."""
+    """Latest version. Raises as `connect`."""
     if lake.catalog == "sqlite":
-        with (
-            suppress(sqlite3.Error),
-            closing(sqlite3.connect(f"file:{quote(lake.address)}?mode=ro", uri=True)) as found,
-        ):
-            return int(found.execute("select max(snapshot_id) from ducklake_snapshot").fetchone()[0])
+        found = _read_sqlite(lake, "select max(snapshot_id) from ducklake_snapshot")
+        if found is not None:
+            return found
     with connect(lake, read_only=True) as connection:
         return last_version(connection, lake)
 
