@@ -226,6 +226,21 @@ create table if not exists ratings (
     evidence varchar
 );
 
+create table if not exists step_ratings (
+    output_id varchar,
+    criterion_id varchar,
+    rater varchar,
+    step_index integer,
+    label varchar,
+    score double,
+    error_type varchar,
+    error_subtype varchar,
+    severity varchar,
+    rationale varchar,
+    rated_at timestamptz,
+    source varchar
+);
+
 create table if not exists adjudications (
     run_id varchar,
     output_id varchar,

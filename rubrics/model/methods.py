@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from gradebook.rubrics.model.levels import LEVEL_ID_PATTERN, Frozen, number_as_text
+from gradebook.rubrics.model.taxonomy import Penalty
 
 _DOTTED = "[A-Za-z_][A-Za-z0-9_.]*"
 Mode = Literal["strict", "loose"]  # how a check reads an output
 MOST_EXAMPLES = 8  # of a judged criterion: each is sent with every request
 FUNCTION_PATTERN = rf"^{_DOTTED}:{_DOTTED}$"
-Penalty = Annotated[float, Field(ge=0, le=100)]
 
 
 class CheckMethod(Frozen):
@@ -70,6 +70,7 @@ class JudgedExample(Frozen):
 
 
 Sees = Literal["answer", "trajectory", "steps"]
+Unit = Literal["output", "step"]
 
 
 class JudgeMethod(Frozen):
@@ -100,6 +101,8 @@ class RatingsMethod(Frozen):
 
     type: Literal["ratings"]
     """`ratings`"""
+    unit: Unit = "output"
+    """`step`: people rate each step of the agent: [trajectories](ratings.md#trajectories)"""
     penalties: Annotated[dict[str, Penalty], Field(min_length=1)] | None = None
     """severity: points, out of 100, deducted for an error of that severity; the errors of a trajectory rate this
     criterion"""
