@@ -207,7 +207,8 @@ create table if not exists similarities (
     criterion_id varchar,
     similarity double,
     null_similarity double,
-    other_case_count bigint
+    other_case_count bigint,
+    embedder varchar
 );
 
 create table if not exists ratings (

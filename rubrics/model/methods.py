@@ -131,14 +131,15 @@ class ClaimsMethod(Frozen):
 
 
 class SimilarityMethod(Frozen):
-    """likeness of the output's wording to the row's `reference`, `context` or `prompt`, beside its likeness to those of
-    other cases: [similarity](judging.md#similarity)
+    """likeness of the output to the row's `reference`, `context` or `prompt`, or to a baseline's output, beside its
+    likeness to those of other cases: [similarity](judging.md#similarity)
     """
 
     type: Literal["similarity"]
     """`similarity`"""
-    against: Literal["reference", "context", "prompt"] = "reference"
-    """the column to compare with; the most similar passage or message counts"""
+    against: Literal["reference", "context", "prompt", "baseline"] = "reference"
+    """the column to compare with, or the outputs of the run that `--baseline` names; the most similar passage, message
+    or output counts"""
     separator: Annotated[str, Field(min_length=1)] | None = None
     """separator between several references, of which the most similar counts; needs `against: reference`"""
     is_rescaled: bool = True
