@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,12 @@ class Batch:
     def count(self) -> int:
         """Questions in total."""
         return sum(map(len, self.questions.values()))
+
+    @property
+    def asked(self) -> Iterator[Question]:
+        """Questions, one for each output, criterion and vote."""
+        for each in chain.from_iterable(self.questions.values()):
+            yield from each.questions if isinstance(each, PackedQuestion) else (each,)
 
     def tables(self) -> Answers:
         """Answers so far, by vote."""
