@@ -38,6 +38,7 @@ def evaluate(  # noqa: PLR0913 - each is an option of the command
     judge: str | None = None,
     lake: str | None = None,
     *,
+    embedder: str | None = None,
     baseline: str | None = None,
     require: str | None = None,
     fail_if: str | None = None,

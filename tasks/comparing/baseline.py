@@ -10,7 +10,7 @@ from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.rubric import Rubric, category_weights
 from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, names_in
 from gradebook.tasks.comparing.gate import GateRule, first_of, gate_rule
-from gradebook.tasks.comparing.judges import asked_judge, describe_judges, is_judged, refuse_judges
+from gradebook.tasks.comparing.judges import asked_judge, describe_judges, is_judged, read_epoch, refuse_judges
 from gradebook.tasks.comparing.model_pairs import Wanted, pair_groups, read_side
 from gradebook.tasks.judging.settings.panels import Judge
 from gradebook.tasks.lake.address import Lake
@@ -71,7 +71,9 @@ def refuse_baseline(lake: Lake, rubric: Rubric, judge: Judge | None, request: Ev
                 side = read_side(connection, lake, baseline, "--baseline")
                 is_by_judge = is_judged(rubric) and is_judged(side.rubric, side.own_methods)
                 if gate is not None and is_by_judge and not request.across_judges:
-                    refuse_judges(describe_judges(side.judge, asked_judge(judge)), "--baseline")
+                    refuse_judges(
+                        describe_judges(side.judge, asked_judge(judge, read_epoch(connection, judge))), "--baseline"
+                    )
             if gate is not None:
                 _refuse_unknown_ids(connection, gate, rubric, baseline)
     except NoLakeThere:

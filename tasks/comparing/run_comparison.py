@@ -16,7 +16,7 @@ from gradebook.tasks.comparing.baseline import Baseline, BaselineSearch, find_ba
 from gradebook.tasks.comparing.compare import Asked, Comparison, compare_sides
 from gradebook.tasks.comparing.figures import ComparedRow
 from gradebook.tasks.comparing.gate import GateFinding, GateRule, evaluate_gate
-from gradebook.tasks.comparing.judges import ACROSS_JUDGES, asked_judge
+from gradebook.tasks.comparing.judges import ACROSS_JUDGES, asked_judge, read_epoch
 from gradebook.tasks.comparing.mart_rows import RUN_COMPARISON_SCHEMA, compared_row, comparison_table
 from gradebook.tasks.comparing.model_pairs import (
     Side,
@@ -137,7 +137,7 @@ def compare_with_baseline(run: Run, shard_count: int) -> pa.Table:
             store_baseline(folder, Baseline(fault=f"run {baseline} can't be read: {error}"))
             return RUN_COMPARISON_SCHEMA.empty_table()
         show_unpublished(connection, folder, shard_count, baseline)
-        found = compare_sides(connection, Wanted(baseline, run.run_id), side, _side_of(run), Asked())
+        found = compare_sides(connection, Wanted(baseline, run.run_id), side, _side_of(run, connection), Asked())
     store_baseline(folder, Baseline(baseline, found.not_compared))
     return comparison_table(found.models, baseline, run.run_id)
 
@@ -237,9 +237,11 @@ def _compared_count(a: Side, b: Side, models: Sequence[ComparedModels]) -> int:
     return len({*same_criteria(a.rubric, b.rubric)[0]} | {row.scope_id for row in rows if row.is_compared})
 
 
-def _side_of(run: Run) -> Side:
+def _side_of(run: Run, connection: duckdb.DuckDBPyConnection) -> Side:
     """Side of the run, with the row that it will have in the lake."""
     row = {"run_id": run.run_id, "status": "published", "version": None, "rubric_id": run.rubric.id}
     row |= {"rubric_version": run.rubric.version, "rubric_digest": run.rubric_digest}
     row |= {"judge": run.judge.judge if run.judge else None}
-    return Side(row, rubric_from_body(canonical_body(run.rubric)), asked_judge(run.judge))
+    return Side(
+        row, rubric_from_body(canonical_body(run.rubric)), asked_judge(run.judge, read_epoch(connection, run.judge))
+    )

@@ -43,7 +43,11 @@ KNOWN_VIEWS = {
     "output_feedback": {"78bd757f3d06a9093bc1796d67537454"},
     "reward_guards": {"f676012e5182b2559dc29d437ed923d4"},
     "run_feedback": {"2ba9ec8641077e13fb39bdbbbb4289b0"},
-    "score_history": {"58ddfa674b63f7ee311011c5e93a161b", "435a3322d631c11dc8b24f921b50624a"},
+    "score_history": {
+        "58ddfa674b63f7ee311011c5e93a161b",
+        "435a3322d631c11dc8b24f921b50624a",
+        "f9ca5691521a6709cf0990e22e8f842e",
+    },
     "steps": {"176cb0cac40d9180b3a4966285e62e57"},
     "verdict_lines": {"a6617511ec2000079d41a40fca929b74"},
     "worst_outputs": {"dc6ed085318aa1ed7bac40314c5081b6"},

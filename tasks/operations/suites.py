@@ -21,6 +21,7 @@ from gradebook.tasks.comparing.baseline import LATEST
 from gradebook.tasks.comparing.gate import FIGURES
 from gradebook.tasks.judging.settings.deadline import read_deadline
 from gradebook.tasks.judging.settings.judge import REPLAY_PREFIX
+from gradebook.tasks.operations.anchors import WatchRequest
 from gradebook.tasks.runs.option_fields import suite_field
 from gradebook.tasks.runs.request import DEFAULT_LAKE, EvaluationRequest, Use, options_of, read_request
 from gradebook.tasks.system.operator_settings import read_operator_settings, where_to_allow
@@ -39,6 +40,21 @@ _BRACES = re.compile(r"\{[^{}]*\}")
 Usd = Annotated[float, Field(ge=0, strict=True)]
 
 
+class AnchorSettings(Frozen):
+    """Anchors of a suite, asked before its outputs."""
+
+    set: Annotated[str, Field(min_length=1)]
+    """name of a set that `gradebook anchors make` made"""
+    per_night: Annotated[int, Field(ge=1, le=100_000, strict=True)] = 40
+    """outputs to ask about on a night"""
+    reference: Annotated[int, Field(ge=1, le=32, strict=True)] = 3
+    """replies on each output of the set that an epoch of the judge begins with"""
+    alpha: Annotated[float, Field(gt=0, lt=1, strict=True)] = 0.05
+    """most probability of a false alarm in an epoch, over all criteria"""
+    fail: Annotated[bool, Field(strict=True)] = False
+    """whether an alarm counts as a gate that is not met"""
+
+
 _FIELDS: Any = {option.name: suite_field(option) for option in options_of(Use.SUITE)}
 _Options: Any = create_model("_Options", __base__=Frozen, **_FIELDS)
 
@@ -52,6 +68,8 @@ class SuiteSettings(_Options):  # type: ignore[misc]
     """a file of people's ratings; `{date}` as above"""
     baseline: Annotated[str, Field(min_length=1)] | None = LATEST
     """a run to compare with; latest: the suite's run of an earlier nightly run; null: none"""
+    anchors: AnchorSettings | None = None
+    """fixed outputs on which the judge is watched; keys `set`, `per_night`, `reference`, `alpha`, `fail`"""
 
 
 class Suite(SuiteSettings):
@@ -168,6 +186,14 @@ def suite_request(
     )
 
 
+def watch_request(suite: Suite, request: EvaluationRequest) -> WatchRequest | None:
+    """Anchors to ask before a suite's outputs; None without anchors or a judge. request: of `suite_request`."""
+    of = suite.anchors
+    if of is None or request.judge is None or request.night is None:
+        return None
+    return WatchRequest(of.set, request.judge, request.night, of.per_night, of.reference, of.alpha, request.budget_usd)
+
+
 def _dated(text: str, night: date) -> str:
     return text.replace(DATE, night.isoformat())
 
@@ -183,6 +209,8 @@ def _model_faults(error: ValidationError) -> Iterator[tuple[Place, str]]:
 
 def _model_around(place: Place) -> type[BaseModel]:
     """Model of the mapping that contains this place."""
+    if "anchors" in place[:-1]:
+        return AnchorSettings
     if place[:1] == ("suites",) and len(place) > 2:
         return Suite
     return SuiteSettings if place[:1] == ("defaults",) and len(place) > 1 else SuitesFile

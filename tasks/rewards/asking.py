@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,12 @@ class Batch:
         """Questions in total."""
         return sum(map(len, self.questions.values()))
 
+    @property
+    def asked(self) -> Iterator[Question]:
+        """Questions, one for each output, criterion and vote."""
+        for each in chain.from_iterable(self.questions.values()):
+            yield from each.questions if isinstance(each, PackedQuestion) else (each,)
+
     def tables(self) -> Answers:
         """Answers so far, by vote."""
         tables = {}
@@ -185,15 +192,19 @@ class _State:
 
     lake: Lake | None
     folder: Path  # of the journals
-    run_id: str
+    name: str  # of who asks, the beginning of the id under which the ledger has the replies
+    run_id: str = ""
     pid: int = field(default_factory=os.getpid)
     opening: Future[_Opened] | None = None
     lock: Any = field(default_factory=threading.Lock)
 
+    def __post_init__(self) -> None:
+        self.run_id = f"{self.name}-{os.getpid()}-{secrets.token_hex(6)}"
+
     def renew(self) -> None:
         """Forget what a fork left behind: the threads are the parent's."""
         self.pid, self.opening, self.lock = os.getpid(), None, threading.Lock()
-        self.run_id = _new_run_id()
+        self.__post_init__()
 
     def close(self) -> None:
         """Close the sessions; replies go to the lake's ledger. In a fork's child, nothing is its own."""
@@ -218,10 +229,6 @@ def _renew_states() -> None:
 os.register_at_fork(after_in_child=_renew_states)
 
 
-def _new_run_id() -> str:
-    return f"scorer-{os.getpid()}-{secrets.token_hex(6)}"
-
-
 _View = tuple[bool, Sees]  # whether a criterion's judge hears the row's sound, and what it is shown
 
 
@@ -241,15 +248,25 @@ class Asking:
     """A judge asked about single outputs, by one thread of this process.
 
     lake: its ledger is read and extended, so that no judgment is paid twice; None: replies live as long as this object.
+    again: a further asking of questions that the ledger has, such as `night:2026-11-22`; asked once under this name.
     """
 
-    def __init__(self, rubric: Rubric, judge: Judge, budget_usd: float | None, lake: Lake | None) -> None:
-        self._rubric, self.judge, self._budget_usd = rubric, judge, budget_usd
+    def __init__(  # two of them have defaults
+        self,
+        rubric: Rubric,
+        judge: Judge,
+        budget_usd: float | None,
+        lake: Lake | None,
+        *,
+        name: str = "scorer",
+        again: str = "",
+    ) -> None:
+        self._rubric, self.judge, self._budget_usd, self._again = rubric, judge, budget_usd, again
         if lake is not None:
             prepare_lake(lake)
         self._records = Path(tempfile.mkdtemp(prefix="gradebook-scorer-"))
         weakref.finalize(self, _remove, self._records, os.getpid())  # first made, last called
-        self.state = _State(lake, self._records if lake is None else lake.journal_folder, _new_run_id())
+        self.state = _State(lake, self._records if lake is None else lake.journal_folder, name)
         weakref.finalize(self, _State.close, self.state)
         _states.add(self)
         self._opinions, self._has_several = wanted_opinions(judge), has_several(judge)
@@ -408,7 +425,7 @@ class Asking:
             read.output_id,
             criterion,
             case,
-            request_key(self._digests[opinion], asked, digest, opinion.replicate),
+            request_key(self._digests[opinion], asked, f"{digest}{self._again}", opinion.replicate),
             opinion.replicate,
             output.case_id,
             output.model,

@@ -93,7 +93,7 @@ class RubricScorer:
         has_functions = bool(runnable_functions(self.rubric, functions))
         self._functions = FunctionPool(functions) if has_functions else None
         self._code = CodeScorer(self.rubric, self._functions)
-        read = None if judge is None else _checked_judge(judge, self.rubric, budget_usd)
+        read = None if judge is None else checked_judge(judge, self.rubric, budget_usd)
         found = None if lake is None else find_lake(lake, data)
         self._asking = None if read is None else Asking(self.rubric, read, budget_usd, found)
         self._parts = tuple(_part(self.rubric, each) for each in self.rubric.criteria)
@@ -331,7 +331,7 @@ def _reward_rule(rubric: Rubric, gates: Gates) -> RewardRule | None:
     return None
 
 
-def _checked_judge(name: str, rubric: Rubric, budget_usd: float | None) -> Judge:
+def checked_judge(name: str, rubric: Rubric, budget_usd: float | None) -> Judge:
     """Judge of a name, checked as a run checks it. Raises `JudgeSettingsError`."""
     judge = read_judge(name, os.environ)
     for member in members_of(judge):
