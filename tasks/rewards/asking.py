@@ -100,6 +100,12 @@ class Pace:
         self._open_count = 0
         self._question_s = 0.0  # seconds for each open question
 
+    def renewed(self) -> "Pace":
+        """Pace of a fork's child, which waits for nothing yet."""
+        found = Pace(self._slots)
+        found._question_s = self._question_s
+        return found
+
     def begin(self, count: int) -> Callable[[bool], None]:
         """Note a batch of questions; returns what notes its end, and whether all were answered."""
         begun = time.monotonic()
@@ -224,6 +230,7 @@ _states: "weakref.WeakSet[Asking]" = weakref.WeakSet()
 def _renew_states() -> None:
     for asking in list(_states):
         asking.state.renew()
+        asking.pace = asking.pace.renewed()  # its lock may be held by a thread that the child does not have
 
 
 os.register_at_fork(after_in_child=_renew_states)

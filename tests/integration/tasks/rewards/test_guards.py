@@ -26,6 +26,7 @@ criteria:
     weight: 0
     method: {type: check, check: count_bullets, settings: {max: 1}}
 """
+LENIENT = ("lenient", True)  # judge, and whether the checkpoint is the second
 LIST = "Well:\n- one\n- two\n- three"
 
 
@@ -35,20 +36,20 @@ def make_runs(folder: Path) -> None:
     Both judges agree on the first checkpoint. On the second, all of whose outputs are lists, the lenient one scores 1.
     """
     (folder / "rubric.yaml").write_text(RUBRIC, encoding="utf-8")
-    for step, checkpoint in enumerate(CHECKPOINTS):
-        rows = [
-            {"case_id": f"c{case}", "model": "m", "checkpoint": checkpoint, "output": LIST if step else f"no {case}"}
-            for case in range(12)
+    rows = [
+        {"case_id": f"c{case}", "model": "m", "checkpoint": checkpoint, "output": LIST if step else f"no {case}"}
+        for step, checkpoint in enumerate(CHECKPOINTS)
+        for case in range(12)
+    ]
+    for judge, count in (("lenient", 12), ("strict", 8)):
+        outputs = write_lines(folder / f"{judge}-outputs.jsonl", [*rows[:count], *rows[12 : 12 + count]])
+        replies = [
+            {name: row[name] for name in ("case_id", "model", "checkpoint")}
+            | {"criterion_id": "tone", "level": "good" if place % 4 == 0 or (judge, place > 11) == LENIENT else "bad"}
+            for place, row in enumerate(rows)
         ]
-        for judge, count in (("lenient", 12), ("strict", 8)):
-            outputs = write_lines(folder / f"{checkpoint}-{judge}.jsonl", rows[:count])
-            replies = [
-                {name: row[name] for name in ("case_id", "model", "checkpoint")}
-                | {"criterion_id": "tone", "level": "good" if (judge == "lenient" and step) or case % 4 == 0 else "bad"}
-                for case, row in enumerate(rows)
-            ]
-            recorded = write_lines(folder / f"{judge}.jsonl", replies)
-            publish(outputs, folder / "rubric.yaml", judge=f"replay:{recorded}", run_id=f"{checkpoint}-{judge}")
+        recorded = write_lines(folder / f"{judge}.jsonl", replies)
+        publish(outputs, folder / "rubric.yaml", judge=f"replay:{recorded}", run_id=judge)
 
 
 @pytest.fixture
@@ -57,14 +58,15 @@ def lake(tmp_path: Path) -> Lake:
     return find_lake(f"sqlite:{tmp_path}/lake/catalog.sqlite")
 
 
-def guards(lake: Lake, run_id: str) -> dict[str, dict[str, Any]]:
+def guards(lake: Lake, checkpoint: str) -> dict[str, dict[str, Any]]:
+    select = "from reward_guards where run_id = 'lenient' and checkpoint = $checkpoint"
     with connect_up_to_date(lake) as connection:
-        rows = read_rows(connection, "from reward_guards where run_id = $run_id", run_id=run_id)
+        rows = read_rows(connection, select, checkpoint=checkpoint)
     return {row["guard"]: row for row in rows}
 
 
 def test_each_checkpoint_has_its_gap_to_another_judge_and_what_is_not_rewarded(lake):
-    first, second = (guards(lake, f"{checkpoint}-lenient") for checkpoint in CHECKPOINTS)
+    first, second = (guards(lake, checkpoint) for checkpoint in CHECKPOINTS)
     assert (first["judge"]["n"], first["judge"]["value"]) == (8, 0.0)
     assert (second["judge"]["mean"], second["judge"]["value"]) == (0.25, 0.75)
     # sd of eight gaps, six of 1: 0.4629; / sqrt(8) x 2.365 (t, 7 degrees of freedom) = 0.387
@@ -75,7 +77,7 @@ def test_each_checkpoint_has_its_gap_to_another_judge_and_what_is_not_rewarded(l
 
 
 def test_the_report_names_them_by_checkpoint(lake, tmp_path):
-    summary = summarise(lake, "step-2-lenient")
+    summary = summarise(lake, "lenient")
     page = write_report(lake, summary, tmp_path / "report.html").read_text(encoding="utf-8")
     section = page.partition('id="guards"')[2].partition("</section>")[0]
     assert "m @ step-2: the run&#39;s judge scores +0.750 above replay:strict.jsonl, beyond chance." in section
