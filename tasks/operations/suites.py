@@ -1,6 +1,7 @@
 """Suites file of a nightly run: outputs, rubric, judge, baseline and budget of each suite."""
 
 import glob
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -24,7 +25,7 @@ from gradebook.tasks.judging.settings.judge import REPLAY_PREFIX
 from gradebook.tasks.operations.anchors import WatchRequest
 from gradebook.tasks.runs.option_fields import suite_field
 from gradebook.tasks.runs.request import DEFAULT_LAKE, EvaluationRequest, Use, options_of, read_request
-from gradebook.tasks.system.operator_settings import read_operator_settings, where_to_allow
+from gradebook.tasks.system.operator_settings import FOLDERS, is_below, read_operator_settings, where_to_allow
 
 DATE = "{date}"
 MOST_BYTES = 10_000_000
@@ -32,6 +33,8 @@ MOST_BYTES = 10_000_000
 SUITE_ID_PATTERN = r"^[A-Za-z0-9]([A-Za-z0-9_-]{0,46}[A-Za-z0-9])?$"
 _ID_WORDS = "1 to 48 letters, digits, - and _, with a letter or digit at both ends"
 _SUFFIXES = (".yaml", ".yml")
+_GLOBS = ("outputs", "ratings")
+_KEYS_WITH_PATHS = (*_GLOBS, "rubric", "judge", "embedder")
 PASSWORD = "PGPASSWORD"
 _CONNECTION_WORD = re.compile(r"(?P<key>host|port|dbname|user)=(?P<value>[A-Za-z0-9_.:-]+)")
 _CONNECTION_URL = re.compile(r"(?:postgresql:|postgres:)?//(?:\w+@)?(?P<host>[A-Za-z0-9_.-]+)(?::(?P<port>\d+))?/\w*")
@@ -244,7 +247,7 @@ def _own_faults(values: dict[str, Any]) -> Iterator[tuple[Place, str]]:
 
 
 def _setting_faults(settings: dict[str, Any], place: Place) -> Iterator[tuple[Place, str]]:
-    for key in ("outputs", "ratings"):
+    for key in _GLOBS:
         value = settings.get(key)
         for braces in _BRACES.findall(value) if isinstance(value, str) else ():
             if braces != DATE:
@@ -271,21 +274,58 @@ def _text_fault(key: str, value: str, place: str) -> str | None:
 
 
 def _with_places(file: SuitesFile, text: YamlText) -> SuitesFile:
-    """Apply the defaults to the suites, and make paths relative to the working folder."""
+    """Apply the defaults to the suites, and make paths relative to the working folder.
+
+    Raises `SuitesError` for paths elsewhere that the operator does not allow: the file may be of others.
+    """
     folder = Path(text.path).parent
+    if faults := tuple(_places_elsewhere(file, text, folder)):
+        raise SuitesError(faults)
     defaults = file.defaults.model_dump(exclude_unset=True)
     suites = []
     for suite in file.suites:
         values = defaults | suite.model_dump(exclude_unset=True)
-        for key, placed in (("outputs", _in_folder), ("ratings", _in_folder), ("rubric", _named), ("judge", _judge)):
-            if values.get(key):
-                values[key] = placed(folder, values[key])
+        for key in _KEYS_WITH_PATHS:
+            if values.get(key) and (path := _path_in(key, values[key])):
+                placed = _in_folder(folder, path) if key in _GLOBS else str(folder / path)
+                values[key] = values[key].removesuffix(path) + placed
         suites.append(Suite.model_validate(values))
-    places = {"data": _in_folder(folder, file.data) if file.data and "://" not in file.data else file.data}
+    of_lake = {key: getattr(file, key).removesuffix(path) + str(folder / path) for key, path in _paths_of_lake(file)}
+    return file.model_copy(update={"suites": tuple(suites)} | of_lake)
+
+
+def _places_elsewhere(file: SuitesFile, text: YamlText, folder: Path) -> Iterator[Fault]:
+    """Faults for paths that lie neither below the file's folder, nor the working folder, nor an allowed one."""
+    roots = [os.path.realpath(each) for each in (folder, Path(), *read_operator_settings(os.environ).folders)]
+    groups: list[tuple[Place, SuiteSettings]] = [(("defaults",), file.defaults)]
+    groups += [(("suites", index), suite) for index, suite in enumerate(file.suites)]
+    named: list[tuple[Place, str | None]] = [((key,), path) for key, path in _paths_of_lake(file)]
+    for place, settings in groups:
+        named += [((*place, key), _path_in(key, getattr(settings, key) or "")) for key in _KEYS_WITH_PATHS]
+    for place, path in named:
+        if path and not any(is_below(path, root, folder) for root in roots):
+            expected = f"a path below the file's folder or the working folder, or another folder in {FOLDERS}"
+            yield Fault(
+                text.path, text.line_of(place), f"{place_text(place)}: found {path!r:.200}, expected {expected}"
+            )
+
+
+def _path_in(key: str, value: str) -> str | None:
+    """Path in a setting of a suite; None if it is another kind of name."""
+    if key in _GLOBS:
+        return value
+    if key == "judge" and value.startswith(REPLAY_PREFIX):
+        return value.removeprefix(REPLAY_PREFIX)
+    return value if value.endswith(_SUFFIXES) else None
+
+
+def _paths_of_lake(file: SuitesFile) -> Iterator[tuple[str, str]]:
+    """Path of a SQLite catalog and folder of the data, with their keys."""
     catalog, _, address = (file.lake or "").partition(":")
     if catalog == "sqlite" and address:
-        places["lake"] = f"sqlite:{folder / address}"
-    return file.model_copy(update={"suites": tuple(suites)} | places)
+        yield "lake", address
+    if file.data and "://" not in file.data:
+        yield "data", file.data
 
 
 def _in_folder(folder: Path, name: str) -> str:
@@ -293,14 +333,3 @@ def _in_folder(folder: Path, name: str) -> str:
     if Path(name).is_absolute() or not glob.has_magic(name):
         return str(folder / name)
     return str(Path(glob.escape(str(folder))) / name)
-
-
-def _named(folder: Path, name: str) -> str:
-    """File relative to the suites file if the name has a file's suffix; other names are not paths."""
-    return str(folder / name) if name.endswith(_SUFFIXES) else name
-
-
-def _judge(folder: Path, name: str) -> str:
-    if name.startswith(REPLAY_PREFIX):
-        return f"{REPLAY_PREFIX}{folder / name.removeprefix(REPLAY_PREFIX)}"
-    return _named(folder, name)
