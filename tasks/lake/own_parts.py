@@ -22,6 +22,7 @@ KNOWN_VIEWS = {
         "f7a160fdaca6da065104b17346640a6f",
     },
     "criterion_ladders": {"2283875e32f1bc36200c019e70ac867a"},
+    "judge_gaps": {"db8c6daabc4950680d0d195b1b24fc52"},
     "latest_criterion_scores": {
         "32c54677e479561f7c784ed127f122c1",
         "31b5e0e2fdb2463a79161ad96a618a46",
@@ -40,6 +41,7 @@ KNOWN_VIEWS = {
     "latest_runs": {"fdea334ce66aba4e154750d4289869f3", "2b23456ad269ae07a1f55b2c28e71a7a"},
     "mean_lines": {"e236563ab43fb9bc4e4edbd53d1de9be"},
     "output_feedback": {"78bd757f3d06a9093bc1796d67537454"},
+    "reward_guards": {"f676012e5182b2559dc29d437ed923d4"},
     "run_feedback": {"2ba9ec8641077e13fb39bdbbbb4289b0"},
     "score_history": {
         "58ddfa674b63f7ee311011c5e93a161b",
