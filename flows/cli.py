@@ -60,6 +60,7 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
             "export:app",
             "Export a run's outputs with their rewards for training, people's ratings, and scores beside traces.",
         ),
+        Entry("why", "why:why", "Trace a verdict back to the output, prompt, reply, rubric, ratings and price."),
         Entry("cost", "cost:cost", "Show the cost of judging, or of a changed rubric or judge."),
         Entry("status", "status:status", "Show a lake's running, interrupted, published and failed runs."),
     ),

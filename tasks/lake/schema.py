@@ -30,6 +30,7 @@ VIEWS = (
     "cost_history",
     "worst_outputs",
     "steps",
+    "provenance",
 )
 
 Columns = dict[tuple[str, str], str]  # (table, column) -> type, in order
