@@ -8,13 +8,14 @@ from dataclasses import replace
 from datetime import date, datetime
 from itertools import chain, islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError, create_model
 
 from gradebook.rubrics.model.errors import MOST_FAULTS, Fault, InputError, SuitesError
 from gradebook.rubrics.model.levels import Frozen
 from gradebook.rubrics.statistics.rule_parser import RuleError, parse_rule
+from gradebook.rubrics.statistics.series import Series
 from gradebook.rubrics.text.named_files import read_whole
 from gradebook.rubrics.text.plain_words import Place, describe, keys_of, place_text
 from gradebook.rubrics.text.yaml_lines import YamlText, read_yaml
@@ -24,7 +25,7 @@ from gradebook.tasks.judging.settings.deadline import read_deadline
 from gradebook.tasks.judging.settings.judge import REPLAY_PREFIX
 from gradebook.tasks.operations.anchors import WatchRequest
 from gradebook.tasks.runs.option_fields import suite_field
-from gradebook.tasks.runs.request import DEFAULT_LAKE, EvaluationRequest, Use, options_of, read_request
+from gradebook.tasks.runs.request import DEFAULT_LAKE, EvaluationRequest, SeriesOfNights, Use, options_of, read_request
 from gradebook.tasks.system.operator_settings import FOLDERS, is_below, read_operator_settings, where_to_allow
 
 DATE = "{date}"
@@ -58,6 +59,19 @@ class AnchorSettings(Frozen):
     """whether an alarm counts as a gate that is not met"""
 
 
+class SeriesSettings(Frozen):
+    """Series of looks of a suite's gate."""
+
+    alpha: Annotated[float, Field(gt=0, lt=1, strict=True)] = 0.05
+    """most probability of a false alarm in a series"""
+    per: Literal["month", "branch"] = "month"
+    """month: a new series on the first of each month; branch: one series for all nights of the suite"""
+    method: Literal["lord", "obf", "bonferroni"] = "lord"
+    """how alpha is spent"""
+    looks: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 31
+    """planned number of looks, for obf and bonferroni"""
+
+
 _FIELDS: Any = {option.name: suite_field(option) for option in options_of(Use.SUITE)}
 _Options: Any = create_model("_Options", __base__=Frozen, **_FIELDS)
 
@@ -71,6 +85,8 @@ class SuiteSettings(_Options):  # type: ignore[misc]
     """a file of people's ratings; `{date}` as above"""
     baseline: Annotated[str, Field(min_length=1)] | None = LATEST
     """a run to compare with; latest: the suite's run of an earlier nightly run; null: none"""
+    series: SeriesSettings | None = None
+    """error rate of the gate over the nights; keys `alpha`, `per`, `method`, `looks`"""
     anchors: AnchorSettings | None = None
     """fixed outputs on which the judge is watched; keys `set`, `per_night`, `reference`, `alpha`, `fail`"""
 
@@ -184,9 +200,14 @@ def suite_request(
         trigger="nightly",
         suite=suite.id,
         night=night,
+        series=None if suite.series is None else _series_of(suite.series),
         allow_functions=(),  # the file may be of others: it allows no function, it only leaves some out
         functions_within=request.allow_functions,
     )
+
+
+def _series_of(settings: SeriesSettings) -> SeriesOfNights:
+    return SeriesOfNights(Series(settings.alpha, settings.method, settings.looks), settings.per)
 
 
 def watch_request(suite: Suite, request: EvaluationRequest) -> WatchRequest | None:
@@ -212,8 +233,9 @@ def _model_faults(error: ValidationError) -> Iterator[tuple[Place, str]]:
 
 def _model_around(place: Place) -> type[BaseModel]:
     """Model of the mapping that contains this place."""
-    if "anchors" in place[:-1]:
-        return AnchorSettings
+    for name, model in (("anchors", AnchorSettings), ("series", SeriesSettings)):
+        if name in place[:-1]:
+            return model
     if place[:1] == ("suites",) and len(place) > 2:
         return Suite
     return SuiteSettings if place[:1] == ("defaults",) and len(place) > 1 else SuitesFile
