@@ -50,10 +50,10 @@ def views_of(judged: Iterable[Criterion], folder: RunFolder, shard_index: int) -
     return frozenset(map(sees_of, (*judged, *map(read_case_criterion, own)))) | {"answer"}
 
 
-def read_cases(shard: str) -> Iterator[tuple[str, Case]]:
+def read_cases(shard: str, *, with_steps: bool = False) -> Iterator[tuple[str, Case]]:
     """As `read_stored_cases`, with placeholders in place of images and sounds."""
     unseen = MediaFiles(())
-    for output_id, case in read_stored_cases(shard):
+    for output_id, case in read_stored_cases(shard, with_steps=with_steps):
         yield output_id, replace(unseen.show(case), media=(), media_fault=None)
 
 

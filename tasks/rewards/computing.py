@@ -44,7 +44,8 @@ class CodeScorer:
         ]
         self._schemas = [each for each in rubric.criteria if isinstance(each.method, SchemaMethod)]
         self._called = [each for each in rubric.criteria if each.method.type == "function"]
-        self._others = [each for each in rubric.criteria if each.method.type in ("ratings", "claims", "similarity")]
+        by_others = ("ratings", "claims", "similarity")
+        self._others = [each for each in rubric.criteria if each.method.type in by_others or each.is_stepwise]
         self._columns = {column for each in self._checks for column in stored_columns(each.check.name)}
 
     def score(self, outputs: Sequence[ReadOutput]) -> Verdicts:
