@@ -6,12 +6,13 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from gradebook.rubrics.model.levels import LEVEL_ID_PATTERN, Frozen, number_as_text
-from gradebook.rubrics.model.taxonomy import Penalty
+from gradebook.rubrics.model.taxonomy import Penalty, Severity
 
 _DOTTED = "[A-Za-z_][A-Za-z0-9_.]*"
 Mode = Literal["strict", "loose"]  # how a check reads an output
 MOST_EXAMPLES = 8  # of a judged criterion: each is sent with every request
 FUNCTION_PATTERN = rf"^{_DOTTED}:{_DOTTED}$"
+MOST_STEPS_AT_ONCE = 50
 
 
 class CheckMethod(Frozen):
@@ -87,6 +88,13 @@ class JudgeMethod(Frozen):
     sees: Sees = "answer"
     """what the judge is shown beside the prompt: the `answer`; the `trajectory`, which is the agent's steps and the
     answer; or the `steps` alone. An output without steps is unscored unless it is `answer`"""
+    unit: Unit = "output"
+    """what gets a verdict: the `output`, or each `step` of the agent: [steps](judging.md#steps)"""
+    steps_at_once: Annotated[int, Field(ge=1, le=MOST_STEPS_AT_ONCE)] = 10
+    """with `unit: step`: number of steps in one question"""
+    penalties: Annotated[dict[Severity, Penalty], Field(min_length=1)] | None = None
+    """with `unit: step`: severity: points, out of 100, that an error of it takes; default: those of the rubric's
+    `taxonomy`"""
     can_abstain: bool = False
     """`true`: the judge may abstain; the verdict is then unscored, with the reason `abstained`"""
     hears_audio: bool = False
@@ -94,6 +102,17 @@ class JudgeMethod(Frozen):
     prefer: Literal["human", "judge"] = "judge"
     """`human`: ratings of people replace the judge where they exist; the judge sees a rated output only in a batch with
     unrated criteria"""
+
+    @model_validator(mode="after")
+    def _steps_are_judged_by_themselves(self) -> Self:
+        if self.unit == "step":
+            others = {"sees": self.sees != "answer", "examples": self.examples, "can_abstain": self.can_abstain}
+            others |= {"hears_audio": self.hears_audio, "prefer": self.prefer == "human"}
+            if found := [name for name, is_given in others.items() if is_given]:
+                raise ValueError(f"found {', '.join(found)} with unit: step, expected neither")
+        elif self.penalties is not None or self.steps_at_once != JudgeMethod.model_fields["steps_at_once"].default:
+            raise ValueError("found penalties or steps_at_once without unit: step, expected neither")
+        return self
 
 
 class RatingsMethod(Frozen):
