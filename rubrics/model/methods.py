@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field, PrivateAttr, field_validator, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from gradebook.rubrics.model.levels import LEVEL_ID_PATTERN, Frozen, number_as_text
+from gradebook.rubrics.model.own_templates import check_template
 
 _DOTTED = "[A-Za-z_][A-Za-z0-9_.]*"
 Mode = Literal["strict", "loose"]  # how a check reads an output
@@ -81,6 +82,8 @@ class JudgeMethod(Frozen):
     """replaces the judge's own limit"""
     guidance: Annotated[str, Field(min_length=1)] | None = None
     """for the judge, in addition to the question: how to decide hard cases"""
+    template: Annotated[str, Field(min_length=1), AfterValidator(check_template)] | None = None
+    """how the judge is shown the case, in place of all its columns: [templates](judging.md#a-template-of-ones-own)"""
     examples: Annotated[tuple[JudgedExample, ...], Field(max_length=MOST_EXAMPLES)] = ()
     """at most 8 judged outputs, each with `output`, `level` (its id), and optionally `prompt` and `rationale`"""
     sees: Sees = "answer"

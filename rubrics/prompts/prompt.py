@@ -14,6 +14,7 @@ from typing import Any, Literal
 from gradebook.rubrics.model.errors import JudgeSettingsError
 from gradebook.rubrics.model.levels import Level
 from gradebook.rubrics.model.methods import JudgeMethod, Sees
+from gradebook.rubrics.model.own_templates import TemplateFault, render_template
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.prompts.chat import CHAT_VERSION, read_chat, shown_prompt
 from gradebook.rubrics.prompts.labels import draw_labels, shuffle_labels
@@ -27,6 +28,7 @@ from gradebook.rubrics.prompts.untrusted_text import shown_json
 JUDGE_PROMPT_VERSION = "judge_v2"
 MOST_LETTERED_LEVELS = 20  # maximum number of log-probabilities that endpoints return per token
 STEPS_PROMPT = "steps_v1"
+TEMPLATE_PROMPT = "template_v1"
 NO_STEPS = "no_steps: found no steps, expected those of an agent"
 _UNABLE = "It can't be judged: what is shown does not let anyone answer the question."
 
@@ -190,13 +192,22 @@ def render_messages(
     if one cannot be shown.
     """
     drawn = label_of(criterion, request_key, case, style) if labels is None else labels
-    return fill_prompt(style.prompt_name, case, show_criterion(criterion, drawn, style), style)
+    shown = show_criterion(criterion, drawn, style)
+    return fill_prompt(style.prompt_name, case, shown, style, template_of(criterion))
 
 
-def fill_prompt(prompt_name: str, case: Case, shown: dict[str, Any], style: PromptStyle) -> Messages:
-    """Fill a prompt file with a case and its question. Nothing before the criterion depends on the criterion.
+def template_of(criterion: Criterion) -> str | None:
+    """Template by which the criterion shows a case; None for all columns."""
+    return _method_of(criterion).template
 
-    Raises `UnreadableMedia` as `render_messages` does.
+
+def fill_prompt(
+    prompt_name: str, case: Case, shown: dict[str, Any], style: PromptStyle, template: str | None = None
+) -> Messages:
+    """Fill a prompt file with a case and its question.
+
+    Nothing before the criterion depends on the criterion, except by a template. Raises `UnreadableMedia` as
+    `render_messages` does, and if a template does not fit the case.
     """
     sections = read_sections(prompt_name)
     steps = "\n".join(f"{number}. {sections.get(key)}" for number, key in enumerate(style.reply_keys, start=1))
@@ -209,7 +220,11 @@ def fill_prompt(prompt_name: str, case: Case, shown: dict[str, Any], style: Prom
         about = read_sections(STEPS_PROMPT)["steps" if case.sees == "steps" else "system"]
         first_part, case_part, *others = system.split("\n\n")
         system = "\n\n".join((first_part, case_part, about, *others))
-    user = _user_content(before_case + _case_json(case), asked, case)
+    if template is not None:
+        first_part, _, *others = system.split("\n\n")
+        system = "\n\n".join((first_part, read_sections(TEMPLATE_PROMPT)["system"], *others))
+    laid_out = _case_json(case) if template is None else _laid_out(case, template)
+    user = _user_content(before_case + laid_out, asked, case)
     return [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
 
@@ -225,6 +240,19 @@ def _user_content(shown: str, asked: str, case: Case) -> str | list[dict[str, An
 
 def _case_json(case: Case) -> str:
     return shown_json(case_shown(case))
+
+
+def _laid_out(case: Case, template: str) -> str:
+    """Case by a template: its values, and those of an output that is a JSON object by their keys."""
+    try:
+        content = json.loads(case.output)
+    except (ValueError, RecursionError):
+        content = None
+    values = {**(content if isinstance(content, dict) else {}), **case_shown(case)}
+    try:
+        return render_template(template, {"context": [], **values}, shown_json)
+    except TemplateFault as fault:
+        raise UnreadableMedia(f"template: {fault}") from None
 
 
 def case_shown(case: Case) -> dict[str, Any]:
@@ -305,6 +333,7 @@ def criterion_digest(criterion: Criterion) -> str:
     method_keys = _method_of(criterion).model_dump(exclude_defaults=True, exclude={"type", "max_tokens", "prefer"})
     # Keys at their defaults are excluded, so that a criterion without them has the digest from before they existed.
     shown = [criterion.description, levels, _method_of(criterion).max_tokens, *([method_keys] if method_keys else [])]
+    shown += [file_digest(TEMPLATE_PROMPT)] if "template" in method_keys else []
     return hashlib.blake2b(json.dumps(shown, ensure_ascii=False).encode(), digest_size=16).hexdigest()
 
 
