@@ -29,6 +29,7 @@ JUDGE_PROMPT_VERSION = "judge_v2"
 MOST_LETTERED_LEVELS = 20  # maximum number of log-probabilities that endpoints return per token
 STEPS_PROMPT = "steps_v1"
 TEMPLATE_PROMPT = "template_v1"
+FLAWS_PROMPT = "flaws_v1"
 NO_STEPS = "no_steps: found no steps, expected those of an agent"
 _UNABLE = "It can't be judged: what is shown does not let anyone answer the question."
 
@@ -104,6 +105,7 @@ class PromptStyle:
     reply: Literal["reply", "logprobs"] = "reply"
     reply_order: Literal["evidence_first", "level_first"] = "evidence_first"
     level_order: Literal["worst_first", "best_first"] = "worst_first"
+    flaws_first: bool = False  # the judge names the output's flaws before anything else
 
     @property
     def swapped(self) -> "PromptStyle":
@@ -120,8 +122,9 @@ class PromptStyle:
         """Keys of a reply, in the requested order."""
         if self.reply == "logprobs":
             return ("level",)
-        is_level_first = self.reply_order == "level_first"
-        return ("level", "evidence", "rationale") if is_level_first else ("evidence", "rationale", "level")
+        keys = ("evidence", "rationale", "level")
+        keys = ("level", *keys[:2]) if self.reply_order == "level_first" else keys
+        return ("flaws", *keys) if self.flaws_first else keys
 
 
 DEFAULT_STYLE = PromptStyle()
@@ -129,7 +132,10 @@ DEFAULT_STYLE = PromptStyle()
 
 def prompt_digest(style: PromptStyle = DEFAULT_STYLE, sees: Sees = "answer") -> str:
     """Digest of the prompt file of a style, with what is said of steps where these are shown; 32 hex digits."""
-    return seeing_digest(style.prompt_name, sees)
+    digest = seeing_digest(style.prompt_name, sees)
+    if not style.flaws_first:
+        return digest
+    return hashlib.blake2b(f"{digest}|{file_digest(FLAWS_PROMPT)}".encode(), digest_size=16).hexdigest()
 
 
 def seeing_digest(prompt_name: str, sees: Sees) -> str:
@@ -209,7 +215,10 @@ def fill_prompt(
     Nothing before the criterion depends on the criterion, except by a template. Raises `UnreadableMedia` as
     `render_messages` does, and if a template does not fit the case.
     """
-    sections = read_sections(prompt_name)
+    sections = dict(read_sections(prompt_name))
+    if style.flaws_first:
+        sections |= {"flaws": read_sections(FLAWS_PROMPT)["flaws"]}
+        sections["system"] = sections["system"].replace("these three keys", "these four keys")
     steps = "\n".join(f"{number}. {sections.get(key)}" for number, key in enumerate(style.reply_keys, start=1))
     first, last = ("worst", "best") if style.level_order == "worst_first" else ("best", "worst")
     system = sections["system"].replace("{first}", first).replace("{last}", last).replace("{steps}", steps)
@@ -268,7 +277,7 @@ def case_shown(case: Case) -> dict[str, Any]:
 
 
 def show_criterion(criterion: Criterion, labels: Mapping[str, str | None], style: PromptStyle) -> dict[str, Any]:
-    """Criterion as the judge sees it: no weight, threshold, name or score. labels: from `label_of`."""
+    """Criterion as the judge sees it: no weight, threshold or score. labels: from `label_of`."""
     method = _method_of(criterion)
     label_by_level = {level_id: label for label, level_id in labels.items()}
     levels = [{"label": label_by_level[level.id]} | _meaning(level) for level in criterion.ranked_levels]
@@ -278,6 +287,7 @@ def show_criterion(criterion: Criterion, labels: Mapping[str, str | None], style
         for each in method.examples
     ]
     shown = {
+        "name": criterion.name,
         "question": criterion.description,
         "guidance": method.guidance,
         "levels": levels if style.level_order == "worst_first" else levels[::-1],
@@ -311,6 +321,7 @@ def reply_schema(labels: Collection[str], style: PromptStyle = DEFAULT_STYLE) ->
 def judgment_shape(labels: Collection[str], style: PromptStyle) -> dict[str, Any]:
     """JSON schema of one judgment, its keys in the requested order."""
     shapes: dict[str, Any] = {
+        "flaws": {"type": "array", "items": {"type": "string"}},
         "evidence": {"type": "array", "items": {"type": "string"}},
         "rationale": {"type": "string"},
         "level": {"type": "string", "enum": sorted(labels)},
@@ -326,13 +337,14 @@ def judgment_shape(labels: Collection[str], style: PromptStyle) -> dict[str, Any
 def criterion_digest(criterion: Criterion) -> str:
     """Digest of everything that affects the reply: description, levels in the order shown, and the method's own keys.
 
-    Weight, threshold, category, gate, name, `prefer` and the levels' scores (except for their order) are excluded:
-    changing them requires no new replies. 32 hex digits.
+    Weight, threshold, category, gate, `prefer` and the levels' scores (except for their order) are excluded: changing
+    them requires no new replies. 32 hex digits.
     """
     levels = [[level.id, level.label, level.description, list(level.indicators)] for level in criterion.ranked_levels]
     method_keys = _method_of(criterion).model_dump(exclude_defaults=True, exclude={"type", "max_tokens", "prefer"})
     # Keys at their defaults are excluded, so that a criterion without them has the digest from before they existed.
     shown = [criterion.description, levels, _method_of(criterion).max_tokens, *([method_keys] if method_keys else [])]
+    shown += [] if criterion.name is None else ["name", criterion.name]
     shown += [file_digest(TEMPLATE_PROMPT)] if "template" in method_keys else []
     return hashlib.blake2b(json.dumps(shown, ensure_ascii=False).encode(), digest_size=16).hexdigest()
 
