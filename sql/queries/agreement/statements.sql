@@ -1,7 +1,8 @@
 -- statements: one row per criterion_id, output_id, side, who. side: 'rater' (a person), 'judge' (the run's verdict,
 -- who is empty), 'member' (one judge of a panel: its first opinion, as in judge_noise) or 'settled' (an adjudicator's
--- decision, who is empty). level_score and score are 0..1: the score of the level, and the score that was given; both null where the judge left a verdict unscored. A run
--- with one judge has no members, only the verdict. shared: the output's cluster or case, as the macro cluster_of.
+-- decision, who is empty). level_score and score are 0..1: the score of the level, and the score that was given; both
+-- null where the judge left a verdict unscored. A run with one judge has no members, only the verdict. shared: the
+-- output's cluster or case, as the macro cluster_of.
 with judged as (
     select
         verdicts.criterion_id,
