@@ -101,8 +101,8 @@ class RatingsMethod(Frozen):
     type: Literal["ratings"]
     """`ratings`"""
     penalties: Annotated[dict[str, Penalty], Field(min_length=1)] | None = None
-    """severity: points, out of 100, deducted for an error of that severity; the errors of a trajectory rate this
-    criterion"""
+    """severity: points, out of 100, deducted for an error of that severity; `type/severity`: for one of that type, as
+    in MQM; the errors of a trajectory rate this criterion"""
 
 
 class ClaimsMethod(Frozen):

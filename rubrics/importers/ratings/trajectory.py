@@ -44,16 +44,23 @@ def read_trajectory_row(row: Row, naming: Naming) -> Sheet:
 
 
 def running_score(slips: Sequence[Slip], penalties: Mapping[str, float]) -> float:
-    """Share of the start left after the errors, 0..1. Raises `Misfit` for a severity without a penalty."""
-    unknown = next((slip.severity for slip in slips if slip.severity not in penalties), None)
-    if unknown is not None:
-        raise Misfit(f"severity: found {words_of(unknown)}, expected one of {', '.join(penalties)}")
-    return max(0.0, START - sum(penalties[slip.severity] for slip in slips)) / START
+    """Share of the start left after the errors, 0..1. Raises `Misfit` for an error without a penalty."""
+    return max(0.0, START - sum(penalty_of(slip, penalties) for slip in slips)) / START
+
+
+def penalty_of(slip: Slip, penalties: Mapping[str, float]) -> float:
+    """Points of an error: those of its type and severity, `type/severity`, or else of its severity. Raises `Misfit`."""
+    found = penalties.get(f"{slip.error_type}/{slip.severity}", penalties.get(slip.severity))
+    if found is None:
+        raise Misfit(f"severity: found {words_of(slip.severity)}, expected one of {', '.join(penalties)}")
+    return found
 
 
 def describe_slips(slips: Sequence[Slip], penalties: Mapping[str, float]) -> str:
     """Errors in words: "step 3: wrong_tool (major, -5)", separated by semicolons."""
-    words = (f"step {each.step}: {each.error_type} ({each.severity}, -{penalties[each.severity]:g})" for each in slips)
+    words = (
+        f"step {each.step}: {each.error_type} ({each.severity}, -{penalty_of(each, penalties):g})" for each in slips
+    )
     return "; ".join(words) or "no errors"
 
 
