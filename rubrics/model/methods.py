@@ -126,8 +126,8 @@ class RatingsMethod(Frozen):
     unit: Unit = "output"
     """`step`: people rate each step of the agent: [trajectories](ratings.md#trajectories)"""
     penalties: Annotated[dict[str, Penalty], Field(min_length=1)] | None = None
-    """severity: points, out of 100, deducted for an error of that severity; the errors of a trajectory rate this
-    criterion"""
+    """severity: points, out of 100, deducted for an error of that severity; `type/severity`: for one of that type, as
+    in MQM; the errors of a trajectory rate this criterion"""
 
 
 ClaimMeasure = Literal[

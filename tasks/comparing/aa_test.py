@@ -17,6 +17,7 @@ from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL, Rul
 from gradebook.rubrics.statistics.series import Series
 from gradebook.tasks.comparing.attribution import weigh_pairs
 from gradebook.tasks.comparing.case_pairs import ScorePairs, pair_sides
+from gradebook.tasks.comparing.decision_study import DecisionStudy, study_decisions
 from gradebook.tasks.comparing.figures import ComparedRow, RowMaker, adjust_for_comparison, pair_categories
 from gradebook.tasks.comparing.gate import GateRule
 from gradebook.tasks.comparing.model_pairs import Wanted, read_side
@@ -102,7 +103,7 @@ class JudgedTwice:
 
 @dataclass(frozen=True, slots=True)
 class JudgeNoise:
-    """A/A test of a run's judge. noise: rows of judge_noise."""
+    """A/A test of a run's judge. noise: rows of judge_noise. study: variance components, and larger designs."""
 
     run: Row
     noise: tuple[Row, ...]
@@ -110,6 +111,7 @@ class JudgeNoise:
     models: tuple[JudgedTwice, ...]
     seed: int
     rules: tuple[RuleNoise, ...]
+    study: DecisionStudy
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -120,6 +122,7 @@ class JudgeNoise:
             "usual_diffs": [{"model": model.model, "usual_diff": model.usual_diff} for model in self.models],
             "seed": self.seed,
             "rules": [rule.as_json() for rule in self.rules],
+            **self.study.as_json(),
         }
 
 
@@ -145,6 +148,7 @@ def measure_noise(
         noise = read_rows(connection, _NOISE, run_id)
         replicates = split_replicates(connection, memory, side)
         found = [_ModelReplicates(memory, side.rubric, group, replicates) for group in read_rows(memory, _GROUPS)]
+        study = study_decisions(connection, run_id, [(model.name, model.lines) for model in found])
     for gate in gates:
         ids = {line.scope_id: None for model in found for line in model.lines if line.scope == CRITERION}
         gate.refuse_unknown_ids({CRITERION: [*ids], CATEGORY: [*category_weights(side.rubric)]})
@@ -165,6 +169,7 @@ def measure_noise(
             replace(_count(gate, rule, index, names, held), series=of_looks[index] if of_looks else None)
             for index, (gate, rule) in enumerate(zip(gates, parsed, strict=True))
         ),
+        study,
     )
 
 

@@ -108,7 +108,7 @@ def find_baseline(
     """
     if asked != LATEST:
         return asked
-    latest = query("comparing/latest_baseline", earlier_runs=f"({query('comparing/earlier_runs')})")
+    latest = query("comparing/latest_baseline")
     own_scores = [str(folder.mart_file("run_scores"))]
     found = connection.execute(latest, asdict(search) | {"run_scores": own_scores}).fetchall()
     return str(found[0][0]) if found else None
