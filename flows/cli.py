@@ -66,6 +66,7 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
             "Serve rewards over HTTP: one judge, ledger and budget for all callers.",
         ),
         Entry("mcp", "mcp:mcp", "Serve a lake to agents over MCP on stdin and stdout, read only."),
+        Entry("why", "why:why", "Trace a verdict back to the output, prompt, reply, rubric, ratings and price."),
         Entry("cost", "cost:cost", "Show the cost of judging, or of a changed rubric or judge."),
         Entry("status", "status:status", "Show a lake's running, interrupted, published and failed runs."),
     ),

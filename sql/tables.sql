@@ -201,6 +201,21 @@ create table if not exists claims (
     request_key varchar
 );
 
+create table if not exists step_verdicts (
+    run_id varchar,
+    output_id varchar,
+    criterion_id varchar,
+    step_index integer,
+    label varchar,
+    score double,
+    error_type varchar,
+    error_subtype varchar,
+    severity varchar,
+    rationale varchar,
+    quote varchar,
+    request_key varchar
+);
+
 create table if not exists similarities (
     run_id varchar,
     output_id varchar,

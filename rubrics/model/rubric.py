@@ -259,7 +259,7 @@ class Criterion(Frozen):
     @property
     def is_stepwise(self) -> bool:
         """Whether each step of an agent gets a verdict, with the levels as labels."""
-        return isinstance(self.method, RatingsMethod) and self.method.unit == "step"
+        return isinstance(self.method, JudgeMethod | RatingsMethod) and self.method.unit == "step"
 
     @property
     def hears_audio(self) -> bool:
@@ -292,6 +292,9 @@ class CaseCriterion(Criterion):
         if not self.required:
             words = "found false on a per-case criterion, expected true: leave it out of the rows it does not apply to"
             raise ModelFault("wrong-value", words, "required")
+        if self.is_stepwise:
+            words = "found step on a per-case criterion, expected output: a criterion of steps is one of the rubric"
+            raise ModelFault("wrong-value", words, "method", "unit")
         return self
 
     @property
@@ -444,12 +447,17 @@ class Rubric(Frozen):
 
     @property
     def judged_criteria(self) -> tuple[Criterion, ...]:
-        """Criteria with the method `judge`, in order."""
-        return tuple(criterion for criterion in self.criteria if criterion.method.type == "judge")
+        """Criteria with the method `judge` and one verdict an output, in order."""
+        return tuple(each for each in self.criteria if each.method.type == "judge" and not each.is_stepwise)
+
+    @property
+    def stepwise_criteria(self) -> tuple[Criterion, ...]:
+        """Criteria of which a judge labels each step, in order."""
+        return tuple(each for each in self.criteria if each.method.type == "judge" and each.is_stepwise)
 
     def penalties_of(self, criterion: Criterion) -> Mapping[str, float] | None:
         """Points that errors of each severity take from a criterion of steps; None if labels alone are scored."""
-        own = criterion.method.penalties if isinstance(criterion.method, RatingsMethod) else None
+        own = criterion.method.penalties if isinstance(criterion.method, JudgeMethod | RatingsMethod) else None
         return own or (self.taxonomy.severities if self.taxonomy else None)
 
     def weight_of(self, criterion: Criterion) -> float:

@@ -40,8 +40,8 @@ class Asked:
     """Options of a comparison. models: of A and B, None to find them. gate: of `--require` and `--fail-if`.
 
     shares_at: scores t to report P(score <= t) for. across_judges: apply the gate even if the judges differ.
-    chosen_from: number of runs among which run A was chosen for its scores. is_unpaired: compare the means of all
-    outputs, whatever their cases.
+    chosen_from: number of runs among which run A was chosen for its scores, or the factor of a series of looks.
+    is_unpaired: compare the means of all outputs, whatever their cases.
     """
 
     models: tuple[str | None, str | None] = (None, None)
@@ -49,7 +49,7 @@ class Asked:
     resample_count: int = RESAMPLE_COUNT
     shares_at: tuple[float, ...] = ()
     across_judges: bool = False
-    chosen_from: int = 1
+    chosen_from: float = 1
     is_unpaired: bool = False
 
 

@@ -162,6 +162,7 @@ def question_changes(old: Criterion, new: Criterion, old_rubric: Rubric, new_rub
     A schema may refer to other schemas of its rubric, so these must be the same too.
     """
     parts = {
+        "name": new.method.type != "judge" or old.name == new.name,
         "description": old.description == new.description,
         "method": old.method == new.method,
         "scale of levels": old.ranked_levels == new.ranked_levels,

@@ -32,6 +32,7 @@ VIEWS = (
     "steps",
     "judge_gaps",
     "reward_guards",
+    "provenance",
 )
 
 Columns = dict[tuple[str, str], str]  # (table, column) -> type, in order

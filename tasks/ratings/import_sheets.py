@@ -20,13 +20,12 @@ from gradebook.tasks.datasets.file_formats import RawRow
 from gradebook.tasks.ratings.evaluation_file import RATING_SCHEMA
 from gradebook.tasks.ratings.import_matching import Matches, slot_fault
 from gradebook.tasks.ratings.import_sources import read_rating_rows
-from gradebook.tasks.ratings.step_ratings import step_ratings_schema
+from gradebook.tasks.ratings.step_ratings import GIVEN_STEPS_SCHEMA
 
 MOST_SHEETS = 2_000_000  # in memory, about a kilobyte each
 MOST_ROW_CHARACTERS = 2_000  # of a refused row
 MOST_REFUSED_TEXTS = 20_000  # refused rows stored with their text; later ones only with line and reason
 GIVEN_SCHEMA = pa.schema([*RATING_SCHEMA, pa.field("line", pa.int64(), nullable=False)])
-GIVEN_STEPS_SCHEMA = step_ratings_schema(pa.field("step", pa.string(), nullable=False))
 REFUSED_SCHEMA = pa.schema(
     [
         pa.field("source", pa.string(), nullable=False),

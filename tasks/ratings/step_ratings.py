@@ -12,8 +12,8 @@ def step_ratings_schema(step: pa.Field) -> pa.Schema:
         [
             *(pa.field(name, pa.string(), nullable=False) for name in ("output_id", "criterion_id", "rater")),
             step,
-            pa.field("label", pa.string(), nullable=False),
-            pa.field("score", pa.float64(), nullable=False),
+            pa.field("label", pa.string()),  # null, without a score: the rater took an earlier mark back
+            pa.field("score", pa.float64()),
             *(pa.field(name, pa.string()) for name in ("error_type", "error_subtype", "severity", "rationale")),
             pa.field("rated_at", pa.timestamp("us", tz="UTC")),
             pa.field("source", pa.string(), nullable=False),
@@ -21,6 +21,7 @@ def step_ratings_schema(step: pa.Field) -> pa.Schema:
     )
 
 
+GIVEN_STEPS_SCHEMA = step_ratings_schema(pa.field("step", pa.string(), nullable=False))
 STEP_RATINGS_SCHEMA = step_ratings_schema(pa.field("step_index", pa.int32()))
 
 

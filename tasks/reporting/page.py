@@ -8,6 +8,7 @@ from typing import Any
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.reporting.drawing.templates import render
+from gradebook.tasks.reporting.sections.agents.agents import read_agents
 from gradebook.tasks.reporting.sections.change.change import read_change
 from gradebook.tasks.reporting.sections.cost.cost import read_cost
 from gradebook.tasks.reporting.sections.criteria.criteria import read_criteria
@@ -37,6 +38,7 @@ class Section:
 _SECTIONS: tuple[tuple[str, str, Callable[[ReportSource], Any]], ...] = (
     ("scores", "Scores", read_scores),
     ("criteria", "Criteria", read_criteria),
+    ("agents", "Agents", read_agents),
     ("change", "What changed", read_change),
     ("spread", "Spread", read_spread),
     ("history", "Over time", read_history),

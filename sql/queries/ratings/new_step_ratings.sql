@@ -26,7 +26,7 @@ final as (
         and placed.criterion_id = kept.criterion_id
         and placed.rater = kept.rater
         and placed.step_index is not distinct from kept.step_index
-        and placed.label = kept.label
+        and placed.label is not distinct from kept.label
         and placed.error_type is not distinct from kept.error_type
         and placed.error_subtype is not distinct from kept.error_subtype
         and placed.severity is not distinct from kept.severity

@@ -51,7 +51,7 @@ def request_body(
         "messages": request.messages,
         token_limit_name(base_url or settings.base_url): max_tokens,
     }
-    if request.schema is not None:
+    if request.schema is not None and settings.reply_format == "json_schema":
         body["response_format"] = {"type": "json_schema", "json_schema": request.schema}
     if request.is_logprobs:
         body |= {"logprobs": True, "top_logprobs": MOST_TOP_LOGPROBS}
