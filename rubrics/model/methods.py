@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field, PrivateAttr, field_validator, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from gradebook.rubrics.model.levels import LEVEL_ID_PATTERN, Frozen, number_as_text
+from gradebook.rubrics.model.own_templates import check_template
 from gradebook.rubrics.model.taxonomy import Penalty, Severity
 
 _DOTTED = "[A-Za-z_][A-Za-z0-9_.]*"
@@ -83,6 +84,8 @@ class JudgeMethod(Frozen):
     """replaces the judge's own limit"""
     guidance: Annotated[str, Field(min_length=1)] | None = None
     """for the judge, in addition to the question: how to decide hard cases"""
+    template: Annotated[str, Field(min_length=1), AfterValidator(check_template)] | None = None
+    """how the judge is shown the case, in place of all its columns: [templates](judging.md#a-template-of-ones-own)"""
     examples: Annotated[tuple[JudgedExample, ...], Field(max_length=MOST_EXAMPLES)] = ()
     """at most 8 judged outputs, each with `output`, `level` (its id), and optionally `prompt` and `rationale`"""
     sees: Sees = "answer"
@@ -123,8 +126,14 @@ class RatingsMethod(Frozen):
     unit: Unit = "output"
     """`step`: people rate each step of the agent: [trajectories](ratings.md#trajectories)"""
     penalties: Annotated[dict[str, Penalty], Field(min_length=1)] | None = None
-    """severity: points, out of 100, deducted for an error of that severity; the errors of a trajectory rate this
-    criterion"""
+    """severity: points, out of 100, deducted for an error of that severity; `type/severity`: for one of that type, as
+    in MQM; the errors of a trajectory rate this criterion"""
+
+
+ClaimMeasure = Literal[
+    "supported", "not_contradicted", "recall", "f1", "passages", "citation_recall", "citation_precision"
+]
+CITATION_MEASURES = ("citation_recall", "citation_precision")
 
 
 class ClaimsMethod(Frozen):
@@ -136,28 +145,37 @@ class ClaimsMethod(Frozen):
     """`claims`"""
     against: Literal["context", "reference", "prompt"] = "context"
     """the column that has to support the claims"""
-    measure: Literal["supported", "not_contradicted", "recall", "f1"] = "supported"
+    of: Literal["output", "reference"] = "output"
+    """the text whose claims are checked; `reference` against the `context` measures the retriever"""
+    measure: ClaimMeasure = "supported"
     """the score: share of the claims that are `supported` or `not_contradicted`; against a reference also the share of
-    its claims that the output supports (`recall`), and the harmonic mean of both (`f1`)"""
+    its claims that the output supports (`recall`), and the harmonic mean of both (`f1`); against the context also the
+    average precision of its `passages`, and of the output's citations `citation_recall` and `citation_precision`"""
     precision: Literal["claim", "sentence"] = "claim"
     """what is checked: each `claim` that the judge finds, or each `sentence`, without a question to find claims"""
 
     @model_validator(mode="after")
-    def _recall_is_of_a_reference(self) -> Self:
-        if self.measure in ("recall", "f1") and self.against != "reference":
-            raise ValueError(f"found measure: {self.measure} against {self.against}, expected against: reference")
+    def _measure_fits(self) -> Self:
+        wanted = {"recall": "reference", "f1": "reference"} | dict.fromkeys(("passages", *CITATION_MEASURES), "context")
+        if wanted.get(self.measure, self.against) != self.against:
+            expected = f"against: {wanted[self.measure]}"
+            raise ValueError(f"found measure: {self.measure} against {self.against}, expected {expected}")
+        if self.of == "reference" and (self.against == "reference" or self.measure in CITATION_MEASURES):
+            found = f"of: reference with against: {self.against} and measure: {self.measure}"
+            raise ValueError(f"{found}, expected another column, and no citations")
         return self
 
 
 class SimilarityMethod(Frozen):
-    """likeness of the output's wording to the row's `reference`, `context` or `prompt`, beside its likeness to those of
-    other cases: [similarity](judging.md#similarity)
+    """likeness of the output to the row's `reference`, `context` or `prompt`, or to a baseline's output, beside its
+    likeness to those of other cases: [similarity](judging.md#similarity)
     """
 
     type: Literal["similarity"]
     """`similarity`"""
-    against: Literal["reference", "context", "prompt"] = "reference"
-    """the column to compare with; the most similar passage or message counts"""
+    against: Literal["reference", "context", "prompt", "baseline"] = "reference"
+    """the column to compare with, or the outputs of the run that `--baseline` names; the most similar passage, message
+    or output counts"""
     separator: Annotated[str, Field(min_length=1)] | None = None
     """separator between several references, of which the most similar counts; needs `against: reference`"""
     is_rescaled: bool = True

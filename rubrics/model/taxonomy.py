@@ -135,6 +135,11 @@ class StepMark(NamedTuple):
     rationale: str | None = None
 
 
+def points_of(mark: StepMark, penalties: Mapping[str, float]) -> float | None:
+    """Points of a mark's error: those of `type/severity`, as in MQM, or else of its severity; None for neither."""
+    return penalties.get(f"{mark.error_type}/{mark.severity}", penalties.get(mark.severity or ""))
+
+
 def score_steps(marks: Sequence[StepMark], penalties: Mapping[str, float] | None) -> float | None:
     """Score of an output from the marks of its steps, 0..1.
 
@@ -142,7 +147,7 @@ def score_steps(marks: Sequence[StepMark], penalties: Mapping[str, float] | None
     scores, None without marks.
     """
     if penalties is not None:
-        return max(0.0, START - sum(penalties[mark.severity] for mark in marks if mark.severity is not None)) / START
+        return max(0.0, START - sum(points_of(mark, penalties) or 0.0 for mark in marks)) / START
     return sum(mark.score for mark in marks) / len(marks) if marks else None
 
 
@@ -159,8 +164,8 @@ def describe_steps(marks: Sequence[StepMark], penalties: Mapping[str, float] | N
 
 def _error_words(mark: StepMark, penalties: Mapping[str, float]) -> str:
     kind = " / ".join(word for word in (mark.error_type, mark.error_subtype) if word) or mark.label
-    points = [f"-{penalties[mark.severity]:g}"] if mark.severity and mark.severity in penalties else []
-    cost = ", ".join([*([mark.severity] if mark.severity else []), *points])
+    points = points_of(mark, penalties)
+    cost = ", ".join([*([mark.severity] if mark.severity else []), *([] if points is None else [f"-{points:g}"])])
     return f"step {mark.step}: {kind}" + (f" ({cost})" if cost else "")
 
 

@@ -9,12 +9,13 @@ import pyarrow as pa
 from gradebook.rubrics.model.methods import ClaimsMethod
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.model.taxonomy import Taxonomy
-from gradebook.rubrics.prompts.claims import CLAIMS_AT_ONCE, Claim, claims_of, sentence_claims
+from gradebook.rubrics.prompts.claims import CLAIMS_AT_ONCE, Claim, claims_of
 from gradebook.tasks.judging.money.prices import prompt_bytes
 from gradebook.tasks.judging.replies.claim_questions import (
     ClaimUnit,
     claim_units,
     extraction_questions,
+    known_claims,
     verification_questions,
 )
 from gradebook.tasks.judging.replies.list_question import ListQuestion
@@ -104,14 +105,14 @@ class ListPlanner:
     ) -> Iterator[list[ListQuestion]]:
         """Questions that verify the claims that are known; the others are added to `found` as an estimate."""
         digest = self._judge.judge_digest
-        asked = (
-            []
-            if method.precision == "sentence"
-            else [(unit, list(extraction_questions(unit, criterion.id, digest))) for unit in units]
-        )
+        known = [(unit, list(known_claims(method, unit) or ())) for unit in units]
+        asked = [
+            (unit, list(extraction_questions(unit, criterion.id, digest)))
+            for unit in units
+            if known_claims(method, unit) is None
+        ]
         held = self._add([question for _, questions in asked for question in questions], found)
-        known: list[tuple[ClaimUnit, list[Claim]]] = [(unit, list(sentence_claims(unit.text))) for unit in units]
-        if method.precision == "claim":
+        if asked:
             known = []
             for unit, questions in asked:
                 if all(question.request_key in held for question in questions):

@@ -13,6 +13,7 @@ from gradebook.tasks.reporting.sections.change.change import read_change
 from gradebook.tasks.reporting.sections.cost.cost import read_cost
 from gradebook.tasks.reporting.sections.criteria.criteria import read_criteria
 from gradebook.tasks.reporting.sections.examples.examples import read_examples
+from gradebook.tasks.reporting.sections.guards.guards import read_guards
 from gradebook.tasks.reporting.sections.history.history import read_history
 from gradebook.tasks.reporting.sections.people.agreement import report_verdict
 from gradebook.tasks.reporting.sections.people.people import read_people
@@ -41,6 +42,7 @@ _SECTIONS: tuple[tuple[str, str, Callable[[ReportSource], Any]], ...] = (
     ("change", "What changed", read_change),
     ("spread", "Spread", read_spread),
     ("history", "Over time", read_history),
+    ("guards", "Rewards", read_guards),
     ("people", "Judge and people", read_people),
     ("cost", "Cost", read_cost),
     ("trust", "Trust", read_trust),

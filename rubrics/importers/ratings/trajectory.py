@@ -22,7 +22,7 @@ from gradebook.rubrics.importers.ratings.columns import (
 from gradebook.rubrics.importers.ratings.shapes import Mark, Misfit, Naming, Sheet, Slip
 from gradebook.rubrics.model.levels import Level
 from gradebook.rubrics.model.rows import Row
-from gradebook.rubrics.model.taxonomy import NamedError, StepMark, Taxonomy, folded_name, step_levels
+from gradebook.rubrics.model.taxonomy import NamedError, StepMark, Taxonomy, folded_name, points_of, step_levels
 
 TRAJECTORY = "trajectory"  # the rated criterion if none is of steps
 DEFAULT_PENALTIES: Mapping[str, float] = {"minor": 1, "major": 5, "critical": 10}
@@ -64,7 +64,10 @@ class StepScale:
         is_bare = slip.label is None
         severity = self._severity(slip) if is_bare or slip.severity or self.penalties else None
         error_type, error_subtype = self._error(slip) if is_bare or slip.error_type or self.taxonomy else (None, None)
-        return StepMark(slip.step, level.id, level.score, error_type, error_subtype, severity, slip.rationale)
+        mark = StepMark(slip.step, level.id, level.score, error_type, error_subtype, severity, slip.rationale)
+        if severity is not None and self.penalties is not None and points_of(mark, self.penalties) is None:
+            raise Misfit(f"severity: found {error_type} / {severity}, expected one of {', '.join(self.penalties)}")
+        return mark
 
     def _level(self, slip: Slip) -> Level:
         if slip.label is None:
@@ -78,11 +81,12 @@ class StepScale:
         return found
 
     def _severity(self, slip: Slip) -> str:
-        known = self.penalties or (self.taxonomy.severities if self.taxonomy else {}) or {slip.severity or "": 0}
+        named = self.penalties or (self.taxonomy.severities if self.taxonomy else {}) or {slip.severity or "": 0}
+        known = {name.rpartition("/")[2]: None for name in named}
         found = next((name for name in known if folded_name(name) == folded_name(slip.severity)), None)
         if not found:
-            named = words_of(slip.severity) if slip.severity else "nothing"
-            raise Misfit(f"severity: found {named}, expected one of {', '.join(known)}")
+            words = words_of(slip.severity) if slip.severity else "nothing"
+            raise Misfit(f"severity: found {words}, expected one of {', '.join(known)}")
         return found
 
     def _error(self, slip: Slip) -> NamedError:

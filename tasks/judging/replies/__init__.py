@@ -4,6 +4,7 @@ question             Question, FeedbackQuestion, Request, Outcome, Answer: a que
 list_question        ListQuestion, ListAnswer: a question whose reply is one list
 claim_questions      claim_units: questions which claims a text makes, and which a source supports
 step_questions       step_unit, step_questions: questions about the steps of an agent
+embedding_questions  EmbeddingQuestion, batches_of: texts whose vectors an endpoint gives
 batched_criteria     PackedQuestion, packs_of: several criteria of one output in one request
 collection_question  CollectQuestion: a prompt put to the model under evaluation
 completion           Reply, read_completion: the body of an HTTP 200

@@ -1,11 +1,12 @@
 """Questions about the claims of an output, in two stages: which claims it makes, and whether a source supports them."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
-from gradebook.rubrics.model.methods import ClaimsMethod
+from gradebook.rubrics.checks.grounding.citations import cited_sentences
+from gradebook.rubrics.model.methods import CITATION_MEASURES, ClaimsMethod
 from gradebook.rubrics.prompts.claims import (
     CLAIMS_AT_ONCE,
     EXTRACT_SCHEMA,
@@ -21,21 +22,26 @@ from gradebook.rubrics.prompts.claims import (
     read_verification,
     render_extraction,
     render_verification,
+    sentence_claims,
     windows_of,
 )
 from gradebook.rubrics.prompts.prompt import Case
 from gradebook.tasks.judging.replies.list_question import ListQuestion, Messages, Reader
 
+MOST_CITATIONS = 5  # of a sentence whose precision is measured
 MOST_SENTENCES = 600  # of a text: 30 windows
 MOST_CLAIM_TOKENS = 90  # of a reply, for each claim: its words twice, or a quote
 EXTRACT_TOKENS = WINDOW * 2 * MOST_CLAIM_TOKENS
 VERIFY_TOKENS = 256 + CLAIMS_AT_ONCE * MOST_CLAIM_TOKENS * 2
-Side = Literal["output", "reference"]
+Side = Literal["output", "reference", "citation"]  # citation: a sentence of the output, with a part of its sources
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimUnit:
-    """Text of an output whose claims are checked against a source. reason: why nothing can be asked."""
+    """Text of an output whose claims are checked against a source. reason: why nothing can be asked.
+
+    claims: of a sentence that needs no extraction; cited: the passages of its source, by their positions.
+    """
 
     output_id: str
     side: Side
@@ -43,6 +49,13 @@ class ClaimUnit:
     source: tuple[str, ...]
     windows: tuple[Window, ...] = ()
     reason: str | None = None
+    claims: tuple[Claim, ...] | None = None
+    cited: tuple[int, ...] = ()
+
+    @property
+    def is_uncited(self) -> bool:
+        """Whether it is a sentence that cites no passage of the context."""
+        return self.claims is not None and not self.source
 
 
 def _question(  # noqa: PLR0913 - a field each
@@ -68,6 +81,13 @@ def claim_units(method: ClaimsMethod, output_id: str, case: Case) -> tuple[Claim
         return (
             ClaimUnit(output_id, "output", case.output, (), reason=f"no_{method.against}: nothing to check against"),
         )
+    if method.of == "reference":
+        (reference,) = case.passages("reference") or ("",)
+        reason = None if reference else "no_reference: nothing to check"
+        unit = _unit(output_id, "reference", reference, source)
+        return (unit if reason is None else replace(unit, reason=reason),)
+    if method.measure in CITATION_MEASURES:
+        return tuple(_citation_units(method, output_id, case))
     units = []
     if method.measure != "recall":
         units.append(_unit(output_id, "output", case.output, source))
@@ -83,6 +103,38 @@ def _unit(output_id: str, side: Side, text: str, source: tuple[str, ...]) -> Cla
         reason = f"too_many_sentences: found {count:,}, at most {MOST_SENTENCES} are checked"
         return ClaimUnit(output_id, side, text, source, reason=reason)
     return ClaimUnit(output_id, side, text, source, windows)
+
+
+def _citation_units(method: ClaimsMethod, output_id: str, case: Case) -> Iterator[ClaimUnit]:
+    """Each sentence with the passages that it cites; for the precision of several, with each alone and without each."""
+    sentences = cited_sentences(case.output)
+    if len(sentences) > MOST_SENTENCES:
+        reason = f"too_many_sentences: found {len(sentences):,}, at most {MOST_SENTENCES} are checked"
+        yield ClaimUnit(output_id, "output", case.output, (), reason=reason)
+        return
+    for number, sentence in enumerate(sentences):
+        claim = Claim(number, sentence.start, sentence.stop, sentence.text, sentence.text, "verifiable")
+        wanted = [sentence.cited]
+        if method.measure == "citation_precision":
+            wanted += citation_parts(sentence.cited)
+        for cited in dict.fromkeys(wanted):
+            source = tuple(case.context[position - 1] for position in cited if 0 < position <= len(case.context))
+            side: Side = "output" if cited == sentence.cited else "citation"
+            yield ClaimUnit(output_id, side, case.output, source, claims=(claim,), cited=cited)
+
+
+def citation_parts(cited: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Each citation alone, and the others without it; the first five of a sentence count."""
+    first = cited[:MOST_CITATIONS] if len(cited) > 1 else ()
+    others = [tuple(each for each in cited if each != one) for one in first]
+    return [*((one,) for one in first), *others]
+
+
+def known_claims(method: ClaimsMethod, unit: ClaimUnit) -> tuple[Claim, ...] | None:
+    """Claims of a unit that need no extraction; None if the judge has to find them."""
+    if unit.claims is not None:
+        return unit.claims if unit.source else ()
+    return sentence_claims(unit.text) if method.precision == "sentence" else None
 
 
 def extraction_questions(unit: ClaimUnit, criterion_id: str, judge_digest: str) -> Iterator[ListQuestion]:
