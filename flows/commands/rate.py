@@ -12,7 +12,7 @@ from gradebook.flows.commands.completion import complete_criterion, complete_run
 from gradebook.flows.commands.options import DEFAULT_LAKE, DataOption, LakeOption, option_of
 from gradebook.flows.display.terminal import notes, people
 from gradebook.rubrics.model.errors import InputError
-from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.published.run_list import latest_run
 from gradebook.tasks.ratings.rating_queue import Queue
 from gradebook.tasks.ratings.rating_session import RatingSession, opened_session
@@ -38,7 +38,9 @@ RatersOption = Annotated[
 OverlapOption = Annotated[
     int | None, typer.Option("--overlap", min=1, help="raters for each output; default: 2, or 1 for one rater")
 ]
-QueueOption = Annotated[Queue, typer.Option("--queue", help="outputs to rate; only random supports corrected means")]
+QueueOption = Annotated[
+    Queue, typer.Option("--queue", help="outputs to rate; only random and calibration support corrected means")
+]
 BaselineOption = Annotated[
     str | None,
     typer.Option(
@@ -51,6 +53,9 @@ GoldOption = Annotated[
 ]
 TrainOption = Annotated[
     bool, typer.Option("--train", help="with --gold: show what is settled once the output is rated")
+]
+NamesOption = Annotated[
+    bool, typer.Option("--show-names", help="with --queue adjudicate: show who gave each rating, and when")
 ]
 PairsOption = Annotated[
     bool, typer.Option("--pairs", help="compare two outputs of a case: which is better, by criterion")
@@ -82,6 +87,7 @@ def rate(  # noqa: PLR0913 - each is an option
     baseline: BaselineOption = None,
     gold: GoldOption = None,
     train: TrainOption = False,
+    show_names: NamesOption = False,
     host: Annotated[str, typer.Option("--host", help="address to listen on")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="port to listen on; 0: a free one")] = 0,
     trust_host: TrustHostOption = None,
@@ -105,6 +111,8 @@ def rate(  # noqa: PLR0913 - each is an option
     names = _names(raters)
     _refuse_open(host, trust_host)
     _refuse_conflicts(queue, pairs=pairs, baseline=baseline, gold=gold, train=train)
+    if show_names and queue is not Queue.adjudicate:
+        raise InputError("--show-names", f"--queue {queue.value}", "--queue adjudicate: other raters see no ratings")
     run_id = _run_to_rate(run, rubric, column_map, lake, data)
     with (
         bind(host, port) as listener,
@@ -119,10 +127,20 @@ def rate(  # noqa: PLR0913 - each is an option
             baseline_run_id=baseline,
             gold=gold,
             is_training=train,
+            next_ids=_next_ids(find_lake(lake, data), run_id, count) if queue is Queue.calibration else (),
+            has_names=show_names,
         ) as session,
     ):
         _serve(session, names, listener, host, trust_host or [])
     notes.print(_next_step(session))
+
+
+def _next_ids(lake: Lake, run_id: str, count: int) -> list[str]:
+    """Outputs that `gradebook calibrate --rate-next` names."""
+    from gradebook.tasks.agreement.calibration import MOST_NEXT, calibrate_run
+
+    found = calibrate_run(lake, run_id, next_count=min(count, MOST_NEXT)).next_outputs
+    return [str(row["output_id"]) for row in found]
 
 
 def _serve(session: RatingSession, names: list[str], listener: socket, host: str, trust_host: list[str]) -> None:

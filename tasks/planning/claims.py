@@ -26,6 +26,7 @@ from gradebook.tasks.planning.cases import read_cases
 from gradebook.tasks.planning.estimates import Estimate, History, estimate_questions
 
 USUAL_CLAIM = "x" * 100
+USUAL_TOKENS_OF_STEP = 80.0  # a quote, a sentence, a label and an error
 USUAL_CLAIMS_OF_SENTENCE = 1.5  # until the lake has claims
 
 
@@ -36,10 +37,24 @@ class ListCount:
     replayed_count: int = 0
     request_count: int = 0
     byte_count: int = 0
+    step_count: int = 0  # steps in the requests, of a criterion that labels steps
 
     def estimate(self, history: History, judge: JudgeSettings, criterion_id: str) -> Estimate:
         """What the requests will cost, by the judge's past."""
-        return estimate_questions(history, judge, criterion_id, self.request_count, self.byte_count, is_first=True)
+        usual = (
+            self.step_count / self.request_count * USUAL_TOKENS_OF_STEP
+            if self.request_count and self.step_count
+            else None
+        )
+        return estimate_questions(
+            history,
+            judge,
+            criterion_id,
+            self.request_count,
+            self.byte_count,
+            is_first=True,
+            usual_tokens=usual,
+        )
 
 
 class ListPlanner:
@@ -74,7 +89,15 @@ class ListPlanner:
         asked, found = step_criterion(criterion, self._taxonomy), ListCount()
         for shard in shards:
             units = (step_unit(asked, *case) for case in read_cases(shard, with_steps=True))
-            self._add([each for unit in units for each in step_questions(asked, unit, self._judge.judge_digest)], found)
+            digest = self._judge.judge_digest
+            questions = [(unit, list(step_questions(asked, unit, digest))) for unit in units]
+            held = self._add([each for _, of_unit in questions for each in of_unit], found)
+            found.step_count += sum(
+                len(steps)
+                for unit, of_unit in questions
+                for steps, each in zip(unit.windows, of_unit, strict=False)
+                if each.request_key not in held
+            )
         return found
 
     def _verified(

@@ -102,8 +102,10 @@ def estimate_questions(
     prompt_bytes: int,
     *,
     is_first: bool = False,
+    usual_tokens: float | None = None,
 ) -> Estimate:
     """Estimate for a criterion's questions. is_first: nothing about their outputs is in the prefix cache yet.
+    usual_tokens: of a reply, until the criterion has replies of its own; None: as those to other criteria.
 
     The range is that of the sum of all n questions, not of one. If the new questions are like the m past ones, the sum
     lies in it in 80% of the cases, with 10% on either side. The width includes the variance of the new questions and of
@@ -114,7 +116,7 @@ def estimate_questions(
     if not question_count:
         return Estimate()
     prompts = _prompt_spread(history.prompts, question_count, prompt_bytes)
-    completions = _completion_spread(history, criterion_id, question_count)
+    completions = _completion_spread(history, criterion_id, question_count, usual_tokens)
     cached_rate = history.first_cached_rate if is_first else history.later_cached_rate
     price, tier = find_price(judge), expected_tier(judge, history)
 
@@ -168,10 +170,16 @@ def _prompt_spread(past: Prompts | None, question_count: int, prompt_bytes: int)
     return sum_spread(prompt_bytes * past.tokens_per_byte, past.sd * scale, question_count, past.question_count)
 
 
-def _completion_spread(history: History, criterion_id: str, question_count: int) -> Spread:
+def _completion_spread(
+    history: History, criterion_id: str, question_count: int, usual_tokens: float | None = None
+) -> Spread:
     own, any_past = history.completions.get(criterion_id), history.all_completions
     if own is not None and own.question_count >= FEWEST_QUESTIONS:
         return sum_spread(question_count * own.mean, own.sd, question_count, own.question_count)
+    if own is None and usual_tokens is not None:
+        return Spread(
+            question_count * usual_tokens, question_count * usual_tokens / 2, question_count * usual_tokens * 2
+        )
     known = own or any_past
     mean = known.mean if known else USUAL_COMPLETION_TOKENS
     low, high = USUAL_COMPLETION_RANGE

@@ -1,6 +1,6 @@
 """Outputs of a run in the order in which people rate them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -13,9 +13,12 @@ from gradebook.tasks.lake.sql import query
 
 
 class Queue(StrEnum):
-    """Choice of outputs to rate. Only `random` supports an estimate of means; the others find problems."""
+    """Choice of outputs to rate. Only `random` and `calibration` support an estimate of means; the others find
+    problems.
+    """
 
     random = "random"
+    calibration = "calibration"
     uncertain = "uncertain"
     disputed = "disputed"
     gates = "gates"
@@ -42,31 +45,47 @@ def page_source(run_id: str) -> str:
 
 
 def choose_outputs(
-    connection: duckdb.DuckDBPyConnection, run_id: str, queue: Queue, count: int
+    connection: duckdb.DuckDBPyConnection,
+    run_id: str,
+    queue: Queue,
+    count: int,
+    next_ids: Sequence[str] = (),
+    *,
+    has_names: bool = False,
 ) -> tuple[QueuedOutput, ...]:
     """The first `count` outputs of a run in a queue. A larger count adds outputs at the end.
 
-    The random order depends on the run alone: everyone who rates the run samples from one permutation. Raises
-    `InputError` if nothing of the run is in the queue.
+    The random order depends on the run alone: everyone who rates the run samples from one permutation. next_ids: the
+    queue `calibration`, in order. has_names: opinions in dispute have their rater and time. Raises `InputError` if
+    nothing of the run is in the queue.
     """
-    rows = read_rows(connection, _select(queue), run_id=run_id)
-    found = [str(row["output_id"]) for row in rows]
+    rows = () if queue is Queue.calibration else read_rows(connection, _select(queue), run_id=run_id)
+    found = [*next_ids, *(str(row["output_id"]) for row in rows)]
     if not found:
         raise InputError(f"--queue {queue.value}", f"no output of {run_id} in it", "one", _WHY_EMPTY[queue])
+    if queue is Queue.calibration:
+        return tuple(QueuedOutput(output_id, queue.value, None) for output_id in found[:count])
     if queue is not Queue.random:
-        return tuple(QueuedOutput(str(row["output_id"]), queue.value, None, _opinions(row)) for row in rows[:count])
+        opinions = (_opinions(row, has_names=has_names) for row in rows[:count])
+        chosen = zip(found, opinions, strict=False)
+        return tuple(QueuedOutput(output_id, queue.value, None, said) for output_id, said in chosen)
     rng = np.random.default_rng(list(run_id.encode()))
     rate = min(count / len(found), 1.0)
     return tuple(QueuedOutput(found[place], queue.value, rate) for place in rng.permutation(len(found))[:count])
 
 
-def _opinions(row: Row) -> dict[str, list[Row]]:
-    return {each["criterion_id"]: each["opinions"] for each in row.get("opinions", ())}
+def _opinions(row: Row, *, has_names: bool) -> dict[str, list[Row]]:
+    """Ratings in dispute by criterion. Without names nothing says who gave one, and when."""
+    names = ("level_id", "score", "notes", *(("rater", "rated_at") if has_names else ()))
+    return {
+        each["criterion_id"]: [{name: said[name] for name in names} for said in each["opinions"]]
+        for each in row.get("opinions", ())
+    }
 
 
 def _select(queue: Queue) -> str:
     match queue:
-        case Queue.random:
+        case Queue.random | Queue.calibration:
             return query("ratings/queue_random")
         case Queue.uncertain:
             return query("ratings/queue_uncertain")
@@ -82,6 +101,7 @@ def _select(queue: Queue) -> str:
 
 _WHY_EMPTY = {
     Queue.random: "the run has no outputs",
+    Queue.calibration: "the judge scored none of its outputs, or people rated them all",
     Queue.uncertain: "its judge gave no token probabilities and was asked once for each question",
     Queue.disputed: "raters and judge agree wherever two of them scored the same output",
     Queue.gates: "no gate failed",

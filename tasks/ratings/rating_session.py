@@ -126,12 +126,15 @@ def opened_session(  # noqa: PLR0913 - each is an option of the command
     baseline_run_id: str | None = None,
     gold: str | None = None,
     is_training: bool = False,
+    next_ids: Sequence[str] = (),
+    has_names: bool = False,
 ) -> Iterator[RatingSession]:
     """Open the session of a run and a queue, or go on with the one that is there.
 
     criterion_ids: the criteria to rate; by default those that no code decides. has_pairs: compare two outputs of a
     case, of the run or of a baseline and the run. gold: a ratings file or a run whose settled outputs are mixed in;
-    is_training: a rater is shown what is settled after rating such an output. Raises `InputError` for an unknown run
+    is_training: a rater is shown what is settled after rating such an output. next_ids, has_names: as for
+    `choose_outputs`. Raises `InputError` for an unknown run
     or criterion, an empty queue, or if another process serves the session.
     """
     with connect(lake, read_only=True, is_pinned=True) as connection:
@@ -146,7 +149,8 @@ def opened_session(  # noqa: PLR0913 - each is an option of the command
             criteria, name = pair_criteria(criteria), f"pairs.{baseline_run_id or run_id}"
             tasks = choose_pairs(connection, run_id, baseline_run_id, count)
         else:
-            name, tasks = queue.value, _tasks(connection, choose_outputs(connection, run_id, queue, count))
+            chosen = choose_outputs(connection, run_id, queue, count, next_ids, has_names=has_names)
+            name, tasks = queue.value, _tasks(connection, chosen)
         if gold is not None:
             settled = settled_ratings(connection, lake, run_id, rubric, gold)
             tasks = with_gold(tasks, _gold_tasks(connection, settled, criteria), run_id)

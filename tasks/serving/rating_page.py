@@ -21,6 +21,7 @@ from gradebook.rubrics.importers.ratings.grading import scales_of_rubric
 from gradebook.rubrics.model.errors import GradebookError
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.tasks.datasets.media import MediaFiles
+from gradebook.tasks.lake.connection_cache import cached_connections
 from gradebook.tasks.ratings.rating_session import RatingSession
 from gradebook.tasks.ratings.rating_store import SUBMITTED, Progress, Sheet, StaleSheet
 from gradebook.tasks.reporting.drawing.templates import digest, page_text, render
@@ -216,7 +217,8 @@ class RatingApp:
 
     @asynccontextmanager
     async def lifespan(self, _app: Starlette) -> AsyncIterator[None]:
-        """Move ratings to the lake every 30 s while the server runs."""
+        """Move ratings to the lake every 30 s while the server runs; pages need no connection to it, of 25 MB."""
+        await run_in_threadpool(cached_connections.close)
         moving = asyncio.create_task(self._store_often())
         try:
             yield
@@ -229,7 +231,8 @@ class RatingApp:
         while True:
             await asyncio.sleep(STORE_EVERY_S)
             try:
-                await run_in_threadpool(self._session.store_marks)
+                if await run_in_threadpool(self._session.store_marks):
+                    await run_in_threadpool(cached_connections.close)
             except GradebookError as error:  # the lake is away or locked: ratings wait in the session's file
                 self._tell(f"the lake can't take ratings now, they wait on disk: {error}")
 

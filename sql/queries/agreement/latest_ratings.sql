@@ -11,7 +11,7 @@ valid as (
     select
         ratings.* exclude (score),
         coalesce(levels.score, ratings.score) as score,
-        coalesce(ratings.selection = 'random', true) as is_in_sample,
+        coalesce(ratings.selection in ('random', 'calibration'), true) as is_in_sample,
     from agreed_ratings as ratings
     left join agreed_levels as levels
         on ratings.criterion_id = levels.criterion_id

@@ -7,7 +7,7 @@ final as (
     from latest_ratings as ratings
     inner join outputs_of_run as outputs on ratings.output_id = outputs.output_id
     where
-        ratings.selection <> 'random'
+        ratings.selection not in ('random', 'calibration')
         and ($criteria::varchar[] is null or list_contains($criteria, ratings.criterion_id))
     group by ratings.criterion_id, outputs.model, outputs.checkpoint, ratings.selection
     order by ratings.criterion_id, outputs.model, outputs.checkpoint, ratings.selection

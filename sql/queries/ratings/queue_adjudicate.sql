@@ -1,6 +1,6 @@
 -- queue_adjudicate: one row per output_id of the run $run_id that two raters score differently on one criterion, if
 -- nobody has decided since. spread: the largest distance of two ratings, 0..1; the widest first. opinions: of each
--- criterion in dispute its id, and the level, score and notes of each rating in the order of the raters.
+-- criterion in dispute its id, and each rating with its rater and time, in the order of the raters.
 with criteria_of_run as (select distinct output_id, criterion_id from verdicts where run_id = $run_id),
 
 rated as (
@@ -21,7 +21,14 @@ disputed as (
         rated.criterion_id,
         max(rated.score) - min(rated.score) as spread,
         list(
-            struct_pack(level_id := rated.level_id, score := rated.score, notes := rated.notes) order by rated.rater
+            {
+                'level_id': rated.level_id,
+                'score': rated.score,
+                'notes': rated.notes,
+                'rater': rated.rater,
+                'rated_at': strftime(rated.rated_at, '%Y-%m-%d %H:%M UTC'),
+            }
+            order by rated.rater
         ) as opinions,
     from rated
     left join decided using (output_id, criterion_id)

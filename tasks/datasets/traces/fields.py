@@ -51,7 +51,10 @@ def text_of(value: Any) -> str | None:
 
 def first_of(fields: Mapping[str, Any], names: Iterable[str]) -> Any:
     """Value of the first of these names that is there and not null."""
-    return next((fields[name] for name in names if fields.get(name) is not None), None)
+    for name in names:  # a generator would take twice as long, and each span asks a dozen times
+        if (value := fields.get(name)) is not None:
+            return value
+    return None
 
 
 def id_of(name: str, value: Any) -> str:

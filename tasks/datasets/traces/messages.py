@@ -15,6 +15,8 @@ _RESULTS = ("tool_call_response", "tool_result", "function_call_output")
 
 def chat_messages(given: Any, role: str = "user") -> list[Message]:
     """Chat messages from a list of messages, one message, its text, or JSON of these. role: where none is said."""
+    if given is None:
+        return []
     value = decoded(given)
     if isinstance(value, str):
         return [{"role": role, "content": value}] if value else []

@@ -81,6 +81,7 @@ _EVENT_ROLES = {
     "gen_ai.tool.message": "tool",
     "gen_ai.choice": "assistant",
 }
+_SPREAD = ("gen_ai.prompt.", "llm.input_messages.", "gen_ai.completion.", "llm.output_messages.")
 _DETAILS = "gen_ai.client.inference.operation.details"
 _INTEGER = re.compile(r"-?[0-9]{1,18}")  # of 64 bits
 _MOST_KEY, _MOST_LEVELS = 1_000, 20  # of an attribute that spreads messages
@@ -153,7 +154,12 @@ def read_span(content: Mapping[str, Any]) -> Span:
         answered,
         model,
         _documents(fields) if kind == "retrieval" else (),
-        {column: both[name] for both in (resource | fields,) for name, column in _OWN.items() if name in both},
+        {
+            column: given[name]
+            for name, column in _OWN.items()
+            for given in (fields if name in fields else resource,)
+            if name in given
+        },
         {name: value for name, value in metadata.items() if isinstance(value, str)},
     )
 
@@ -170,6 +176,8 @@ def _value(given: Any) -> Any:
     if not isinstance(given, dict) or not given:
         return None
     form, value = next(iter(given.items()))
+    if form == "stringValue":
+        return value
     if form == "arrayValue":
         values = object_of(value).get("values")
         return [_value(each) for each in values] if isinstance(values, list) else []
@@ -198,11 +206,12 @@ def _talk(
         answered = chat_messages(given.get("gen_ai.output.messages"), "assistant")
         if asked or answered:
             return asked, answered
-    asked = chat_messages(_numbered(fields, "gen_ai.prompt.")) or chat_messages(
-        _numbered(fields, "llm.input_messages.")
-    )
-    answered = _numbered(fields, "gen_ai.completion.") or _numbered(fields, "llm.output_messages.")
-    answered = chat_messages(answered, "assistant")
+    asked, answered = [], []
+    if any(name.startswith(_SPREAD) for name in fields):
+        asked = chat_messages(_numbered(fields, "gen_ai.prompt."))
+        asked = asked or chat_messages(_numbered(fields, "llm.input_messages."))
+        spread = _numbered(fields, "gen_ai.completion.") or _numbered(fields, "llm.output_messages.")
+        answered = chat_messages(spread, "assistant")
     for name, attributes in events:
         if role := _EVENT_ROLES.get(name):
             body = decoded(first_of(attributes, ("gen_ai.event.content", "event_body", "content")))

@@ -10,6 +10,8 @@ import pytest
 from gradebook.rubrics.model.errors import UnfinishedError
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import connect
+from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.stages.preview import preview_run
 from tests.support.loopback_judge import LoopbackJudge
 from tests.support.published_runs import publish
 from tests.support.samples import write_lines
@@ -113,6 +115,18 @@ def test_a_second_run_asks_nothing_and_new_penalties_neither(judge: LoopbackJudg
     assert (judge.request_count, plan.run["cost_usd"]) == (asked, 0)
     counts = rows_in(tmp_path, "select sum(request_count), sum(replayed_count) from stage_costs where run_id = 'again'")
     assert counts == [(0, asked)]
+
+
+def test_a_dry_run_counts_the_questions_and_the_steps_that_are_left(judge: LoopbackJudge, tmp_path: Path):
+    evaluated(tmp_path, {"good": WORDS["good"]})
+    outputs = write_lines(tmp_path / "outputs.jsonl", rows_of(WORDS))
+    lake = f"sqlite:{tmp_path}/lake/catalog.sqlite"
+    _, plan = preview_run(EvaluationRequest(str(outputs), str(tmp_path / "rubric.yaml"), lake=lake, judge="m"))
+    (steps,) = plan.criteria
+    assert (steps.replayed_count, steps.request_count) == (2, 2 + 7)
+    assert judge.request_count == 2
+    assert steps.completion_tokens > 0
+    assert steps.prompt_tokens > 9 * 500
 
 
 def test_a_run_that_lost_its_judge_goes_on_where_it_stopped(judge: LoopbackJudge, tmp_path: Path):

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from gradebook.rubrics.model.errors import InputError
+from gradebook.tasks.agreement.calibration import calibrate_run
 from gradebook.tasks.agreement.raters import compare_raters
 from gradebook.tasks.lake.connections import commit, connect
 from gradebook.tasks.ratings.rating_queue import Queue, choose_outputs
@@ -181,6 +182,25 @@ def test_the_uncertain_queue_begins_where_the_judge_doubted_most(served: Served)
     assert [(each.output_id, each.inclusion_rate) for each in found] == [("o1", None), ("o2", None)]
 
 
+def test_the_calibration_queue_is_what_calibrate_names_and_its_ratings_count(served: Served):
+    named = [str(row["output_id"]) for row in calibrate_run(served.lake, RUN, next_count=4).next_outputs]
+    queue = {"queue": Queue.calibration, "count": 4, "overlap": 1}
+    with opened_session(served.lake, RUN, **queue, next_ids=named) as session:
+        page = Served.of(served.lake, session)
+        page.enter("anna")
+        for position in range(1, 5):
+            page.client.get("/")
+            assert session.store.sheet(position, "anna").output_id == named[position - 1]
+            page.submit(position, "good")
+    assert {row[3] for row in ratings_in(served)} == {"calibration"}
+    found = calibrate_run(served.lake, RUN, next_count=10)
+    assert [row.n for row in found.rows] == [4]
+    assert not {row["output_id"] for row in found.next_outputs} & set(named)
+    rated_all = {"next_ids": (), **queue}
+    with pytest.raises(InputError, match="people rated them all"), opened_session(served.lake, RUN, **rated_all):
+        pass
+
+
 @pytest.mark.parametrize("queue", [Queue.uncertain, Queue.gates])
 def test_an_empty_queue_says_why(served: Served, queue: Queue):
     with connect(served.lake, read_only=True) as connection, pytest.raises(InputError, match=f"--queue {queue.value}"):
@@ -216,6 +236,11 @@ def test_a_lead_decides_what_raters_dispute_and_the_decision_counts(served: Serv
         assert session.store_marks() == 1
         output_id = lead.session.store.next_sheet("lea", 0.0)
         assert output_id is None
+    with connect(served.lake, read_only=True) as connection:
+        connection.execute("create temp table adjudications as from lake.adjudications limit 0")
+        (named,) = choose_outputs(connection, RUN, Queue.adjudicate, 9, has_names=True)
+    assert [said["rater"] for said in named.opinions["tone"]] == ["anna", "ben"]
+    assert all(said["rated_at"].endswith("UTC") for said in named.opinions["tone"])
     with connect(served.lake, read_only=True) as connection:
         decided = "select adjudicator, level_id, cause, needs_rubric_update from adjudications"
         assert connection.execute(decided).fetchall() == [("lea", "bad", "rubric_gap", True)]

@@ -128,6 +128,17 @@ def test_costs_times_and_parents_are_kept(tmp_path: Path) -> None:
     assert content["metadata"]["service"] == "bookings"
 
 
+def test_the_spans_of_a_prefect_flow_come_in_around_those_of_its_model() -> None:
+    # Taken from Prefect 3.8 by OpenTelemetry's OTLP exporter: a flow with two tools as tasks, of which one fails, and
+    # a task that asks a model. Without the events of states before the end, and stack traces; ids as a collector's.
+    content = _only(Path(__file__).with_name("prefect_spans.jsonl"))
+    steps = [(step["kind"], step["name"].partition("-")[0], step["parent_index"]) for step in content["steps"]]
+    assert steps[1:] == [("system", "search", 0), ("system", "book", 0), ("system", "answer", 0), ("model", "qwen", 3)]
+    assert content["steps"][2]["error"] == "Task run encountered an exception ValueError: no such room"
+    assert (content["prompt"], content["output"]) == ([made.ASKED[1]], made.ANSWER)
+    assert content["metadata"]["service"] == "booking"
+
+
 def test_inspect_names_case_epoch_target_and_scores(tmp_path: Path) -> None:
     content = _only(_FILES["inspect eval"](tmp_path))
 
