@@ -102,6 +102,7 @@ class JudgeSettings(ModelSettings):
     reply_order: Literal["evidence_first", "level_first"] = "evidence_first"
     level_order: Literal["worst_first", "best_first"] = "worst_first"
     temperature: Annotated[float, Field(ge=0, le=2)] | None = 0
+    epoch: Annotated[int, Field(ge=1)] | None = None  # another number asks all questions anew
 
     @property
     def judge(self) -> str:
@@ -134,7 +135,7 @@ class JudgeSettings(ModelSettings):
             "reply": self.style.reply,
             "reply_order": self.reply_order,
             "level_order": self.level_order,
-        }
+        } | ({} if self.epoch is None else {"epoch": self.epoch})
 
     @property
     def judge_digest(self) -> str:
