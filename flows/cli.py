@@ -61,6 +61,12 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
             "Export a run's outputs with their rewards for training, people's ratings, and scores beside traces.",
         ),
         Entry("why", "why:why", "Trace a verdict back to the output, prompt, reply, rubric, ratings and price."),
+        Entry(
+            "serve-rewards",
+            "serve_rewards:serve_rewards",
+            "Serve rewards over HTTP: one judge, ledger and budget for all callers.",
+        ),
+        Entry("mcp", "mcp:mcp", "Serve a lake to agents over MCP on stdin and stdout, read only."),
         Entry("cost", "cost:cost", "Show the cost of judging, or of a changed rubric or judge."),
         Entry("status", "status:status", "Show a lake's running, interrupted, published and failed runs."),
     ),

@@ -207,7 +207,8 @@ create table if not exists similarities (
     criterion_id varchar,
     similarity double,
     null_similarity double,
-    other_case_count bigint
+    other_case_count bigint,
+    embedder varchar
 );
 
 create table if not exists ratings (
@@ -224,6 +225,21 @@ create table if not exists ratings (
     spent_s double,
     gold_score double,
     evidence varchar
+);
+
+create table if not exists step_ratings (
+    output_id varchar,
+    criterion_id varchar,
+    rater varchar,
+    step_index integer,
+    label varchar,
+    score double,
+    error_type varchar,
+    error_subtype varchar,
+    severity varchar,
+    rationale varchar,
+    rated_at timestamptz,
+    source varchar
 );
 
 create table if not exists adjudications (

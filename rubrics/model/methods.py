@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from gradebook.rubrics.model.levels import LEVEL_ID_PATTERN, Frozen, number_as_text
+from gradebook.rubrics.model.taxonomy import Penalty
 
 _DOTTED = "[A-Za-z_][A-Za-z0-9_.]*"
 Mode = Literal["strict", "loose"]  # how a check reads an output
 MOST_EXAMPLES = 8  # of a judged criterion: each is sent with every request
 FUNCTION_PATTERN = rf"^{_DOTTED}:{_DOTTED}$"
-Penalty = Annotated[float, Field(ge=0, le=100)]
 
 
 class CheckMethod(Frozen):
@@ -70,6 +70,7 @@ class JudgedExample(Frozen):
 
 
 Sees = Literal["answer", "trajectory", "steps"]
+Unit = Literal["output", "step"]
 
 
 class JudgeMethod(Frozen):
@@ -100,6 +101,8 @@ class RatingsMethod(Frozen):
 
     type: Literal["ratings"]
     """`ratings`"""
+    unit: Unit = "output"
+    """`step`: people rate each step of the agent: [trajectories](ratings.md#trajectories)"""
     penalties: Annotated[dict[str, Penalty], Field(min_length=1)] | None = None
     """severity: points, out of 100, deducted for an error of that severity; the errors of a trajectory rate this
     criterion"""
@@ -128,14 +131,15 @@ class ClaimsMethod(Frozen):
 
 
 class SimilarityMethod(Frozen):
-    """likeness of the output's wording to the row's `reference`, `context` or `prompt`, beside its likeness to those of
-    other cases: [similarity](judging.md#similarity)
+    """likeness of the output to the row's `reference`, `context` or `prompt`, or to a baseline's output, beside its
+    likeness to those of other cases: [similarity](judging.md#similarity)
     """
 
     type: Literal["similarity"]
     """`similarity`"""
-    against: Literal["reference", "context", "prompt"] = "reference"
-    """the column to compare with; the most similar passage or message counts"""
+    against: Literal["reference", "context", "prompt", "baseline"] = "reference"
+    """the column to compare with, or the outputs of the run that `--baseline` names; the most similar passage, message
+    or output counts"""
     separator: Annotated[str, Field(min_length=1)] | None = None
     """separator between several references, of which the most similar counts; needs `against: reference`"""
     is_rescaled: bool = True

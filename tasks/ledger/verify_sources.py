@@ -25,6 +25,7 @@ MOST_FINDINGS_STORED = 1_000
 FEEDBACK = "feedback texts"
 JUDGE_UNKNOWN = "judgments of runs that did not record their judge"
 UNPUBLISHED = "judgments of runs that were never published"
+IN_PARTS = "claims and vectors, which are asked for in parts"
 PACKED = "judgments of several criteria a request"
 WITH_MEDIA = "judgments of cases with images or sounds"
 LOGPROBS = "replies whose log-probabilities were not kept"
@@ -133,6 +134,8 @@ class Verifier:
         if run is None or not run.judges:
             return self.verification.skip(JUDGE_UNKNOWN)
         criterion = self._criterion(run, row)
+        if criterion is not None and criterion.method.type != "judge":
+            return self.verification.skip(IN_PARTS)
         if row["output"] is None or criterion is None:
             return self._miss(row, run, criterion)
         sees = sees_of(criterion)

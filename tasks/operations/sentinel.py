@@ -213,8 +213,8 @@ class _Night:
             finally:
                 asking.close()
             keys: dict[tuple[str, str], list[str]] = defaultdict(list)
-            for row in batch.planned.select(["output_id", "criterion_id", "request_key"]).to_pylist():
-                keys[row["output_id"], row["criterion_id"]].append(row["request_key"])
+            for each in batch.asked:
+                keys[each.output_id, each.criterion_id].append(each.request_key)
             rows = [
                 {"output_id": each.output_id, "criterion_id": name, "draw": place, "keys": keys[each.output_id, name]}
                 | verdicts.get((at, name), NOTHING)._asdict()

@@ -23,6 +23,7 @@ from gradebook.tasks.datasets.case_criteria import (
 )
 from gradebook.tasks.datasets.ingest import Ingested
 from gradebook.tasks.judging.money.prices import BYTES_PER_TOKEN, Usage, cost_usd, find_price
+from gradebook.tasks.judging.settings.embedder import Embedder, EmbedderSettings
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.judging.settings.panels import Judge, members_of, writer_of
 from gradebook.tasks.lake.address import Lake
@@ -34,6 +35,7 @@ from gradebook.tasks.planning.claims import ClaimsPlanner
 from gradebook.tasks.planning.opinion_estimates import OpinionEstimate, Past, asked_judges, estimate_opinion, read_past
 from gradebook.tasks.planning.request_counts import Tallies
 from gradebook.tasks.planning.shard_plan import ShardCases, ShardPlanner, case_bytes, read_shard
+from gradebook.tasks.planning.similarity import VectorsPlanner, read_compared_texts, similarity_criteria
 from gradebook.tasks.ratings.run_ratings import has_preferred, kept_count, match_ratings
 from gradebook.tasks.workspace.folder import RunFolder
 
@@ -141,12 +143,15 @@ def plan_run(  # noqa: PLR0913 - what is planned, for whom, and what it may look
     is_anew: bool = False,
     is_preview: bool = False,
     folders: tuple[Path, ...] | None = None,
+    embedder: Embedder | None = None,
+    baseline: str | None = None,
 ) -> RunPlan:
     """Write a plan file for each judged criterion and shard; sum up the missing judgments. First call `prepare_plan`.
 
     feedback: of the request; texts by the judge are the last line of the plan. is_anew: plan as if the ledger were
     empty; estimates still use past replies. is_preview: judgments in the journals of killed runs count as stored; a run
     settles them first. folders: of the dataset's files, for images and sounds; None: their names are read as text.
+    embedder, baseline: of the request.
 
     A plan file has one row per wanted opinion: output_id, criterion_id, request_key, judge_index (among the judge's
     members), replicate, is_swapped; then the ledger's columns for the key: status, level_id, distribution, evidence,
@@ -176,6 +181,12 @@ def plan_run(  # noqa: PLR0913 - what is planned, for whom, and what it may look
         parts, asked = [*_add_estimates(parts, tallies, judge, past)], asked_judges(tallies)
         if any(part.request_count for part in parts if part.criterion_id in claimed):
             asked = tuple(sorted({*asked, members_of(judge).index(writer_of(judge))}))
+    compared_by = {each.id: each for each in similarity_criteria(rubric)}
+    if isinstance(embedder, EmbedderSettings) and compared_by:
+        with _ledger(lake) as ledger:
+            _hold_judgments(ledger, journaled_judgments(lake) if is_preview else None, is_anew=is_anew)
+            vectors = VectorsPlanner(ledger, embedder, read_compared_texts(lake, rubric, baseline))
+            parts = list(_add_vectors(parts, vectors, compared_by, ingested.shards))
     if feedback:
         parts.append(_plan_feedback(judge, rubric, ingested))
     unmatched_count = kept_count(folder.ratings_file) or 0
@@ -242,6 +253,29 @@ def _add_claims(
             cost_high_usd=estimate.cost_high_usd,
             cached_tokens=estimate.cached_tokens,
             open_count=found.request_count,
+        )
+
+
+def _add_vectors(
+    parts: Iterable[CriterionPlan],
+    planner: VectorsPlanner,
+    criteria: Mapping[str, Criterion],
+    shards: Sequence[str],
+) -> Iterator[CriterionPlan]:
+    """Plans of the criteria, in order, with those of the method `similarity`."""
+    for part in parts:
+        if part.criterion_id not in criteria:
+            yield part
+            continue
+        found = planner.count(criteria[part.criterion_id], shards)
+        yield replace(
+            part,
+            replayed_count=found.replayed_count,
+            request_count=found.request_count,
+            prompt_tokens=found.estimate.prompt_tokens,
+            cost_usd=found.estimate.cost_usd,
+            cost_low_usd=found.estimate.cost_low_usd,
+            cost_high_usd=found.estimate.cost_high_usd,
         )
 
 

@@ -22,8 +22,12 @@ from gradebook.tasks.scoring.functions import FUNCTION_COLUMNS, FunctionPool, sc
 from gradebook.tasks.workspace.timings import Timing
 
 PLACE = "place"  # run id of verdicts that belong to no run
-
-
+# Reasons of the criteria that nothing scores here.
+NEEDS = {
+    "ratings": "needs_people: ratings count in a run",
+    "claims": "needs_a_run: the claims of an output are found and checked in a run",
+    "similarity": "needs_a_run: similarity is measured beside the other cases of a run",
+}
 Verdicts = dict[tuple[int, str], Verdict]  # by the output's place in the batch and the criterion's id
 
 
@@ -44,7 +48,7 @@ class CodeScorer:
         ]
         self._schemas = [each for each in rubric.criteria if isinstance(each.method, SchemaMethod)]
         self._called = [each for each in rubric.criteria if each.method.type == "function"]
-        self._others = [each for each in rubric.criteria if each.method.type in ("ratings", "claims", "similarity")]
+        self._others = [each for each in rubric.criteria if each.method.type in NEEDS]
         self._columns = {column for each in self._checks for column in stored_columns(each.check.name)}
 
     def score(self, outputs: Sequence[ReadOutput]) -> Verdicts:
@@ -59,7 +63,7 @@ class CodeScorer:
             for each in self._checks
         ]
         checked += [self._validated(each, places, shard.column("output").chunk(0)) for each in self._schemas]
-        tables = [leave_unscored(PLACE, each, shard) for each in self._others]
+        tables = [leave_unscored(PLACE, each, shard, NEEDS[each.method.type]) for each in self._others]
         if self._called:
             rows = _shard(outputs, places, FUNCTION_COLUMNS)
             timing = Timing("score")

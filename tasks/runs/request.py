@@ -156,6 +156,14 @@ class EvaluationRequest:
         ),
     ] = None
     _: KW_ONLY
+    embedder: Annotated[
+        str | None,
+        Option(
+            "embedder of similarities: a model name, an embedder file (YAML), a folder, or lexical",
+            EVERYWHERE,
+            Panel.JUDGE,
+        ),
+    ] = None
     ratings: Annotated[str | None, Option("a file of people's ratings", EVERYWHERE, Panel.OUTPUTS)] = None
     column_map: Annotated[
         Mapping[str, str],

@@ -27,6 +27,7 @@ from aiohttp import web
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.support.loopback_batches import LoopbackBatches
+from tests.support.loopback_embeddings import embeddings_body
 from tests.support.loopback_faults import BODY_FAULTS, TEXT_FAULTS, send_broken
 from tests.support.loopback_limits import PrefixCache, RequestLimit, drawn_fault
 from tests.support.loopback_plain import plain_text
@@ -75,6 +76,7 @@ class LoopbackJudge:
         app.router.add_get("/v1/models", self._models)
         app.router.add_get("/stats", self._stats)
         app.router.add_post("/v1/chat/completions", self._completion)
+        app.router.add_post("/v1/embeddings", self._completion)
         self.batches.mount(app)
         return app
 
@@ -206,6 +208,8 @@ class LoopbackJudge:
         self.cached_tokens += cached_tokens
         self.prompt_tokens += usage["prompt_tokens"]
         self.completion_tokens += usage["completion_tokens"]
+        if "input" in body:
+            return embeddings_body(body, usage)
         return {
             "id": "chatcmpl-1",
             "object": "chat.completion",
@@ -225,6 +229,8 @@ class LoopbackJudge:
         return {"content": [_token(token, levels) for token in tokens]}
 
     def _text(self, body: dict[str, Any], prompt: str, fault: str) -> str:
+        if "input" in body:
+            return ""
         if "response_format" not in body:
             return self.writer(body) if self.writer else plain_text(prompt, fault)
         asked = body["response_format"]["json_schema"]
@@ -264,7 +270,7 @@ def level_reply(body: dict[str, Any], meaning: str) -> str:
 
 def _texts(body: dict[str, Any]) -> str:
     """All texts of a request's messages; pictures and sounds aside."""
-    contents = [message.get("content") or "" for message in body["messages"]]
+    contents = body.get("input") or [message.get("content") or "" for message in body["messages"]]
     parts = [part for each in contents for part in ([{"text": each}] if isinstance(each, str) else each)]
     return "\n".join(part["text"] for part in parts if isinstance(part, dict) and "text" in part)
 

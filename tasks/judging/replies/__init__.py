@@ -2,6 +2,7 @@
 
 question             Question, FeedbackQuestion, Request, Outcome, Answer: a question and its outcome
 claim_questions      ClaimQuestion, claim_units: which claims a text makes, and which a source supports
+embedding_questions  EmbeddingQuestion, batches_of: texts whose vectors an endpoint gives
 batched_criteria     PackedQuestion, packs_of: several criteria of one output in one request
 collection_question  CollectQuestion: a prompt put to the model under evaluation
 completion           Reply, read_completion: the body of an HTTP 200
