@@ -635,3 +635,26 @@ create table if not exists judge_drift (
     cost_usd double,
     watched_at timestamptz
 );
+
+create table if not exists rubric_links (
+    rubric_id varchar,
+    old_version varchar,
+    new_version varchar,
+    anchor_set varchar,
+    judge varchar,
+    judge_digest varchar,
+    scope varchar,
+    scope_id varchar,
+    n bigint,
+    case_count bigint,
+    unscored_count bigint,
+    offset_mean double,
+    offset_low double,
+    offset_high double,
+    sd_ratio double,
+    sd_ratio_low double,
+    sd_ratio_high double,
+    slope double,
+    intercept double,
+    made_at timestamptz
+);

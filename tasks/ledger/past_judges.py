@@ -23,7 +23,7 @@ from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.lake.sql import query
 
 _ORDERS = ("reply_order", "level_order", "flaws_first", "reply_format")
-SETTINGS = ("model", "temperature", "seed", "max_tokens", "packing", *_ORDERS)
+SETTINGS = ("model", "temperature", "seed", "max_tokens", "packing", *_ORDERS, "epoch")
 OPINIONS = ("replicates", "replicate_share", "swap_share")
 DEVIATIONS = 4  # so far a drawn share may lie from the one that was asked for
 _ASKING = ("base_url", "key", "prices", "service_tier", "mode")  # what bears on the price alone

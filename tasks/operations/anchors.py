@@ -11,16 +11,19 @@ import pyarrow as pa
 
 from gradebook.rubrics.files.digest import rubric_from_body
 from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.model.outputs import output_id, stored_output
 from gradebook.rubrics.text.plain_words import unknown_word
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import commit, connect_up_to_date, upgrade_lake
 from gradebook.tasks.lake.rows import Row, read_published_run, read_rows
 from gradebook.tasks.lake.sql import query
+from gradebook.tasks.rewards.rows import ReadOutput
 from gradebook.tasks.workspace.folder import RUN_ID
 
 STRATA = ("criterion", "level", "model", "checkpoint")
 SEED = 20_26
 MOST_OUTPUTS = 100_000
+_OUTPUTS = "select * from outputs where list_contains(?, output_id)"
 _BODY = "select body from rubrics where rubric_id = ? and rubric_version = ?"
 
 
@@ -95,6 +98,14 @@ def read_anchors(connection: duckdb.DuckDBPyConnection, name: str) -> tuple[Row,
         expected = unknown_word(name, known) if known else "one that `gradebook anchors make` made"
         raise InputError("anchors", f"no anchor set {name!r} in the lake", expected)
     return rows
+
+
+def intact_outputs(connection: duckdb.DuckDBPyConnection, anchors: Sequence[Row]) -> list[ReadOutput]:
+    """Anchored outputs whose content still has their id, in the order of their ids."""
+    names = sorted({row["output_id"] for row in anchors})
+    rows = connection.execute(_OUTPUTS, [names]).to_arrow_table().to_pylist()
+    found = {row["output_id"]: stored_output(row) for row in rows}
+    return [ReadOutput(name, found[name]) for name in names if name in found and output_id(found[name]) == name]
 
 
 def choose_outputs(

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 
 from gradebook.rubrics.model.errors import InputError, UnfinishedError
-from gradebook.rubrics.model.outputs import output_id, stored_output
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.statistics.drift import DriftEvidence, contrasts
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, student_t
@@ -20,7 +19,7 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import commit, connect_up_to_date, upgrade_lake
 from gradebook.tasks.lake.rows import Row, read_rows
 from gradebook.tasks.lake.sql import query
-from gradebook.tasks.operations.anchors import SEED, WatchRequest, read_anchors
+from gradebook.tasks.operations.anchors import SEED, WatchRequest, intact_outputs, read_anchors
 from gradebook.tasks.rewards.asking import Asking
 from gradebook.tasks.rewards.rows import ReadOutput
 from gradebook.tasks.rewards.scored import Verdict
@@ -33,7 +32,6 @@ REFERENCE, STEADY, DRIFTED, NEW_MODEL = "reference", "steady", "drifted", "new_m
 NOTHING = Verdict(None, None, "not_asked", None)
 _PAST = "select * from anchor_verdicts where anchor_set = ? and judge_digest = ? order by night, draw, output_id"
 _NIGHTS = "select * from judge_drift where anchor_set = ? and judge_digest = ? order by night, criterion_id"
-_OUTPUTS = "select * from outputs where list_contains(?, output_id)"
 _REPLIES = """
 select request_key, model_returned, cost_usd, run_id from judgments where list_contains(?, request_key)
 qualify row_number() over (partition by request_key order by status = 'scored' desc, asked_at) = 1
@@ -134,7 +132,7 @@ def _plan(lake: Lake, request: WatchRequest) -> "_Night | Watch":
         judge = checked_judge(request.judge, rubric, request.budget_usd)
         name = (request.anchor_set, judge.judge_digest)
         nights, past = read_rows(connection, _NIGHTS, *name), read_rows(connection, _PAST, *name)
-        outputs = _intact(connection, anchors)
+        outputs = intact_outputs(connection, anchors)
     if stored := [row for row in nights if row["night"] == request.night]:
         return Watch(tuple(stored))
     if nights and nights[-1]["night"] > request.night:
@@ -357,14 +355,6 @@ def _replies(connection: duckdb.DuckDBPyConnection, keys: list[str]) -> list[Row
 
 def _models(verdicts: Iterable[Row]) -> set[str]:
     return {name for row in verdicts for name in (row["model_returned"] or "").split(", ") if name}
-
-
-def _intact(connection: duckdb.DuckDBPyConnection, anchors: Sequence[Row]) -> list[ReadOutput]:
-    """Anchored outputs whose content still has their id, in the order of their ids."""
-    names = sorted({row["output_id"] for row in anchors})
-    rows = connection.execute(_OUTPUTS, [names]).to_arrow_table().to_pylist()
-    found = {row["output_id"]: stored_output(row) for row in rows}
-    return [ReadOutput(name, found[name]) for name in names if name in found and output_id(found[name]) == name]
 
 
 def _refuse_request(request: WatchRequest) -> None:

@@ -23,7 +23,7 @@ from gradebook.tasks.judging.settings.files import read_judge
 from gradebook.tasks.judging.settings.judge import JudgeSettings, ReplaySettings
 from gradebook.tasks.judging.settings.keys import refuse_unpaired_keys
 from gradebook.tasks.judging.settings.panels import Judge, members_of, online_members
-from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.rewards.asking import Asking, Batch, unjudged
 from gradebook.tasks.rewards.computing import CodeScorer, Verdicts
 from gradebook.tasks.rewards.mending import Feedback, feedback_on
@@ -57,7 +57,7 @@ class RubricScorer:
         budget_usd: float | None = None,
         on_fault: OnFault = "none",
         gates: str = "veto",
-        lake: str | None = None,
+        lake: str | Lake | None = None,
         data: str | None = None,
         column_map: Mapping[str, str] | None = None,
         allow_functions: Iterable[str] = (),
@@ -94,7 +94,7 @@ class RubricScorer:
         self._functions = FunctionPool(functions) if has_functions else None
         self._code = CodeScorer(self.rubric, self._functions)
         read = None if judge is None else checked_judge(judge, self.rubric, budget_usd)
-        found = None if lake is None else find_lake(lake, data)
+        found = find_lake(lake, data) if isinstance(lake, str) else lake
         self._asking = None if read is None else Asking(self.rubric, read, budget_usd, found)
         self._parts = tuple(_part(self.rubric, each) for each in self.rubric.criteria)
         self._known: dict[tuple[float | None, ...], tuple[OutputScore, Reward | None]] = {}
@@ -285,6 +285,11 @@ class RubricScorer:
         if not own and len(self._known) < MOST_KNOWN:
             self._known[found] = totals
         return totals
+
+
+def score_stored(scorer: RubricScorer, outputs: Sequence[ReadOutput]) -> Scores:
+    """Score outputs of a lake."""
+    return scorer._score(outputs)
 
 
 @dataclass(frozen=True, slots=True)

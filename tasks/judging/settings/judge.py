@@ -104,6 +104,7 @@ class JudgeSettings(ModelSettings):
     flaws_first: bool = False  # the judge names flaws before evidence, rationale and level
     reply_format: Literal["json_schema", "text"] = "json_schema"  # text: no structured output is asked for
     temperature: Annotated[float, Field(ge=0, le=2)] | None = 0
+    epoch: Annotated[int, Field(ge=1)] | None = None  # another number asks all questions anew
 
     @model_validator(mode="after")
     def _flaws_have_a_place(self) -> Self:
@@ -146,6 +147,7 @@ class JudgeSettings(ModelSettings):
             # Left out at their defaults, so that digests from before they existed stay.
             **({"flaws_first": True} if self.flaws_first else {}),
             **({"reply_format": "text"} if self.reply_format == "text" else {}),
+            **({} if self.epoch is None else {"epoch": self.epoch}),
         }
 
     @property

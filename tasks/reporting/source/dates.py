@@ -7,6 +7,7 @@ from datetime import datetime
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.reporting.source.report_source import ReportSource
+from gradebook.tasks.system.number_format import difference_interval_words, signed_words
 
 MOST_RUNS = 30
 
@@ -16,6 +17,9 @@ Key = tuple[str, str, str | None]  # run, model, checkpoint
 _CASES = """
 select run_id, model, checkpoint, bit_xor(distinct hash(case_id)) as cases
 from output_scores where list_contains(?, run_id) group by all
+"""
+_LINKS = """
+select * from rubric_links where rubric_id = ? and scope = 'overall' and (judge is null or judge = ?) order by made_at
 """
 
 
@@ -40,6 +44,7 @@ class Point:
     high: float | None
     place: int
     before: Key | None = None
+    linked_mean: float | None = None  # the previous mean as this rubric version would give it, by `gradebook link`
     changes: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -61,6 +66,9 @@ def read_points(source: ReportSource) -> Points:
     of_rubric = {"rubric_id": run["rubric_id"], "version": run["version"]}
     rows = source.rows(query("reporting/history"), **of_rubric, models=models, most_runs=MOST_RUNS)
     cases = {_key(row): row["cases"] for row in source.rows(_CASES, sorted({row["run_id"] for row in rows}))}
+    links = {
+        (row["old_version"], row["new_version"]): row for row in source.rows(_LINKS, run["rubric_id"], run["judge"])
+    }
     places, found = _places(rows), dict[Key, Point]()
     followed: dict[tuple[str, str], Key] = {}  # latest checkpoint so far, by run and model
     for row in rows:
@@ -74,7 +82,7 @@ def read_points(source: ReportSource) -> Points:
         if before is not None:
             is_same_text = before[0] == point.run_id or bool(row["is_same_rubric"])
             changes = _changes(found[before], point, is_same_text, cases.get(before) == cases.get(point.key))
-            point = replace(point, before=before, changes=changes)
+            point = _linked(replace(point, before=before, changes=changes), found[before], links)
         found[point.key] = point
     return found
 
@@ -127,6 +135,18 @@ def _changes(before: Point, now: Point, is_same_text: bool, is_same_cases: bool)
     if not is_same_cases:
         found["cases"] = "the cases"
     return found
+
+
+def _linked(point: Point, before: Point, links: Mapping[tuple[str, str], Row]) -> Point:
+    """Point with the link of its rubric version to the one before, if nothing but the version changed."""
+    link = links.get((before.rubric_version, point.rubric_version))
+    if link is None or set(point.changes) != {"rubric"} or before.mean is None:
+        return point
+    slope, intercept = link["slope"], link["intercept"]
+    expected = before.mean + link["offset_mean"] if slope is None else intercept + slope * before.mean
+    interval = difference_interval_words(link["offset_low"], link["offset_high"])
+    words = f"{point.changes['rubric']} (linked: {signed_words(link['offset_mean'])}, {interval}, on the same outputs)"
+    return replace(point, linked_mean=expected, changes={"rubric": words})
 
 
 def stretch(points: Points, last: Point) -> Sequence[Point]:

@@ -73,6 +73,7 @@ def named(series: Sequence[Series]) -> Row:
 def _row(points: Points, point: Point, by_model: dict[str, Series]) -> Row:
     line = by_model[point.model]
     before = points[point.before] if point.is_joined and point.before is not None else None
+    linked = points[point.before] if point.linked_mean is not None and point.before is not None else None
     interval = "" if point.low is None else f", 95% interval {score_words(point.low)} to {score_words(point.high)}"
     checkpoint = "" if point.checkpoint is None else f" @ {shortened(point.checkpoint)}"
     return {
@@ -83,6 +84,8 @@ def _row(points: Points, point: Point, by_model: dict[str, Series]) -> Row:
         "high": point.high,
         "place_before": None if before is None else before.place + line.offset,
         "mean_before": None if before is None else before.mean,
+        "place_linked": None if linked is None else linked.place + line.offset,
+        "mean_linked": point.linked_mean,
         "tip": f"{line.label}{checkpoint} in {shortened(point.run_id)}: {score_words(point.mean)}{interval}",
     }
 

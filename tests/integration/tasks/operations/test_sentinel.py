@@ -20,6 +20,10 @@ from gradebook.tasks.lake.connections import commit, connect
 from gradebook.tasks.ledger.spending import read_spending
 from gradebook.tasks.operations.anchors import AnchorChoice, WatchRequest, choose_outputs, make_anchors
 from gradebook.tasks.operations.sentinel import Watch, price_watch, watch_judge
+from gradebook.tasks.published.summary import summarise
+from gradebook.tasks.reporting.sections.trust.anchor_findings import anchor_findings
+from gradebook.tasks.reporting.source.findings import Sign
+from gradebook.tasks.reporting.source.report_source import opened_source
 from tests.support.law_over import law_over
 from tests.support.loopback_judge import LoopbackJudge, level_reply
 from tests.support.made_once import made_once
@@ -57,7 +61,8 @@ class Watched:
 
     def on(self, day: int, **changed: Any) -> Watch:
         """The night of a day of November."""
-        return watch_judge(self.lake, replace(self.request, night=date(2026, 11, day), **changed), NOW)
+        request = replace(self.request, night=date(2026, 11, day), **changed)
+        return watch_judge(self.lake, request, datetime.now(UTC))
 
     def ask(self, select: str) -> list[Any]:
         with connect(self.lake, read_only=True) as connection:
@@ -131,6 +136,25 @@ def test_runs_of_two_epochs_are_not_compared_as_equals(watched):
         history = connection.execute("select run_id, is_same_judge from score_history order by version").fetchall()
     assert describe_judges(second, third) == ("stub changed, as its anchors showed: judge epoch 1 in A and 2 in B")
     assert history == [("first", None), ("second", True), ("third", False)]
+
+
+def test_the_report_says_what_the_anchors_showed(watched):
+    assert watched.on(2).rows[0]["state"] == "steady"
+    outputs = watched.folder / "outputs.jsonl"
+    publish(outputs, watched.folder / "rubric.yaml", run_id="steady", judge=watched.request.judge)
+    watched.bad = set(range(30))
+    watched.on(3)
+    publish(outputs, watched.folder / "rubric.yaml", run_id="drifted", judge=watched.request.judge)
+    found = {}
+    for run_id in ("steady", "drifted"):
+        with opened_source(watched.lake, summarise(watched.lake, run_id)) as source:
+            (found[run_id],) = anchor_findings(source)
+    assert found["steady"].sign == Sign.FINE
+    assert found["steady"].words.startswith("No sign that stub changed, on the anchors kind, night 2026-11-02")
+    assert found["drifted"].sign == Sign.BAD
+    assert found["drifted"].words.startswith(
+        "stub scores the same outputs otherwise than before on kind, on the anchors"
+    )
 
 
 def test_another_answering_model_begins_an_epoch_whatever_it_says(watched):

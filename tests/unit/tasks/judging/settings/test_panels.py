@@ -154,3 +154,8 @@ def test_a_plain_judge_makes_the_run_that_it_always_made():
 )
 def test_another_panel_has_another_digest(other):
     assert other.judge_digest != PanelSettings((CHEAP, DEAR)).judge_digest
+
+
+def test_an_epoch_is_part_of_a_judge_s_identity_only_if_it_is_set():
+    assert "epoch" not in judge_of().identity
+    assert judge_of(epoch=2).judge_digest not in {judge_of().judge_digest, judge_of(epoch=1).judge_digest}

@@ -1,0 +1,68 @@
+"""The command `gradebook link`: two versions of a rubric on the same outputs."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from gradebook.flows.commands.completion import complete_rubric
+from gradebook.flows.commands.options import (
+    DEFAULT_LAKE,
+    DataOption,
+    JsonOption,
+    LakeOption,
+    option_of,
+    print_json,
+)
+from gradebook.flows.display.terminal import say, show_rows
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.lake.rows import Row
+from gradebook.tasks.system.number_format import difference_interval_words, short_interval_words, signed_words
+
+
+def link(  # noqa: PLR0913 - each is an option
+    old: Annotated[
+        str, typer.Argument(help="the earlier version: ID@VERSION or a file", autocompletion=complete_rubric)
+    ],
+    new: Annotated[str, typer.Argument(help="the later version: ID@VERSION or a file", autocompletion=complete_rubric)],
+    anchors: Annotated[str, typer.Option("--anchors", help="a set of anchors, 150 outputs or more")],
+    judge: Annotated[str | None, option_of("judge")] = None,
+    budget_usd: Annotated[float | None, option_of("budget_usd")] = None,
+    lake: LakeOption = DEFAULT_LAKE,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure how two versions of a rubric score the same outputs.
+
+    The difference is stored and shown where a trend crosses the versions; published runs stay as they are. Replies that
+    the ledger has are not paid again.
+
+    \b
+    gradebook link support_reply@1.0.0 rubric.yaml --anchors release \\
+        --judge judge.yaml --budget-usd 2
+    """
+    from gradebook.tasks.operations.linking import USUAL_CASES, LinkRequest, link_rubrics
+
+    request = LinkRequest(old, new, anchors, judge, budget_usd)
+    rows = link_rubrics(find_lake(lake, data), request, datetime.now(UTC))
+    if as_json:
+        print_json({"links": list(rows)})
+        return
+    show_rows(("scope", "new - old", "95% interval", "sd ratio", "interval", "slope", "cases"), map(_cells, rows))
+    first = rows[0]
+    names = f"{first['rubric_id']} {first['new_version']}"
+    say(f"{names} scores the same outputs {signed_words(first['offset_mean'])} from {first['old_version']}")
+    if first["case_count"] < USUAL_CASES:
+        say(f"note: {first['case_count']} cases; {USUAL_CASES} or more give a useful interval")
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    return (
+        row["scope_id"] or "overall",
+        signed_words(row["offset_mean"]),
+        difference_interval_words(row["offset_low"], row["offset_high"]),
+        "–" if row["sd_ratio"] is None else f"{row['sd_ratio']:.3f}",
+        short_interval_words(row["sd_ratio_low"], row["sd_ratio_high"]),
+        "" if row["slope"] is None else f"{row['slope']:.3f}",
+        f"{row['case_count']:,}",
+    )
