@@ -19,6 +19,7 @@ from gradebook.rubrics.statistics.chosen_best import luck_of_best
 from gradebook.rubrics.statistics.mean_difference import count_moved, measure_difference
 from gradebook.rubrics.statistics.paired import adjust_for_many
 from gradebook.rubrics.statistics.score_intervals import score_ends
+from gradebook.rubrics.statistics.unpaired import measure_unpaired
 from gradebook.rubrics.statistics.vectorised_means import measure_means
 from gradebook.rubrics.statistics.weak_slices import shortfall_test
 
@@ -127,6 +128,48 @@ def _differences_from_best(rng: np.random.Generator, n: int, change: float) -> I
         yield (place - best) * change, float(found.mean()), float(found.mean()) + luck
 
 
+UNPAIRED = {  # shares of the levels on each side
+    "even shares": ([0.33, 0.34, 0.33], [0.33, 0.34, 0.33]),
+    ".05/.15/.80": (SHARES, SHARES),
+    ".05/.15/.80 and even": (SHARES, [0.33, 0.34, 0.33]),
+    "0/.05/.95": ([0.0, 0.05, 0.95], [0.0, 0.05, 0.95]),
+    "0/1 at .97 and .90": ([0.03, 0.0, 0.97], [0.1, 0.0, 0.9]),
+}
+UNPAIRED_SIZES = ((50, 50), (50, 80), (80, 50), (200, 1000))
+
+
+def compare_different_cases(round_count: int) -> None:
+    """Print how often Welch's interval over different cases holds the true difference."""
+    print(f"\n{'unpaired: levels on A and B':30}{'cases':>10}{'1 output':>10}{'3 outputs':>11}")
+    rng = np.random.default_rng(5)
+    for name, (of_a, of_b) in UNPAIRED.items():
+        for counts in UNPAIRED_SIZES:
+            rates = [_unpaired_coverage(rng, round_count, of_a, of_b, counts, samples) for samples in (1, 3)]
+            print(f"{name:30}{counts[0]:>6}/{counts[1]}" + "".join(f"{100 * rate:>10.1f}" for rate in rates))
+
+
+def _unpaired_coverage(
+    rng: np.random.Generator,
+    round_count: int,
+    of_a: list[float],
+    of_b: list[float],
+    counts: tuple[int, int],
+    samples: int,
+) -> float:
+    """Coverage; of several outputs of a case, half are the case's own."""
+    truth, held = float(np.dot(LEVELS, of_b) - np.dot(LEVELS, of_a)), 0
+    for _ in range(round_count):
+        sides = []
+        for count, shares in zip(counts, (of_a, of_b), strict=True):
+            drawn = rng.choice(LEVELS, (count, samples), p=shares)
+            is_shared = rng.random((count, samples)) < 0.5
+            sides.append(np.where(is_shared, drawn[:, :1], drawn).ravel())
+        cases = [np.repeat(np.arange(count), samples) for count in counts]
+        found = measure_unpaired(*sides, cases[0], cases[1] + counts[0])
+        held += found.diff_low is not None and found.diff_low <= truth <= (found.diff_high or 0.0)
+    return held / round_count
+
+
 def main(round_count: int) -> None:
     """Print how often each method says better or worse, and how often its interval holds 0; then the weak spots."""
     rng = np.random.default_rng(1)
@@ -148,4 +191,5 @@ if __name__ == "__main__":
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     main(rounds)
     search_slices(rounds // 10)
+    compare_different_cases(rounds // 5)
     follow_checkpoints(rounds // 10)

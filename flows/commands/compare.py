@@ -51,6 +51,10 @@ def compare(  # noqa: PLR0913 - each is an option
         bool,
         typer.Option("--across-judges", help="apply the gate even if the runs had different judges"),
     ] = False,
+    unpaired: Annotated[
+        bool,
+        typer.Option("--unpaired", help="compare the means of all outputs, whatever their cases (Welch, by case)"),
+    ] = False,
     at: AtOption = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
@@ -76,7 +80,16 @@ def compare(  # noqa: PLR0913 - each is an option
     for score in share_at or ():
         if not isfinite(score):
             raise InputError("--share-at", f"{score:g}", "a finite number")
-    asked = Asked((model_a, model_b), gate_rule(fail_if, require), resamples, tuple(share_at or ()), across_judges)
+    if unpaired and share_at:
+        raise InputError("--unpaired", "--share-at, which compares pairs", "one of them")
+    asked = Asked(
+        (model_a, model_b),
+        gate_rule(fail_if, require),
+        resamples,
+        tuple(share_at or ()),
+        across_judges,
+        is_unpaired=unpaired,
+    )
     found = compare_runs(find_lake_at(lake, data, at), run_a, run_b, asked)
     if as_json:
         print_json({"verdict": comparison_verdict(found).as_json()} | found.as_json())

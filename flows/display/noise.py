@@ -7,7 +7,9 @@ from rich.table import Table
 
 from gradebook.flows.display.terminal import people, plain, table_titled
 from gradebook.rubrics.statistics.rule_false_alarms import Nominal
+from gradebook.rubrics.statistics.rules import OVERALL
 from gradebook.tasks.comparing.aa_test import Fires, JudgedTwice, JudgeNoise, RuleNoise
+from gradebook.tasks.comparing.decision_study import DecisionStudy
 from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.system.number_format import (
     counted,
@@ -35,6 +37,9 @@ def show_noise(found: JudgeNoise) -> None:
             words = f"19 of 20 draws differ by at most {model.usual_diff:.4f} overall, on the judge's noise alone."
             people.print(escape(plain(f"{model.model}: {words}")))
     people.print(_rule_table(found))
+    if found.study.options:
+        people.print(_component_table(found.study))
+        people.print(_option_table(found.study))
     for sentence in _notes(found):
         people.print(escape(plain(sentence)))
     if replicates.left_out_count:
@@ -73,6 +78,27 @@ def _twice_table(model: JudgedTwice) -> Table:
             p_words(found.p_adjusted),
             *(f"{count:,}" for count in counts),
         )
+    return table
+
+
+def _component_table(study: DecisionStudy) -> Table:
+    names = dict.fromkeys(name for each in study.components for name in each.variances)
+    table = table_titled("standard deviation by source", "scores", right=(*names, "n"))
+    for each in study.components:
+        row = {OVERALL: "overall"}.get(each.scope, each.scope_id) + (" (people)" if each.kind == "rater" else "")
+        known = (each.variances.get(name) for name in names)
+        deviations = ("–" if value is None else sqrt_words(value) for value in known)
+        table.add_row(escape(plain(f"{each.model}: {row}")), *deviations, f"{each.n:,}")
+    return table
+
+
+def _option_table(study: DecisionStudy) -> Table:
+    table = table_titled("what more would gain", "more", right=("cases", "samples", "replicates", "error", "price"))
+    for each in study.options:
+        counts = (f"{count:,.4g}" for count in (each.case_count, each.sample_count, each.replicate_count))
+        name = f"{each.model}: {'this run' if each.more is None else f'{each.more} more'}"
+        price = "–" if each.cost_usd is None else f"${each.cost_usd:,.2f}"
+        table.add_row(escape(plain(name)), *counts, f"{each.standard_error:.4f}", price)
     return table
 
 
@@ -115,6 +141,11 @@ def _notes(found: JudgeNoise) -> Iterator[str]:
     for rule in found.rules:
         if rule.gate.unknown_count:
             yield _unknown_words(rule)
+        if rule.series is not None:
+            yield (
+                f"{rule.rule.required}: {rate_words(rule.series.rate)} of series of {rule.series.looks} looks have a "
+                f"false alarm; without the series' levels {rate_words(rule.series.plain_rate)}."
+            )
     if any(rule.nominal for rule in found.rules):
         yield "Nominal: the rule's bound on p, halved if the rule tests one direction."
 

@@ -1,6 +1,7 @@
 """Levels of a criterion: listed, or generated from a numbered scale."""
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from typing import Annotated, Any, Self
 
@@ -128,6 +129,22 @@ def _as_text(point: Any) -> Any:
 
 def _cut(point: str) -> str:
     return point if len(point) <= MOST_SHOWN else f"{point[:MOST_SHOWN]}..."
+
+
+def place_score(levels: Sequence[Level], score: float) -> tuple[str, dict[str, float]]:
+    """Id of the level nearest to a score, and the distribution over the levels on either side that has this mean.
+
+    levels: worst first. Raises `ValueError` for a score outside their scores, NaN among it.
+    """
+    lowest, highest = levels[0].score, levels[-1].score
+    if not lowest <= score <= highest:
+        raise ValueError(f"found the score {score:g}, expected {lowest:g} to {highest:g}")
+    below = max((level for level in levels if level.score <= score), key=lambda level: level.score)
+    above = min((level for level in levels if level.score >= score), key=lambda level: level.score)
+    if above.score == below.score:
+        return below.id, {below.id: 1.0}
+    share = (score - below.score) / (above.score - below.score)
+    return (below if share < 0.5 else above).id, {below.id: 1.0 - share, above.id: share}
 
 
 @cache

@@ -7,12 +7,13 @@ from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, field_valid
 
 from gradebook.rubrics.model.levels import LEVEL_ID_PATTERN, Frozen, number_as_text
 from gradebook.rubrics.model.own_templates import check_template
+from gradebook.rubrics.model.taxonomy import Penalty, Severity
 
 _DOTTED = "[A-Za-z_][A-Za-z0-9_.]*"
 Mode = Literal["strict", "loose"]  # how a check reads an output
 MOST_EXAMPLES = 8  # of a judged criterion: each is sent with every request
 FUNCTION_PATTERN = rf"^{_DOTTED}:{_DOTTED}$"
-Penalty = Annotated[float, Field(ge=0, le=100)]
+MOST_STEPS_AT_ONCE = 50
 
 
 class CheckMethod(Frozen):
@@ -71,6 +72,7 @@ class JudgedExample(Frozen):
 
 
 Sees = Literal["answer", "trajectory", "steps"]
+Unit = Literal["output", "step"]
 
 
 class JudgeMethod(Frozen):
@@ -89,6 +91,13 @@ class JudgeMethod(Frozen):
     sees: Sees = "answer"
     """what the judge is shown beside the prompt: the `answer`; the `trajectory`, which is the agent's steps and the
     answer; or the `steps` alone. An output without steps is unscored unless it is `answer`"""
+    unit: Unit = "output"
+    """what gets a verdict: the `output`, or each `step` of the agent: [steps](judging.md#steps)"""
+    steps_at_once: Annotated[int, Field(ge=1, le=MOST_STEPS_AT_ONCE)] = 10
+    """with `unit: step`: number of steps in one question"""
+    penalties: Annotated[dict[Severity, Penalty], Field(min_length=1)] | None = None
+    """with `unit: step`: severity: points, out of 100, that an error of it takes; default: those of the rubric's
+    `taxonomy`"""
     can_abstain: bool = False
     """`true`: the judge may abstain; the verdict is then unscored, with the reason `abstained`"""
     hears_audio: bool = False
@@ -97,15 +106,28 @@ class JudgeMethod(Frozen):
     """`human`: ratings of people replace the judge where they exist; the judge sees a rated output only in a batch with
     unrated criteria"""
 
+    @model_validator(mode="after")
+    def _steps_are_judged_by_themselves(self) -> Self:
+        if self.unit == "step":
+            others = {"sees": self.sees != "answer", "examples": self.examples, "can_abstain": self.can_abstain}
+            others |= {"hears_audio": self.hears_audio, "prefer": self.prefer == "human"}
+            if found := [name for name, is_given in others.items() if is_given]:
+                raise ValueError(f"found {', '.join(found)} with unit: step, expected neither")
+        elif self.penalties is not None or self.steps_at_once != JudgeMethod.model_fields["steps_at_once"].default:
+            raise ValueError("found penalties or steps_at_once without unit: step, expected neither")
+        return self
+
 
 class RatingsMethod(Frozen):
     """people: [ratings](own-data.md#ratings-of-people)"""
 
     type: Literal["ratings"]
     """`ratings`"""
+    unit: Unit = "output"
+    """`step`: people rate each step of the agent: [trajectories](ratings.md#trajectories)"""
     penalties: Annotated[dict[str, Penalty], Field(min_length=1)] | None = None
-    """severity: points, out of 100, deducted for an error of that severity; the errors of a trajectory rate this
-    criterion"""
+    """severity: points, out of 100, deducted for an error of that severity; `type/severity`: for one of that type, as
+    in MQM; the errors of a trajectory rate this criterion"""
 
 
 ClaimMeasure = Literal[

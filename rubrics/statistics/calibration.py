@@ -25,6 +25,7 @@ from gradebook.rubrics.statistics.intervals import (
     student_t,
     wilson,
 )
+from gradebook.rubrics.statistics.score_intervals import score_interval
 
 Levels = Sequence[float]  # scores of a criterion's levels, ascending
 LEAST_RATED = 3  # two values and the weight of the judge
@@ -90,12 +91,12 @@ class Rated:
 
 
 def naive_mean(rated: Rated) -> Estimate:
-    """The judge's mean over all outputs, taken as correct."""
+    """The judge's mean over all outputs, taken as correct, with the interval of the tables."""
     every = np.concatenate([rated.judged, rated.unrated])
     cases = None
     if rated.cases is not None and rated.unrated_cases is not None:
         cases = np.concatenate([np.asarray(rated.cases), np.asarray(rated.unrated_cases)])
-    return Estimate.of(float(every.mean()) if every.size else None, student_t(every, clusters=cases, bounds=SCORES))
+    return Estimate.of(float(every.mean()) if every.size else None, score_interval(every, cases))
 
 
 def rated_mean(rated: Rated, levels: Levels | None = None) -> Estimate:

@@ -86,7 +86,7 @@ def read_judged(connection: duckdb.DuckDBPyConnection, run_id: str, criteria: Se
     check's too; None: the judge's criteria.
     """
     add_ratings_of_run(connection, run_id)
-    add_decisions_of_run(connection, run_id)
+    add_decisions_of_run(connection)
     make_table(connection, "agreement/preferred", run_id=run_id)
     connection.execute(f"create or replace temp table scores_elsewhere ({_ELSEWHERE_COLUMNS})")
     if connection.execute("select 1 from preferred limit 1").fetchall():

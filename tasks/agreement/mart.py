@@ -19,7 +19,7 @@ from gradebook.rubrics.statistics.agreement import (
     scale_of,
 )
 from gradebook.rubrics.statistics.judge_beside_people import agreement_with_gaps, alpha_over_people
-from gradebook.tasks.agreement.statements import JUDGE, MEMBER, RATER, add_statements_of_files
+from gradebook.tasks.agreement.statements import JUDGE, MEMBER, RATER, SETTLED, add_statements_of_files
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.workspace.folder import RunFolder
@@ -50,13 +50,17 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Two sides to compare. judge, rater: None for all of them; as the judge, None also means the run's verdict."""
+    """Two sides to compare. judge, rater: None for all of them; as the judge, None also means the run's verdict.
+
+    settled: positions of the decisions that count instead of the others' opinions, where there are some.
+    """
 
     kind: str
     judge: str | None
     rater: str | None
     first: tuple[int, ...]  # positions in `Voices`; empty: compare all others with each other
     others: tuple[int, ...]
+    settled: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +90,22 @@ class Voices:
         if not group.first:
             side = slice(group.others[0], group.others[-1] + 1)
             return self.levels[side], self.scores[side], self.scale, self.cases
-        others, outputs = np.array(group.others), np.flatnonzero(~np.isnan(self.scores[group.first[0]]))
-        has_pair = ~np.isnan(self.scores[np.ix_(others, outputs)]).all(axis=1)
-        paired = np.ix_(np.append(group.first, others[has_pair]), outputs)
-        scores, cases = self.scores[paired], self.cases[outputs]
-        return scores if self.levels is self.scores else self.levels[paired], scores, self.scale, cases
+        levels, scores = self.beside(group)
+        outputs = np.flatnonzero(~np.isnan(scores[0]))
+        has_pair = ~np.isnan(scores[1:, outputs]).all(axis=1)
+        paired = np.ix_(np.append(0, 1 + np.flatnonzero(has_pair)), outputs)
+        found = scores[paired]
+        return found if levels is scores else levels[paired], found, self.scale, self.cases[outputs]
+
+    def beside(self, group: Group) -> tuple[Floats, Floats]:
+        """Levels and scores of one voice and of the others, (voice, output); decisions replace the others' opinions."""
+        places = [*group.first, *group.others, *group.settled]
+        levels, scores = self.levels[places], self.scores[places]
+        if group.settled:
+            is_opinion = np.zeros(scores.shape, dtype=np.bool_)
+            is_opinion[1 : 1 + len(group.others)] = ~np.isnan(scores[-1])
+            levels, scores = (np.where(is_opinion, np.nan, each) for each in (levels, scores))
+        return scores if self.levels is self.scores else levels, scores
 
 
 def add_agreement_source(connection: duckdb.DuckDBPyConnection, lake: Lake, folder: RunFolder, rubric: Rubric) -> None:
@@ -132,13 +147,14 @@ def read_voices(connection: duckdb.DuckDBPyConnection, criterion_id: str | None 
 def groups_of(voices: Voices) -> Iterator[Group]:
     """Groups to compare on a criterion: all together, then each rater unless there are too many, then each judge."""
     raters, members, judge = voices.chosen(RATER), voices.chosen(MEMBER), voices.chosen(JUDGE)
+    settled = tuple(voices.chosen(SETTLED))
     yield from _among(voices, RATERS, raters)
     if judge and raters:
-        yield Group(JUDGE_RATERS, None, None, (judge[0],), tuple(raters))
+        yield Group(JUDGE_RATERS, None, None, (judge[0],), tuple(raters), settled)
         for rater in _one_by_one(raters):
             yield Group(JUDGE_RATERS, None, voices.names[rater][1], (judge[0],), (rater,))
     for member in members if raters else ():
-        yield Group(JUDGE_RATERS, voices.names[member][1], None, (member,), tuple(raters))
+        yield Group(JUDGE_RATERS, voices.names[member][1], None, (member,), tuple(raters), settled)
     yield from _among(voices, JUDGES, members)
 
 
@@ -160,9 +176,10 @@ def measure_group(voices: Voices, group: Group) -> Agreement | None:
 
 
 def _of_judge(voices: Voices, group: Group) -> tuple[Measure, Measure]:
-    places = [*group.first, *group.others]
-    gaps = agreement_with_gaps(voices.levels[places], voices.gaps, voices.cases)
-    if scale_of(voices.levels[places], voices.scale) is None:
+    places = [*group.first, *group.others]  # with people's own opinions, settled or not
+    levels, _ = voices.beside(group)
+    gaps = agreement_with_gaps(levels, voices.gaps, voices.cases)
+    if scale_of(levels, voices.scale) is None:
         gaps = Measure(gaps.statistic, None, None, None, "the scores are not levels", gaps.n)
     return gaps, alpha_over_people(voices.scores[places], voices.cases)
 

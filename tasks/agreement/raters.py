@@ -105,7 +105,7 @@ def compare_raters(
         run = find_run(connection, lake, run_id, None)
         refuse_unknown(connection, run["run_id"], criterion_id)
         add_ratings_of_run(connection, run["run_id"])
-        add_decisions_of_run(connection, run["run_id"])
+        add_decisions_of_run(connection)
         rated = connection.execute(query("agreement/rated_units"), {"criterion_id": criterion_id}).to_arrow_table()
         timed = read_rows(
             connection, query("agreement/rater_paces"), least_sheet_s=LEAST_SHEET_S, reading_rate=READING_RATE

@@ -16,12 +16,17 @@ from gradebook.tasks.lake.sql import quoted
 from gradebook.tasks.ratings.evaluation_file import OVERALL
 from gradebook.tasks.workspace.folder import RunFolder
 
-RATER, JUDGE, MEMBER = "rater", "judge", "member"  # the sides of sql/queries/agreement/statements.sql
+RATER, JUDGE, MEMBER, SETTLED = "rater", "judge", "member", "settled"  # sides of statements.sql
 
 _RATINGS = "select *, false as is_from_file, rowid as line from ratings"
 _NEWER = "null::varchar as selection, null::double as spent_s, null::double as gold_score"
 _WITH_NEWER = f"union all by name select {_NEWER} where false"  # older tables lack these columns
 _OF_LAKE = f"{_RATINGS} where output_id in (select output_id from run_outputs) {_WITH_NEWER}"
+_DECISIONS = "select *, rowid as line from adjudications where output_id in (select output_id from run_outputs)"
+_NO_DECISIONS = (
+    "select null::varchar as output_id, null::varchar as criterion_id, null::varchar as adjudicator, "
+    "null::varchar as level_id, null::double as score, null::timestamptz as decided_at, 0 as line where false"
+)
 _OF_RUBRIC = "semi join (from runs {of_run}) as run using (rubric_id, rubric_version)"
 _SHARED = "output_id, coalesce('cluster ' || cluster, 'case ' || case_id) as shared"
 _LEVELS_SCHEMA = pa.schema([LEVELS_SCHEMA.field(name) for name in ("criterion_id", "level_id", "score")])
@@ -48,6 +53,8 @@ def add_statements_of_files(
         )
     else:
         connection.register("agreed_ratings", _lake_ratings(connection, lake))
+    # Decisions come after publication; a rebuild has to find the same figures.
+    connection.execute(f"create or replace temp view agreed_decisions as {_NO_DECISIONS}")
     return add_statements(connection)
 
 
@@ -57,6 +64,7 @@ def add_statements_of_run(connection: duckdb.DuckDBPyConnection, run_id: str) ->
     connection: to the lake. Returns whether there is anything to compare.
     """
     add_ratings_of_run(connection, run_id)
+    add_decisions_of_run(connection)
     return _add_statements(connection)
 
 
@@ -76,13 +84,13 @@ def add_ratings_of_run(connection: duckdb.DuckDBPyConnection, run_id: str) -> No
     make_table(connection, "agreement/latest_ratings")
 
 
-def add_decisions_of_run(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
+def add_decisions_of_run(connection: duckdb.DuckDBPyConnection) -> None:
     """Make latest_decisions, which is empty at a version before there were decisions. Needs `add_ratings_of_run`."""
-    try:
-        make_table(connection, "agreement/latest_decisions", run_id=run_id)
-    except duckdb.CatalogException:
-        columns = "criterion_id varchar, output_id varchar, adjudicator varchar, score double"
-        connection.execute(f"create or replace temp table latest_decisions ({columns})")
+    for decisions in (_DECISIONS, _NO_DECISIONS):
+        with suppress(duckdb.CatalogException):
+            connection.execute(f"create or replace temp view agreed_decisions as {decisions}")
+            break
+    make_table(connection, "agreement/latest_decisions")
 
 
 def add_criteria_of_run(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
@@ -107,11 +115,12 @@ def add_criteria_of_run(connection: duckdb.DuckDBPyConnection, run_id: str) -> N
 
 
 def add_statements(connection: duckdb.DuckDBPyConnection) -> bool:
-    """Make `statements` from agreed_ratings, _verdicts, _opinions, _outputs, _levels and _criteria.
+    """Make `statements` from agreed_ratings, _decisions, _verdicts, _opinions, _outputs, _levels and _criteria.
 
     Returns whether there is anything to compare.
     """
     make_table(connection, "agreement/latest_ratings")
+    make_table(connection, "agreement/latest_decisions")
     return _add_statements(connection)
 
 

@@ -80,13 +80,17 @@ def pair_sides(connection: duckdb.DuckDBPyConnection, wanted: Wanted, groups: Gr
 
     Leaves the temporary table `compared_outputs`.
     """
-    runs = {"run_a": wanted.run_a, "run_b": wanted.run_b}
-    values = dict(runs)
+    add_outputs(connection, wanted, groups)
+    overall, *criteria = _read_scores(connection, {"run_a": wanted.run_a, "run_b": wanted.run_b})
+    return PairedSides(overall[1], dict(criteria), _read_outputs(connection))
+
+
+def add_outputs(connection: duckdb.DuckDBPyConnection, wanted: Wanted, groups: Groups) -> None:
+    """Make the temporary table `compared_outputs`, the outputs of two models."""
+    values = {"run_a": wanted.run_a, "run_b": wanted.run_b}
     for side, group in zip("ab", groups, strict=True):
         values |= {f"model_{side}": group["model"], f"checkpoint_{side}": group["checkpoint"]}
     make_table(connection, "comparing/compared_outputs", **values)
-    overall, *criteria = _read_scores(connection, runs)
-    return PairedSides(overall[1], dict(criteria), _read_outputs(connection))
 
 
 def name_places(connection: duckdb.DuckDBPyConnection, places: list[int]) -> dict[int, dict[str, object]]:

@@ -25,6 +25,8 @@ from gradebook.tasks.comparing.model_pairs import (
     read_side,
     same_criteria,
 )
+from gradebook.tasks.comparing.unpaired import BANNER as UNPAIRED
+from gradebook.tasks.comparing.unpaired import compare_unpaired
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, model_name, pair_name
@@ -38,7 +40,8 @@ class Asked:
     """Options of a comparison. models: of A and B, None to find them. gate: of `--require` and `--fail-if`.
 
     shares_at: scores t to report P(score <= t) for. across_judges: apply the gate even if the judges differ.
-    chosen_from: number of runs among which run A was chosen for its scores.
+    chosen_from: number of runs among which run A was chosen for its scores, or the factor of a series of looks.
+    is_unpaired: compare the means of all outputs, whatever their cases.
     """
 
     models: tuple[str | None, str | None] = (None, None)
@@ -46,7 +49,8 @@ class Asked:
     resample_count: int = RESAMPLE_COUNT
     shares_at: tuple[float, ...] = ()
     across_judges: bool = False
-    chosen_from: int = 1
+    chosen_from: float = 1
+    is_unpaired: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,12 +146,13 @@ def compare_sides(connection: duckdb.DuckDBPyConnection, wanted: Wanted, a: Side
     left_out = tuple(comparer.left_out)
     compared_ids = {*comparer.same_ids} | {row.scope_id for pair in models for row in pair.criteria if row.is_compared}
     named = [(pair.name, pair.rows) for pair in models]
+    described = describe_difference(a, b, len(compared_ids))
     if asked.shares_at and not comparer.is_one_version:
         left_out = (*left_out, "--share-at: the rubrics differ, so there are no overall scores")
     return Comparison(
         run_a=a.run,
         run_b=b.run,
-        banner=describe_difference(a, b, len(compared_ids)),
+        banner=" ".join(filter(None, (described, UNPAIRED if asked.is_unpaired else None))) or None,
         models=models,
         not_compared=(*comparer.other_criteria, *alone, *left_out),
         gate=None if asked.gate is None else evaluate_gate(asked.gate, named, alone),
@@ -182,6 +187,10 @@ class _Comparer:
         gate.refuse_unknown_ids({CRITERION: [*self.same_ids, *self._own_ids], CATEGORY: categories})
 
     def compare(self, groups: Groups) -> ModelComparison:
+        if self._asked.is_unpaired:
+            names = model_name(groups[0]), model_name(groups[1])
+            found, rows = compare_unpaired(self._connection, self._wanted, groups, self._new, self.same_ids)
+            return ModelComparison(groups, *names, found if self.is_one_version else None, rows, (), None)
         sides = pair_sides(self._connection, self._wanted, groups)
         names = model_name(groups[0]), model_name(groups[1])
         maker = RowMaker(*names, self._asked.resample_count, self._asked.chosen_from)
@@ -213,6 +222,10 @@ class _Comparer:
 def _uncompared_outputs(names: str, sides: PairedSides, *, is_one_version: bool) -> Iterator[str]:
     """Descriptions of outputs that both sides have but that are not compared."""
     counts = sides.overall.counts
+    alone_count = counts.unpaired_count - counts.held_otherwise_count
+    if alone_count:
+        outputs = counted(alone_count, "output")
+        yield f"{names}: {outputs} of cases or samples that only one side has; `compare --unpaired` takes all"
     if is_one_version and counts.held_otherwise_count:
         cases = counted(counts.held_otherwise_count // 2, "case")  # both outputs of a case are counted
         yield f"{names}: the overall score of {cases}, scored on other criteria in run A than in run B"

@@ -32,7 +32,8 @@ class ComparedRow:
     """One row of a comparison of two models. scope: overall, criterion or category; scope_id: empty for overall.
 
     category: of a rubric's criterion, if it has one. passes, spread: only for the overall score. is_own: a per-case
-    criterion. is_penalty: the weight is negative, so a higher score is worse.
+    criterion. is_penalty: the weight is negative, so a higher score is worse. is_paired: False: of means over different
+    cases.
     """
 
     model_a: str
@@ -46,6 +47,7 @@ class ComparedRow:
     is_own: bool = False
     is_penalty: bool = False
     spread: SpreadFigures | None = None
+    is_paired: bool = True
 
     @property
     def conflict(self) -> str | None:
@@ -107,6 +109,7 @@ class ComparedRow:
         spread = {} if self.spread is None else asdict(self.spread)
         figures = {**asdict(self.figures), **asdict(self.counts), **passes, **spread}
         figures |= {"conflict": self.conflict, "caution": self.caution}
+        figures |= {} if self.is_paired else {"is_paired": False}
         return {"model_a": self.model_a, "model_b": self.model_b, **named, **own, **figures}
 
 
@@ -117,7 +120,7 @@ class RowMaker:
     model_a: str
     model_b: str
     resample_count: int
-    chosen_from: int = 1
+    chosen_from: float = 1
 
     def overall(self, sides: PairedSides, bounds: Interval) -> ComparedRow:
         """Row of the overall score; bounds: range of possible differences of two overall scores."""
@@ -141,7 +144,7 @@ class RowMaker:
             is_penalty = not is_own and rubric.weight_of(of_rubric[criterion_id]) < 0
             named = self.model_a, self.model_b, CRITERION, criterion_id
             rows.append(ComparedRow(*named, category, pairs.counts, figures, None, is_own, is_penalty))
-        return _adjusted(rows)
+        return adjust_rows(rows)
 
     def categories(self, sides: PairedSides, old: Rubric, new: Rubric, same: Sequence[str]) -> tuple[ComparedRow, ...]:
         """Rows of the categories that have the same criteria with the same weights in both rubrics.
@@ -153,7 +156,7 @@ class RowMaker:
         for category, pairs, bounds in pair_categories(sides, old, new, same):
             figures = self._measure(pairs, bounds, self.resample_count)
             rows.append(ComparedRow(self.model_a, self.model_b, CATEGORY, category, None, pairs.counts, figures))
-        return _adjusted(rows)
+        return adjust_rows(rows)
 
     def _measure(self, pairs: ScorePairs, bounds: Interval, resample_count: int) -> PairFigures:
         known = pairs.is_scored
@@ -253,7 +256,7 @@ def _category_parts(weights: Mapping[str, float]) -> Iterator[tuple[str, float]]
             yield criterion_id, weight or 1.0
 
 
-def _adjusted(rows: Sequence[ComparedRow]) -> tuple[ComparedRow, ...]:
+def adjust_rows(rows: Sequence[ComparedRow]) -> tuple[ComparedRow, ...]:
     """Rows with p adjusted for their number."""
     raw = [np.nan if row.figures.p is None else row.figures.p for row in rows]
     found = [None if np.isnan(p) else float(p) for p in adjust_for_many(raw)]

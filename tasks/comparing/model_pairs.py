@@ -72,7 +72,7 @@ def read_side(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str, op
         return Side(
             run,
             rubric_from_body(body),
-            read_asked_judge(connection, run_id, run["judge"], settings),
+            read_asked_judge(connection, run_id, run["judge"], settings, run["judge_epoch"]),
             frozenset(method for (method,) in connection.execute(_OWN_METHODS, [run_id]).fetchall()),
             json.loads(settings or "{}").get("embedder"),
         )

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from gradebook.rubrics.statistics.chance import Chance
-from gradebook.rubrics.statistics.comparison import PairFigures, PassFigures
+from gradebook.rubrics.statistics.comparison import PassFigures
 from gradebook.rubrics.statistics.rules import CATEGORY, OVERALL
 from gradebook.rubrics.statistics.spread import SpreadFigures
 from gradebook.tasks.comparing.figures import ComparedRow, worst_first
@@ -48,17 +48,20 @@ def unchanged_sentence(rows: Sequence[ComparedRow]) -> str:
     """Statement that nothing changed beyond chance, with the detectable difference, or why a test is impossible."""
     if not any(row.figures.n for row in rows):
         return "No score of one side has a counterpart on the other."
-    if not any(row.figures.better_count + row.figures.worse_count for row in rows):
+    is_paired = all(row.is_paired for row in rows)
+    if is_paired and not any(row.figures.better_count + row.figures.worse_count for row in rows):
         return "No score changed."
     if all(row.chance is None for row in rows):
-        return "Too few pairs to tell a change from chance."
+        return f"Too few {'pairs' if is_paired else 'cases on a side'} to tell a change from chance."
     overall = overall_row(rows)
-    power = "" if overall is None or overall.figures.detectable_diff is None else power_sentence(overall.figures)
+    power = "" if overall is None or overall.figures.detectable_diff is None else power_sentence(overall)
     return f"Nothing got worse or better beyond chance. {power}".rstrip()
 
 
 def pair_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
     """Remarks on the table of one pair of models."""
+    if not all(row.is_paired for row in rows):
+        return
     yield from case_sentences(rows)
     yield from caution_sentences(rows)
     yield from outcome_sentences(rows)
@@ -95,7 +98,7 @@ def outcome_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
     if overall.spread is not None and overall.spread.sd_ratio is not None:
         yield spread_sentence(overall.spread, overall.figures.case_count)
     if overall.figures.detectable_diff is not None:
-        yield power_sentence(overall.figures)
+        yield power_sentence(overall)
 
 
 def spread_sentence(spread: SpreadFigures, case_count: int) -> str:
@@ -117,10 +120,11 @@ def pass_sentence(passes: PassFigures) -> str:
     )
 
 
-def power_sentence(figures: PairFigures) -> str:
-    """Smallest difference that so many pairs would detect."""
+def power_sentence(row: ComparedRow) -> str:
+    """Smallest difference that so many pairs, or outputs of both sides, would detect."""
+    figures = row.figures
     difference = f"a true overall difference of {figures.detectable_diff:.3f}"
-    return f"{counted(figures.n, 'pair')} would find {difference} four times in five."
+    return f"{counted(figures.n, 'pair' if row.is_paired else 'output')} would find {difference} four times in five."
 
 
 def _beyond_chance(word: str, rows: Sequence[ComparedRow]) -> str | None:

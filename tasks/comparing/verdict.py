@@ -64,6 +64,7 @@ def comparison_verdict(found: Comparison) -> RunVerdict:
         a, b = (model_a, model_b) if run_a == run_b or model_a != model_b else (f"{model_a} in {run_a}", model_b)
         facts.append(change_fact(name, rows, b, a))
     words = f"{found.judges}, which may be the whole difference; " if found.judges else ""
+    words += "" if all(row.is_paired for *_, rows in pairs for row in rows) else "over different cases, "
     words += "; ".join(fact.sentence.rstrip(".") for fact in facts[:MOST_PAIRS]) or "No pair of models is compared"
     words += f"; {len(facts) - MOST_PAIRS:,} more pairs below" if len(facts) > MOST_PAIRS else ""
     if found.gate is not None:

@@ -1,5 +1,6 @@
 """The files of sql/, and text for SQL where no parameter is possible: in `attach`, `set`, `copy` and views."""
 
+import re
 from collections.abc import Iterable
 from functools import cache
 from importlib import resources
@@ -10,6 +11,7 @@ import duckdb
 import yaml
 
 _LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml, ten times as fast
+_NESTED = re.compile(r"\{(\w+/\w+)\}")
 Setting = str | bool | int | float | list[str]
 # Without a terminal (a notebook) DuckDB prints its progress bar on stdout, among a command's output.
 NO_PROGRESS_BAR = "set enable_progress_bar = false"
@@ -49,9 +51,10 @@ def query(name: str, **words: str) -> str:
     """A select of sql/queries, by room and name: `query("ledger/cost_sums")`. A file is read when first asked for.
 
     words: replace `{word}` in the file, where SQL takes no parameter: relations, columns, conditions on columns. Values
-    are always parameters. Raises `KeyError` for a word that the file does not have.
+    are always parameters. `{room/name}` in the file is another query. Raises `KeyError` for a word that the file does
+    not have.
     """
-    text = read_sql(f"queries/{name}.sql")
+    text = _NESTED.sub(lambda found: f"({query(found[1])})", read_sql(f"queries/{name}.sql"))
     for word, replacement in words.items():
         if f"{{{word}}}" not in text:
             raise KeyError(name, word)

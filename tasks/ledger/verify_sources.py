@@ -184,13 +184,13 @@ class Verifier:
         """
         if self._last[0] != (row["output_id"], sees):
             content = output_id(stored_output(row))
-            case = _case(row).seen(sees)
+            case = stored_case(row).seen(sees)
             digests = dict.fromkeys((case_digest(case), case_digest(case, shows_chat=False)))
             self._last = ((row["output_id"], sees), content, tuple(digests))
         return self._last[1], self._last[2]
 
     def _reread(self, row: Row, judge: AskedJudge, criterion: Criterion) -> None:
-        differences = misread(row, criterion, _case(row).seen(sees_of(criterion)), judge.identity, judge.style)
+        differences = misread(row, criterion, stored_case(row).seen(sees_of(criterion)), judge.identity, judge.style)
         if differences is None:
             return self.verification.skip(NOT_REREAD)
         if judge.is_partly_stored and row["status"] not in ENDINGS:
@@ -205,6 +205,7 @@ class Verifier:
         self.verification.find(LedgerMismatch(row["judgment_id"], row["run_id"], subject, found, expected))
 
 
-def _case(row: Row) -> Case:
+def stored_case(row: Row) -> Case:
+    """Case of a stored output, as a row of `outputs` has it."""
     steps = trajectory_of(read_stored_steps(row["steps"]), row["output"])
     return Case(row["prompt"], row["output"], row["reference"], tuple(row["context"] or ()), trajectory=steps)

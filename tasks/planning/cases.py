@@ -54,10 +54,12 @@ def views_of(judged: Iterable[Criterion], folder: RunFolder, shard_index: int) -
     return frozenset(map(sees_of, (*judged, *map(read_case_criterion, own)))) | {"answer"}
 
 
-def read_cases(shard: str, case_ids: Sequence[str] | None = None) -> Iterator[tuple[str, Case]]:
+def read_cases(
+    shard: str, *, with_steps: bool = False, case_ids: Sequence[str] | None = None
+) -> Iterator[tuple[str, Case]]:
     """As `read_stored_cases`, with placeholders in place of images and sounds. case_ids: of these alone."""
     unseen = MediaFiles(())
-    for output_id, case in read_stored_cases(shard, case_ids=case_ids):
+    for output_id, case in read_stored_cases(shard, with_steps=with_steps, case_ids=case_ids):
         shown = unseen.show(case)
         yield output_id, case if shown is case else replace(shown, media=(), media_fault=None)
 

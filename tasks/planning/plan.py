@@ -12,6 +12,7 @@ import pyarrow as pa
 from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
 from gradebook.rubrics.model.methods import Sees
 from gradebook.rubrics.model.rubric import Criterion, Rubric
+from gradebook.rubrics.model.taxonomy import Taxonomy
 from gradebook.rubrics.prompts.feedback import FEEDBACK_CRITERION_ID, usual_byte_counts
 from gradebook.tasks.datasets.case_criteria import (
     CASE_CRITERIA,
@@ -31,7 +32,7 @@ from gradebook.tasks.lake.connections import connect, lake_exists
 from gradebook.tasks.lake.sql import open_database
 from gradebook.tasks.ledger.ledger import HELD_COLUMNS, HELD_SCHEMA, journaled_judgments
 from gradebook.tasks.planning.cases import plan_cases, read_cases, views_of
-from gradebook.tasks.planning.claims import ClaimsPlanner
+from gradebook.tasks.planning.claims import ListPlanner
 from gradebook.tasks.planning.opinion_estimates import OpinionEstimate, Past, asked_judges, estimate_opinion, read_past
 from gradebook.tasks.planning.request_counts import Tallies
 from gradebook.tasks.planning.shard_plan import ShardCases, ShardPlanner, case_bytes, read_shard
@@ -163,8 +164,9 @@ def plan_run(  # noqa: PLR0913 - what is planned, for whom, and what it may look
     asked: tuple[int, ...] = ()
     shortened_count = 0
     judged = rubric.judged_criteria
-    claimed = {each.id: each for each in rubric.criteria if each.method.type == "claims"}
-    if judge is not None and (judged or own_count.criterion_count or claimed):
+    claimed = [each for each in rubric.criteria if each.method.type == "claims"]
+    listed = {each.id: each for each in (*claimed, *rubric.stepwise_criteria)}
+    if judge is not None and (judged or own_count.criterion_count or listed):
         with _ledger(lake) as ledger:
             _hold_judgments(ledger, journaled_judgments(lake) if is_preview else None, is_anew=is_anew)
             planner = ShardPlanner(ledger, folder, judge)
@@ -176,10 +178,10 @@ def plan_run(  # noqa: PLR0913 - what is planned, for whom, and what it may look
                 planner.plan(judged, cases, index)
                 planner.plan_own(cases, index)
             past = read_past(ledger, judge)
-            parts = list(_add_claims(parts, claimed, ledger, judge, past, ingested.shards))
+            parts = list(_add_lists(parts, listed, rubric.taxonomy, ledger, judge, past, ingested.shards))
         tallies = {name: planner.tallies.get(name, {}) for name in (*(each.id for each in judged), CASE_CRITERIA)}
         parts, asked = [*_add_estimates(parts, tallies, judge, past)], asked_judges(tallies)
-        if any(part.request_count for part in parts if part.criterion_id in claimed):
+        if any(part.request_count for part in parts if part.criterion_id in listed):
             asked = tuple(sorted({*asked, members_of(judge).index(writer_of(judge))}))
     compared_by = {each.id: each for each in similarity_criteria(rubric)}
     if isinstance(embedder, EmbedderSettings) and compared_by:
@@ -222,25 +224,26 @@ def _add_estimates(
         yield _sum_up(part.criterion_id, part.method, part.row_count, estimated)
 
 
-def _add_claims(
+def _add_lists(
     parts: Iterable[CriterionPlan],
-    claimed: Mapping[str, Criterion],
+    listed: Mapping[str, Criterion],
+    taxonomy: Taxonomy | None,
     ledger: duckdb.DuckDBPyConnection,
     judge: Judge,
     past: Past,
     shards: Sequence[str],
 ) -> Iterator[CriterionPlan]:
-    """Plans of the criteria, in order, with those of the method `claims`; recorded replies hold no claims."""
+    """Plans of the criteria, in order, with those judged by lists of claims or steps; recorded replies hold none."""
     writer = writer_of(judge)
     if not isinstance(writer, JudgeSettings):
         yield from parts
         return
-    planner, history = ClaimsPlanner(ledger, writer), past.histories[members_of(judge).index(writer)]
+    planner, history = ListPlanner(ledger, writer, taxonomy), past.histories[members_of(judge).index(writer)]
     for part in parts:
-        if part.criterion_id not in claimed:
+        if part.criterion_id not in listed:
             yield part
             continue
-        found = planner.count(claimed[part.criterion_id], shards)
+        found = planner.count(listed[part.criterion_id], shards)
         estimate = found.estimate(history, writer, part.criterion_id)
         yield replace(
             part,

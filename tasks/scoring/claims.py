@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,8 +14,6 @@ from gradebook.rubrics.model.verdicts import verdict_table
 from gradebook.rubrics.prompts.claims import CheckedClaim, Claim, claims_of, verdicts_of
 from gradebook.rubrics.prompts.reply_parser import is_quoted
 from gradebook.tasks.judging.replies.claim_questions import (
-    ClaimAnswer,
-    ClaimQuestion,
     ClaimUnit,
     citation_parts,
     claim_units,
@@ -23,10 +21,11 @@ from gradebook.tasks.judging.replies.claim_questions import (
     known_claims,
     verification_questions,
 )
+from gradebook.tasks.judging.replies.list_question import ListQuestion
 from gradebook.tasks.judging.session.session import JudgingSession
 from gradebook.tasks.lake.address import Lake
-from gradebook.tasks.ledger.ledger import held_judgments
 from gradebook.tasks.planning.cases import read_cases
+from gradebook.tasks.scoring.list_answers import ListAsker
 from gradebook.tasks.system.files import write_parquet
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.timings import Timing
@@ -86,7 +85,7 @@ def score_claims(
         for output_id, case in read_cases(shard)
     }
     checked = [each for units in outputs.values() for each in units if each.unit.reason is None]
-    asker = _Asker(folder.run_id, lake, session, timing)
+    asker = ListAsker(folder.run_id, lake, session, timing)
     _find_claims(checked, criterion.id, method, asker)
     _verify_claims(checked, criterion.id, asker)
     write_parquet(folder.claims_file(criterion.id, shard_index), _claim_table(folder.run_id, criterion.id, checked))
@@ -94,45 +93,15 @@ def score_claims(
     return _verdicts(folder.run_id, criterion, method, outputs)
 
 
-def leave_claims_unscored(run_id: str, criterion: Criterion, output_ids: pa.ChunkedArray, reason: str) -> pa.Table:
-    """Verdicts of a criterion whose claims nobody is asked about: all unscored, with the reason."""
+def leave_lists_unscored(run_id: str, criterion: Criterion, output_ids: pa.ChunkedArray, reason: str) -> pa.Table:
+    """Verdicts of a criterion whose claims or steps nobody is asked about: all unscored, with the reason."""
     count = len(output_ids)
     nothing = (pa.nulls(count, pa.string()), pa.nulls(count, pa.float64()))
     return verdict_table(run_id, criterion, output_ids, *nothing, reasons=pa.repeat(reason, count))
 
 
-class _Asker:
-    """Answers to questions about claims, from the ledger or from the judge."""
-
-    def __init__(self, run_id: str, lake: Lake, session: JudgingSession, timing: Timing) -> None:
-        self._run_id, self._lake, self._session, self._timing = run_id, lake, session, timing
-        self.judge_digest: str = session.settings.judge_digest
-
-    def ask(self, questions: Iterable[ClaimQuestion]) -> Mapping[str, ClaimAnswer]:
-        """Answer by request key; equal questions are one."""
-        wanted = {question.request_key: question for question in questions}
-        answers = {
-            key: ClaimAnswer(key, row["rationale"], None, 0, row["run_id"], row["cost_usd"])
-            for key, row in (held_judgments(self._lake, list(wanted)) if wanted else {}).items()
-        }
-        for answer in answers.values():
-            if answer.paid_by != self._run_id:
-                self._timing.replayed_count += 1
-                saved = self._timing.saved_usd
-                known = saved is not None and answer.cost_usd is not None
-                self._timing.saved_usd = (saved or 0.0) + (answer.cost_usd or 0.0) if known else None
-        missing = [question for key, question in wanted.items() if key not in answers]
-        self._session.lease_also(question.request_key for question in missing)
-
-        def keep(answer: ClaimAnswer) -> None:
-            answers[answer.request_key] = answer
-
-        self._session.ask(missing, keep)
-        return answers
-
-
-def _find_claims(checked: Sequence[_Checked], criterion_id: str, method: ClaimsMethod, asker: _Asker) -> None:
-    asked: list[tuple[_Checked, list[ClaimQuestion]]] = []
+def _find_claims(checked: Sequence[_Checked], criterion_id: str, method: ClaimsMethod, asker: ListAsker) -> None:
+    asked: list[tuple[_Checked, list[ListQuestion]]] = []
     for each in checked:
         known = known_claims(method, each.unit)
         if known is None:
@@ -151,7 +120,7 @@ def _find_claims(checked: Sequence[_Checked], criterion_id: str, method: ClaimsM
             each.dropped_count += dropped_count
 
 
-def _verify_claims(checked: Sequence[_Checked], criterion_id: str, asker: _Asker) -> None:
+def _verify_claims(checked: Sequence[_Checked], criterion_id: str, asker: ListAsker) -> None:
     asked = [
         (
             each,

@@ -23,7 +23,7 @@ WORKER = "gradebook.tasks.scoring.function_worker"
 ENVIRONMENT = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
 NO_VERDICT = "function's process sent what is no verdict"
 
-Reply = tuple[str | bool | None, str | None, str | None]  # level, evidence, reason for no level
+Reply = tuple[str | bool | float | None, str | None, str | None]  # level or score, evidence, reason for no level
 
 
 class ProcessLost(Exception):
@@ -145,7 +145,7 @@ class FunctionProcess:
 
 def _reply(answer: Any) -> Reply:
     match _without_fault(answer):
-        case [str() | bool() | None as level, str() | None as evidence, str() | None as fault]:
+        case [str() | bool() | float() | None as level, str() | None as evidence, str() | None as fault]:
             return level, evidence, fault
     raise ProcessLost(NO_VERDICT)
 

@@ -186,9 +186,11 @@ def _verdict(returned: Any) -> Line:
             level = getattr(level, to_plain)()
     if isinstance(level, int) and not isinstance(level, bool):
         level = str(level)  # the levels of a scale are numbers
-    if level is not None and not isinstance(level, (bool, str)):
-        kind = type(level).__name__
-        return [None, None, f"function returned a {kind}, expected a level id, True, False or None"[:MOST_CHARACTERS]]
+    if level is not None and not isinstance(level, (bool, str, float)):
+        words = f"function returned a {type(level).__name__}, expected a level id, a score, True, False or None"
+        return [None, None, words[:MOST_CHARACTERS]]
+    if isinstance(level, float) and not 0.0 <= level <= 1.0:
+        return [None, None, f"function returned the score {level:g}, expected 0 to 1"]
     return [_cut(level), None if evidence is None else _cut(str(evidence)), None]
 
 

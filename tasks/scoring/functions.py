@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -12,6 +13,7 @@ import pyarrow as pa
 from gradebook.rubrics.check_kit.columns import text_column
 from gradebook.rubrics.check_kit.evidence import cut_text
 from gradebook.rubrics.model.errors import Fault, RubricError
+from gradebook.rubrics.model.levels import Level, place_score
 from gradebook.rubrics.model.methods import FunctionMethod
 from gradebook.rubrics.model.outputs import OUTPUT_COLUMNS
 from gradebook.rubrics.model.rubric import Criterion, Rubric
@@ -132,31 +134,46 @@ def score_function(
     if pool is None or not pool.settings.allows(method.function):
         return leave_unscored(run_id, criterion, rows)
     replies = pool.call(method, rows.select(FUNCTION_COLUMNS), timing)
-    scores = {level.id: level.score for level in criterion.ranked_levels}
-    graded = [_graded(tuple(scores), *reply) for reply in replies]
+    graded = [_graded(criterion.ranked_levels, *reply) for reply in replies]
     return verdict_table(
         run_id,
         criterion,
         text_column(rows, "output_id"),
-        pa.array([level_id for level_id, _, _ in graded], pa.string()),
-        pa.array([scores.get(level_id or "") for level_id, _, _ in graded], pa.float64()),
-        reasons=pa.array([reason for _, _, reason in graded], pa.string()),
-        evidence=pa.array([evidence for _, evidence, _ in graded], pa.string()),
+        pa.array([each.level_id for each in graded], pa.string()),
+        pa.array([each.score for each in graded], pa.float64()),
+        reasons=pa.array([each.reason for each in graded], pa.string()),
+        evidence=pa.array([each.evidence for each in graded], pa.string()),
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Graded:
+    level_id: str | None
+    score: float | None
+    evidence: str | None
+    reason: str | None = None
+
+
 def _graded(
-    levels: tuple[str, ...], level: str | bool | None, evidence: str | None, fault: str | None
-) -> tuple[str | None, str | None, str | None]:
-    """Id of the level, evidence, and reason for no level. levels: ids, worst first."""
+    levels: tuple[Level, ...], said: str | bool | float | None, evidence: str | None, fault: str | None
+) -> _Graded:
+    """Verdict on what a function returned. levels: worst first; a score gets the nearest one."""
     shown = None if evidence is None else cut_text(evidence)
-    if isinstance(level, bool):
-        return levels[-1 if level else 0], shown, None
-    if level in levels:
-        return level, shown, None
-    if level is None:
-        return None, shown, cut_text(fault or CANT_TELL)
-    return None, shown, cut_text(f"unknown_level: {cut_text(level, 60)!r}, expected one of {', '.join(levels)}")
+    if isinstance(said, bool):
+        level = levels[-1 if said else 0]
+        return _Graded(level.id, level.score, shown)
+    if isinstance(said, float):
+        try:
+            return _Graded(place_score(levels, said)[0], said, shown)
+        except ValueError as error:
+            return _Graded(None, None, shown, cut_text(f"unknown_level: {error}"))
+    found = next((level for level in levels if level.id == said), None)
+    if found is not None:
+        return _Graded(found.id, found.score, shown)
+    if said is None:
+        return _Graded(None, None, shown, cut_text(fault or CANT_TELL))
+    expected = ", ".join(level.id for level in levels)
+    return _Graded(None, None, shown, cut_text(f"unknown_level: {cut_text(said, 60)!r}, expected one of {expected}"))
 
 
 def _parts(rows: pa.Table, *, is_whole: bool) -> Iterable[pa.Table]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gradebook.rubrics.model.rubric import Criterion
+from gradebook.rubrics.model.taxonomy import Taxonomy
 from gradebook.tasks.judging.session.session import Session, writer_session
 from gradebook.tasks.judging.settings.embedder import LEXICAL
 from gradebook.tasks.lake.address import Lake
@@ -32,10 +33,11 @@ class ScoringSetup:
     schemas: Mapping[str, dict[str, Any]]  # the rubric's, by name
     dataset_folders: tuple[Path, ...] = ()  # relative paths in outputs are resolved in these
     functions: FunctionPool | None = None  # None: no function of the rubric may run
-    lake: Lake | None = None  # whose ledger answers questions about claims
+    lake: Lake | None = None  # whose ledger answers questions about claims and steps
     session: Session | None = None  # of the judge, or of the one that writes texts; None: no judge
     judged: JudgedShards | None = None  # answers of the judge by shard
     others: OtherCases = field(default_factory=OtherCases)  # that similarities are compared with
+    taxonomy: Taxonomy | None = None  # the rubric's, of errors that steps may have
     checks: CheckPool | None = None  # None: checks and schemas run in this process
 
     def computation(self, criterion: Criterion, shard: str, shard_index: int) -> Computation:
@@ -56,7 +58,17 @@ def opened_setup(run: Run, plan: RunPlan, shards: Sequence[str] = ()) -> Iterato
         if run.judge is not None:
             session = writer_session(run.judge, sessions)
             judged = JudgedShards(run.folder, run.rubric, run.judge, sessions, run.folders)
-        setup = ScoringSetup(run.folder, run.rubric.schemas, run.folders, functions, run.lake, session, judged, others)
+        setup = ScoringSetup(
+            run.folder,
+            run.rubric.schemas,
+            run.folders,
+            functions,
+            run.lake,
+            session,
+            judged,
+            others,
+            run.rubric.taxonomy,
+        )
         computations = [
             setup.computation(criterion, shard, index)
             for criterion in filter(is_computed, run.rubric.criteria)

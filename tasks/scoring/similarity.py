@@ -90,7 +90,7 @@ class OtherCases:
             read: dict[str, Passages] = {}
             for shard, case_ids in zip(self._shards, in_shards, strict=True):
                 wanted = set(tried).difference(read)
-                rows = read_cases(shard, list(wanted))
+                rows = read_cases(shard, case_ids=list(wanted))
                 for case_id, (_, case) in zip((each for each in case_ids if each in wanted), rows, strict=True):
                     if case_id not in read and (passages := self.compared.of(method, case_id, case)):
                         read[case_id] = passages

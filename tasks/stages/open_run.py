@@ -203,6 +203,7 @@ def run_row(run: Run, status: str, reason: str | None) -> dict[str, object]:
         "embedder": run.embedder.identity if run.embedder else None,
         "baseline_run_id": baseline.run_id,
         "baseline_fault": baseline.fault,
+        "series": baseline.series,
         "ratings_version": ratings_version(run.folder.ratings_file),
         "suite": request.suite,  # with the night, `latest` finds the nightly run before
         "night": None if request.night is None else request.night.isoformat(),

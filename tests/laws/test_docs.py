@@ -24,6 +24,7 @@ from gradebook.rubrics.model.columns import OUTPUT_COLUMNS
 from gradebook.rubrics.model.levels import Level, Scale
 from gradebook.rubrics.model.methods import METHODS
 from gradebook.rubrics.model.rubric import Category, Criterion, Notes, Overall, Rubric
+from gradebook.rubrics.model.taxonomy import Taxonomy
 from gradebook.tasks.datasets.conversations import split_conversation
 from gradebook.tasks.datasets.file_formats import RawRow
 from gradebook.tasks.datasets.row_parser import RowFitter
@@ -227,6 +228,7 @@ KEYS: dict[str, type[BaseModel]] = {
     "category keys": Category,
     "overall keys": Overall,
     "notes keys": Notes,
+    "taxonomy keys": Taxonomy,
 }
 GENERATED: dict[str, tuple[str, Callable[[], str]]] = {
     **{mark: ("docs/rubric-format.md", partial(key_table, model)) for mark, model in KEYS.items()},

@@ -60,6 +60,7 @@ class LoopbackJudge:
         self.tls: ssl.SSLContext | None = None
         self.is_gullible = False  # answers with the word after "level:" in the text, whatever the schema says
         self.finish_reason = "stop"
+        self.model_suffix = "-2026"  # of the model that says it answered
         self.counts: Counter[str] = Counter()  # requests a prompt digest
         self.bodies: list[dict[str, Any]] = []
         self.is_keeping_bodies = True
@@ -213,7 +214,7 @@ class LoopbackJudge:
             "id": "chatcmpl-1",
             "object": "chat.completion",
             "created": 0,
-            "model": body["model"] + "-2026",
+            "model": body["model"] + self.model_suffix,
             "choices": [choice | {"logprobs": self._logprobs(body, message)}],
             "usage": usage | {"prompt_tokens_details": {"cached_tokens": cached_tokens}},
             "service_tier": self.service_tier,
@@ -257,6 +258,14 @@ class LoopbackJudge:
             "level": ordered[1] if ordered else level,
         }
         return {key: reply[key] for key in schema["properties"]}
+
+
+def level_reply(body: dict[str, Any], meaning: str) -> str:
+    """Reply that takes the level of this description, whatever its label."""
+    criterion = json.loads(body["messages"][-1]["content"].splitlines()[4])
+    labels = {level["meaning"]: level["label"] for level in criterion["levels"]}
+    reply = {"evidence": [], "rationale": "So.", "level": labels[meaning]}
+    return json.dumps({name: reply[name] for name in body["response_format"]["json_schema"]["schema"]["properties"]})
 
 
 def _texts(body: dict[str, Any]) -> str:

@@ -1,7 +1,8 @@
 -- statements: one row per criterion_id, output_id, side, who. side: 'rater' (a person), 'judge' (the run's verdict,
--- who is empty) or 'member' (one judge of a panel: its first opinion, as in judge_noise). level_score and score are
--- 0..1: the score of the level, and the score that was given; both null where the judge left a verdict unscored. A run
--- with one judge has no members, only the verdict. shared: the output's cluster or case, as the macro cluster_of.
+-- who is empty), 'member' (one judge of a panel: its first opinion, as in judge_noise) or 'settled' (an adjudicator's
+-- decision, who is empty). level_score and score are 0..1: the score of the level, and the score that was given; both
+-- null where the judge left a verdict unscored. A run with one judge has no members, only the verdict. shared: the
+-- output's cluster or case, as the macro cluster_of.
 with judged as (
     select
         verdicts.criterion_id,
@@ -35,6 +36,10 @@ first_opinions as (
 
 said as (
     select criterion_id, output_id, 'rater' as side, rater as who, score as level_score, score from latest_ratings
+    union all
+    select criterion_id, output_id, 'settled' as side, '' as who, score as level_score, score
+    from latest_decisions
+    where score is not null and (criterion_id, output_id) in (select (criterion_id, output_id) from latest_ratings)
     union all
     select criterion_id, output_id, 'judge' as side, '' as who, level_score, score from judged
     union all

@@ -8,7 +8,7 @@ with own as (
 
 final as (
     select earlier.run_id
-    from {earlier_runs} as earlier
+    from {comparing/earlier_runs} as earlier
     inner join own on earlier.model = own.model
     where
         earlier.checkpoint is not distinct from own.checkpoint

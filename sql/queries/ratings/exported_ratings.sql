@@ -7,12 +7,9 @@ with chosen as (
 ),
 
 standing as (
-    select ratings.*
-    from ratings
-    where source is distinct from 'adjudication' and ($run_id is null or output_id in (from chosen))
-    qualify row_number() over (
-        partition by output_id, criterion_id, rater order by rated_at desc nulls last, ratings.rowid desc
-    ) = 1
+    select *
+    from {ratings/current_ratings}
+    where $run_id is null or output_id in (from chosen)
 ),
 
 final as (

@@ -7,20 +7,12 @@ with decided as (
     qualify row_number() over (partition by output_id, criterion_id order by decided_at desc, rowid desc) = 1
 ),
 
-latest as (
-    select ratings.*
-    from ratings
-    where output_id in (select output_id from output_scores where run_id = $gold_run_id)
-    qualify row_number() over (
-        partition by output_id, criterion_id, rater
-        order by rated_at desc nulls last, rowid desc
-    ) = 1
-),
-
 alike as (
     select output_id, criterion_id, any_value(level_id) as level_id, max(score) as score
-    from latest
-    where score is not null
+    from {ratings/current_ratings}
+    where
+        score is not null
+        and output_id in (select output_id from output_scores where run_id = $gold_run_id)
     group by output_id, criterion_id
     having count(*) > 1 and max(score) = min(score)
 ),

@@ -5,12 +5,8 @@ with criteria_of_run as (select distinct output_id, criterion_id from verdicts w
 
 rated as (
     select ratings.*
-    from ratings
+    from {ratings/current_ratings} as ratings
     inner join criteria_of_run using (output_id, criterion_id)
-    qualify row_number() over (
-        partition by ratings.output_id, ratings.criterion_id, ratings.rater
-        order by ratings.rated_at desc nulls last, ratings.rowid desc
-    ) = 1
 ),
 
 decided as (

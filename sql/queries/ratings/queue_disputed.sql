@@ -4,12 +4,8 @@ with judged as (select output_id, criterion_id, method, score from verdicts wher
 
 rated as (
     select ratings.output_id, ratings.criterion_id, ratings.score
-    from ratings
+    from {ratings/current_ratings} as ratings
     inner join judged on ratings.output_id = judged.output_id and ratings.criterion_id = judged.criterion_id
-    qualify row_number() over (
-        partition by ratings.output_id, ratings.criterion_id, ratings.rater
-        order by ratings.rated_at desc nulls last, ratings.rowid desc
-    ) = 1
 ),
 
 voices as (

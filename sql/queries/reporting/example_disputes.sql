@@ -10,7 +10,7 @@ rated as (
         judged.method,
         judged.score as verdict,
         coalesce(levels.score, ratings.score) as score,
-    from ratings
+    from {ratings/current_ratings} as ratings
     inner join judged on ratings.output_id = judged.output_id and ratings.criterion_id = judged.criterion_id
     inner join runs on runs.run_id = $run_id
     left join levels
@@ -18,10 +18,6 @@ rated as (
         and runs.rubric_version = levels.rubric_version
         and ratings.criterion_id = levels.criterion_id
         and ratings.level_id = levels.level_id
-    qualify row_number() over (
-        partition by ratings.output_id, ratings.criterion_id, ratings.rater
-        order by ratings.rated_at desc nulls last, ratings.rowid desc
-    ) = 1
 ),
 
 voices as (

@@ -22,18 +22,12 @@ people as (
             coalesce(ratings.level_id, printf('%.2f', ratings.score)),
             if(contains(verdicts.rationale, ratings.notes), null, ' (' || nullif(ratings.notes, '') || ')')
         ) as said,
-    from ratings
+    from {ratings/current_ratings} as ratings
     left join verdicts
         on verdicts.run_id = $run_id
         and ratings.output_id = verdicts.output_id
         and ratings.criterion_id = verdicts.criterion_id
-    where list_contains($output_ids, ratings.output_id)
-    qualify
-        ratings.score is not null
-        and row_number() over (
-            partition by ratings.output_id, ratings.criterion_id, ratings.rater
-            order by ratings.rated_at desc nulls last, ratings.rowid desc
-        ) = 1
+    where list_contains($output_ids, ratings.output_id) and ratings.score is not null
 ),
 
 counted as (

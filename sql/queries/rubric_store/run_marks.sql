@@ -7,14 +7,7 @@ with outputs_of_run as (
     where scores.run_id = $run_id
 ),
 
-people as (
-    select output_id, criterion_id, rater, level_id
-    from ratings
-    where source is distinct from 'adjudication'
-    qualify row_number() over (
-        partition by output_id, criterion_id, rater order by rated_at desc nulls last, ratings.rowid desc
-    ) = 1
-),
+people as (select output_id, criterion_id, rater, level_id from {ratings/current_ratings}),
 
 run_verdicts as (
     select output_id, criterion_id, run_id as rater, level_id

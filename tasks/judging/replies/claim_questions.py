@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal
 
 from gradebook.rubrics.checks.grounding.citations import cited_sentences
 from gradebook.rubrics.model.methods import CITATION_MEASURES, ClaimsMethod
@@ -15,7 +15,6 @@ from gradebook.rubrics.prompts.claims import (
     VERIFY_VERSION,
     WINDOW,
     Claim,
-    Messages,
     Window,
     claims_key,
     claims_prompt_digest,
@@ -27,8 +26,7 @@ from gradebook.rubrics.prompts.claims import (
     windows_of,
 )
 from gradebook.rubrics.prompts.prompt import Case
-from gradebook.rubrics.prompts.reply_parser import ReadReply, TokenChoices
-from gradebook.tasks.judging.replies.question import Outcome, Request
+from gradebook.tasks.judging.replies.list_question import ListQuestion, Messages, Reader
 
 MOST_CITATIONS = 5  # of a sentence whose precision is measured
 MOST_SENTENCES = 600  # of a text: 30 windows
@@ -60,79 +58,20 @@ class ClaimUnit:
         return self.claims is not None and not self.source
 
 
-class Reader(Protocol):
-    """Reads a reply from its text, finish_reason and refusal."""
-
-    def __call__(self, text: str | None, finish_reason: str | None, refusal: str | None) -> ReadReply: ...
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimQuestion:
-    """One question of either stage. request_key: of the messages, which are long and written again when it is asked."""
-
-    output_id: str
-    criterion_id: str
-    request_key: str
-    version: str
-    render: Callable[[], Messages]
-    schema: dict[str, Any]
-    max_tokens: int
-    reader: Reader
-    replicate: int = 0
-
-    @classmethod
-    def of(  # noqa: PLR0913 - a field each
-        cls,
-        output_id: str,
-        criterion_id: str,
-        judge_digest: str,
-        version: str,
-        render: Callable[[], Messages],
-        schema: dict[str, Any],
-        max_tokens: int,
-        reader: Reader,
-    ) -> Self:
-        """A question with its key. judge_digest: of the judge that is asked."""
-        key = claims_key(judge_digest, version, render())
-        return cls(output_id, criterion_id, key, version, render, schema, max_tokens, reader)
-
-    @property
-    def prefix(self) -> str:
-        """Output and stage: the questions that verify an output's claims share the source."""
-        return f"{self.output_id} {self.version}"
-
-    @property
-    def prompt_digest(self) -> str:
-        """Digest of the prompt file."""
-        return claims_prompt_digest(self.version)
-
-    def request(self) -> Request:
-        """Messages for a reply that is one list."""
-
-        def read(
-            text: str | None, finish_reason: str | None, refusal: str | None, _choices: TokenChoices | None
-        ) -> ReadReply:
-            return self.reader(text, finish_reason, refusal)
-
-        return Request(self.render(), self.schema, read, self.max_tokens)
-
-    def answer(self, outcome: Outcome) -> "ClaimAnswer":
-        """List of the reply, if usable."""
-        text = outcome.rationale if outcome.status == "scored" else None
-        reason = outcome.reason if text is None else None
-        return ClaimAnswer(self.request_key, text, reason, outcome.request_count, outcome.paid_by, outcome.cost_usd)
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimAnswer:
-    """Stored list of a reply, as `claims_of` or `verdicts_of` read it; None if there is none, with the reason."""
-
-    request_key: str
-    text: str | None
-    reason: str | None
-    request_count: int
-    paid_by: str | None
-    cost_usd: float | None
+def _question(  # noqa: PLR0913 - a field each
+    output_id: str,
+    criterion_id: str,
+    judge_digest: str,
+    version: str,
+    render: Callable[[], Messages],
+    schema: dict[str, Any],
+    max_tokens: int,
+    reader: Reader,
+) -> ListQuestion:
+    """A question with its key. judge_digest: of the judge that is asked."""
+    key = claims_key(judge_digest, version, render())
+    digest = claims_prompt_digest(version)
+    return ListQuestion(output_id, criterion_id, key, version, digest, render, schema, max_tokens, reader)
 
 
 def claim_units(method: ClaimsMethod, output_id: str, case: Case) -> tuple[ClaimUnit, ...]:
@@ -198,10 +137,10 @@ def known_claims(method: ClaimsMethod, unit: ClaimUnit) -> tuple[Claim, ...] | N
     return sentence_claims(unit.text) if method.precision == "sentence" else None
 
 
-def extraction_questions(unit: ClaimUnit, criterion_id: str, judge_digest: str) -> Iterator[ClaimQuestion]:
+def extraction_questions(unit: ClaimUnit, criterion_id: str, judge_digest: str) -> Iterator[ListQuestion]:
     """One question for each window of a text."""
     for window in unit.windows:
-        yield ClaimQuestion.of(
+        yield _question(
             unit.output_id,
             criterion_id,
             judge_digest,
@@ -215,11 +154,11 @@ def extraction_questions(unit: ClaimUnit, criterion_id: str, judge_digest: str) 
 
 def verification_questions(
     unit: ClaimUnit, claims: Sequence[Claim], criterion_id: str, judge_digest: str
-) -> Iterator[ClaimQuestion]:
+) -> Iterator[ListQuestion]:
     """One question for each four claims, in order. claims: the verifiable ones."""
     for first in range(0, len(claims), CLAIMS_AT_ONCE):
         texts = [claim.text for claim in claims[first : first + CLAIMS_AT_ONCE]]
-        yield ClaimQuestion.of(
+        yield _question(
             unit.output_id,
             criterion_id,
             judge_digest,

@@ -1,7 +1,7 @@
 """Recorded replies: a judge that reads its replies from a file."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -11,6 +11,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from gradebook.rubrics.model.errors import Fault, FaultList, JudgeSettingsError, show_faults
+from gradebook.rubrics.model.levels import Level, place_score
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.prompts.reply_parser import ReadReply, ReplyStatus, UselessStatus, is_quoted
 from gradebook.tasks.judging.replies.journal import Journal
@@ -40,6 +41,7 @@ class RecordedReply(BaseModel):
     output_id: str | None = None
     replicate: Annotated[int, Field(ge=0)] = 0
     level: str | None = None
+    score: Annotated[float, Field(ge=0, le=1)] | None = None  # of a judge that gives numbers, instead of a level
     distribution: dict[str, Probability] | None = None  # level id -> probability
     status: RecordedStatus | None = None
     reply: str | None = None  # raw text of an unusable reply; for endpoint_error, the error
@@ -72,14 +74,21 @@ class RecordedReply(BaseModel):
 
     @model_validator(mode="after")
     def _has_a_level_or_says_why_not(self) -> Self:
-        if (self.level is None) == (self.status is None):
-            found = "neither" if self.level is None else "both"
-            raise ValueError(f"found {found} of level and status, expected one of them")
+        given = [name for name in ("level", "score", "status") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f"found {' and '.join(given) or 'none'}, expected one of level, score and status")
         if self.distribution is not None and self.level is None:
             raise ValueError("found a distribution without a level, expected both or neither")
         if self.reply is not None and self.status is None:
             raise ValueError("found a reply beside a level, expected it beside a status alone")
         return self
+
+    def on(self, levels: Sequence[Level]) -> "RecordedReply":
+        """The reply with a level, and where it has a score, with the distribution that has this mean."""
+        if self.score is None:
+            return self
+        level_id, shares = place_score(levels, self.score)
+        return self.model_copy(update={"level": level_id, "distribution": shares, "score": None})
 
     def level_ids(self) -> tuple[str, ...]:
         """All levels that the reply names."""
@@ -143,13 +152,13 @@ def check_replies(path: Path, criteria: Iterable[Criterion]) -> None:
     Raises `JudgeSettingsError` with every level that its criterion does not have. Replies to criteria of other rubrics
     are ignored.
     """
-    level_ids = {criterion.id: [level.id for level in criterion.ranked_levels] for criterion in criteria}
+    levels = {criterion.id: criterion.ranked_levels for criterion in criteria}
     faults = FaultList(_faulty)
     faults.add(
         Fault(str(path), number, misfit)
         for number, reply in read_replies(path).values()
-        if reply.criterion_id in level_ids
-        if (misfit := _misfit(reply, level_ids[reply.criterion_id])) is not None
+        if reply.criterion_id in levels
+        if (misfit := _misfit(reply, levels[reply.criterion_id])) is not None
     )
     faults.raise_any()
 
@@ -182,9 +191,10 @@ class ReplaySession:
         if found is None:
             return question.answer(Outcome("unscored", reason="not_recorded"))
         number, reply = found
-        misfit = _misfit(reply, [level.id for level in question.criterion.ranked_levels])
+        misfit = _misfit(reply, question.criterion.ranked_levels)
         if misfit is not None:
             raise JudgeSettingsError(str(Fault(str(self.settings.path), number, misfit)))
+        reply = reply.on(question.criterion.ranked_levels)
         if reply.status == NO_REPLY:
             return question.answer(Outcome("unscored", reason=f"{NO_REPLY}: {reply.reply or ''}", cost_usd=0.0))
         read = read_recorded(reply, question.case.quotable)
@@ -216,8 +226,13 @@ def _free_of_charge(reply: RecordedReply) -> dict[str, Any]:
     }
 
 
-def _misfit(reply: RecordedReply, level_ids: list[str]) -> str | None:
-    """Message about a level that the criterion does not have; None if all are its own."""
+def _misfit(reply: RecordedReply, levels: Sequence[Level]) -> str | None:
+    """Message about a level or score that the criterion does not have; None if all are its own."""
+    level_ids = [level.id for level in levels]
+    try:
+        reply.on(levels)
+    except ValueError as error:
+        return f"score: {error}, the scores of the levels of {reply.criterion_id}"
     unknown = next((level_id for level_id in reply.level_ids() if level_id not in level_ids), None)
     if unknown is None:
         return None

@@ -25,6 +25,9 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
             "insert into judge_noise by name select 'noisy' as run_id, 'm' as model, 'tone' as criterion_id, 40 as n, "
             "0.25 as judge_variance, 0.04 as output_variance, 0.625 as flip_rate"
         )
+        connection.execute(
+            "insert into stage_costs by name select 'noisy' as run_id, 0.75 as cost_usd, 0.25 as saved_usd"
+        )
     write_replicates(found, "single", RUBRIC, OUTPUTS, {"judge": {"tone": tone[:, :1]}})
     return f"--lake=sqlite:{found.address}"
 
@@ -53,6 +56,18 @@ def test_the_json_has_each_rule_with_its_rate_and_nominal_rate(noise):
         assert rule["rate_low"] <= rule["rate"] == rule["fired_count"] / 200 <= rule["rate_high"]
         assert (rule["nominal_rate"], rule["nominal_of_each"], rule["unknown_count"]) == (0.025, None, 0)
     assert (found["replicate_count"], found["output_count"], found["left_out_count"]) == (2, 40, 0)
+
+
+def test_the_gain_of_more_cases_and_replicates_is_shown_with_its_price(noise):
+    found = noise("noisy", "--json").json
+    (overall,) = [each["variances"] for each in found["variance_components"] if each["scope"] == "overall"]
+    own, replicates, cases = found["decision_study"]
+    assert own["standard_error"] ** 2 == pytest.approx((overall["case"] + overall["replicate"] / 2) / 40)
+    assert replicates["standard_error"] ** 2 == pytest.approx((overall["case"] + overall["replicate"] / 4) / 40)
+    assert cases["standard_error"] ** 2 == pytest.approx((overall["case"] + overall["replicate"] / 2) / 140)
+    # a dollar for 40 outputs x 2 replies
+    assert [each["cost_usd"] for each in (own, replicates, cases)] == pytest.approx([0.0, 1.0, 2.5])
+    assert "m: 100 cases more" in noise("noisy").out
 
 
 def test_the_same_seed_gives_the_same_rates(noise):

@@ -254,3 +254,14 @@ def test_a_decision_counts_instead_of_the_ratings_in_dispute(tmp_path):
     found = calibration(rated_lake(tmp_path, FIRST_EIGHT + disputed, decisions=[(0, 1.0), (4, None), (30, 0.0)]), "r")
     # o04 is decided not to apply, o30 is in no sample: 1, 1, 0, 0 and 1, 0, 0
     assert (found.n, found.rated.value) == (7, pytest.approx(3 / 7))
+
+
+def test_the_judge_agrees_with_what_was_settled_and_raters_with_each_other_by_opinion(tmp_path):
+    both = [(place, 1.0, rater, "random") for place in range(4) for rater in ("ann", "bob")]
+    split = [(4, 1.0, "ann", "random"), (4, 0.0, "bob", "random")]
+    found = measure_run(rated_lake(tmp_path, both + split, decisions=[(4, 1.0), (3, 0.0)]), "r").parts
+    shown = {(part.kind, part.rater): part.measure("percent_agreement").value for part in found}
+    # the judge says 1, 1, 1, 0, 1; settled are 0 on o03 and 1 on o04, where ann and bob differ
+    assert shown[("judge_raters", None)] == 1.0
+    assert shown[("judge_raters", "bob")] == pytest.approx(3 / 5)
+    assert shown[("raters", None)] == pytest.approx(4 / 5)

@@ -345,3 +345,19 @@ def test_pairs_of_one_cluster_count_as_one_case(tmp_path):
     (pair,) = compare_runs(lake, "a", "b", Asked(resample_count=0)).models
     assert pair.overall is not None
     assert (pair.overall.figures.n, pair.overall.figures.case_count) == (12, 3)
+
+
+def test_runs_on_different_cases_are_compared_by_their_means_only_if_asked(lake: Lake):
+    old = [{"case_id": f"old{case}", "scores": {"tone": 1.0, "facts": 0.5 * (case % 3)}} for case in range(60)]
+    new = [{"case_id": f"new{case}", "scores": {"tone": 0.5, "facts": 0.5 * (case % 3)}} for case in range(60)]
+    for name, rows in (("cases_a", old), ("cases_b", new)):
+        write_scores(lake, name, PLAIN, [row | {"scores": {**row["scores"], "safe": 1.0}} for row in rows])
+    gate = GateRule(None, "criterion.facts.diff_low > -0.2 and mean_diff < -0.3")
+    assert compare_runs(lake, "cases_a", "cases_b", Asked(gate=gate)).gate.is_failed  # type: ignore[union-attr]
+    found = compare_runs(lake, "cases_a", "cases_b", Asked(gate=gate, is_unpaired=True))
+    (pair,) = found.models
+    assert pair.overall is not None and not pair.overall.is_paired
+    assert pair.overall.figures.mean_diff == pytest.approx(-0.375)  # tone is 3 of 4 and fell by 0.5
+    assert found.gate is not None and not found.gate.is_failed
+    assert (found.banner or "").startswith("unpaired")
+    assert [row.scope_id for row in pair.criteria if row.is_regression] == []  # tone does not vary: no p

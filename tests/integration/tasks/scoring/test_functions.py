@@ -77,7 +77,8 @@ ACTS = {
     "huge": lambda: ("x" * 50_000_000, "y" * 50_000_000),
     "none": lambda: None,
     "why": lambda: (None, "no date in it"),
-    "float": lambda: 0.5,
+    "float": lambda: 4.5,
+    "fraction": lambda: (0.62, "62 of 100"),
     "dict": lambda: {"level": "good"},
     "unknown": lambda: "splendid",
     "numpy": lambda: np.bool_(True),
@@ -246,6 +247,11 @@ def test_a_whole_number_names_a_level_of_a_scale(pool):
     assert scored(pool, shard("number"), levels=levels)["level_id"].to_pylist() == ["3"]
 
 
+def test_a_fraction_is_the_score_itself(pool):
+    (row,) = scored(pool, shard("fraction")).to_pylist()
+    assert (row["level_id"], row["score"], row["evidence"]) == ("fair", 0.62, "62 of 100")
+
+
 @pytest.mark.parametrize(
     ("output", "reason"),
     [
@@ -260,8 +266,8 @@ def test_a_whole_number_names_a_level_of_a_scale(pool):
         ("fork and end", "function's process ended (exit code 5)"),
         ("close", "function's process ended (exit code 1)"),
         ("none", "the function can't tell"),
-        ("float", "function returned a float, expected a level id, True, False or None"),
-        ("dict", "function returned a dict, expected a level id, True, False or None"),
+        ("float", "function returned the score 4.5, expected 0 to 1"),
+        ("dict", "function returned a dict, expected a level id, a score, True, False or None"),
         ("unknown", "unknown_level: 'splendid', expected one of bad, fair, good"),
         ("huge", f"unknown_level: '{'x' * 59}…', expected one of bad, fair, good"),
     ],

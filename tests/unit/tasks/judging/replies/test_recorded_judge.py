@@ -131,8 +131,8 @@ def test_the_reply_to_the_very_text_goes_before_one_to_any(tmp_path: Path):
 @pytest.mark.parametrize(
     ("change", "found"),
     [
-        ({"status": "parse_error"}, "found both of level and status"),
-        ({"level": None}, "found neither of level and status"),
+        ({"status": "parse_error"}, "found level and status, expected one"),
+        ({"level": None}, "found none, expected one of level, score and status"),
         ({"level": None, "status": "scored"}, "status: "),
         ({"reply": "{}"}, "found a reply beside a level"),
         ({"distribution": {"good": 0.5}}, "adds up to 0.5, expected 1"),
@@ -160,3 +160,12 @@ def test_the_shipped_recording_reads_as_before():
 def test_every_bad_line_is_told_at_once(tmp_path: Path):
     with pytest.raises(JudgeSettingsError, match=r"(?s):1: .*:2: "):
         read_replies(write(tmp_path, {}, {}))
+
+
+def test_a_score_becomes_the_nearest_level_with_a_distribution_of_that_mean(tmp_path: Path):
+    answer = replay(tmp_path, NO_LEVEL | {"score": 0.62})
+    assert (answer.status, answer.level_id) == ("scored", "good")
+    assert json.loads(answer.distribution or "") == pytest.approx({"bad": 0.38, "good": 0.62})
+    for wrong in ({"score": 1.2}, {"score": 0.5, "level": "good"}):
+        with pytest.raises(JudgeSettingsError, match="score"):
+            read_replies(write(tmp_path, NO_LEVEL | wrong))

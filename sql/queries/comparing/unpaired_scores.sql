@@ -1,0 +1,19 @@
+-- unpaired_scores: one row per side, output_id of compared_outputs and criterion_id of its rubric, in order; the empty
+-- criterion_id is that of the overall score. score is 0..1, null if unscored. $run_a, $run_b: the runs of the sides.
+with scored as (
+    select outputs.side, outputs.case_number, verdicts.criterion_id, verdicts.score
+    from compared_outputs as outputs
+    inner join verdicts
+        on outputs.output_id = verdicts.output_id
+        and verdicts.run_id = if(outputs.side = 'a', $run_a, $run_b)
+    where verdicts.run_id in ($run_a, $run_b)
+),
+
+final as (
+    select side, case_number, criterion_id, score from scored
+    union all
+    select side, case_number, '' as criterion_id, score from compared_outputs
+    order by criterion_id, side, case_number, score
+)
+
+select * from final

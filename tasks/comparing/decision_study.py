@@ -1,0 +1,147 @@
+"""Variance of a run's scores by facet, and what more cases, samples or replies of the judge would gain, and cost."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+import duckdb
+import numpy as np
+
+from gradebook.rubrics.statistics.noise import ReplicateScores
+from gradebook.rubrics.statistics.rules import OVERALL
+from gradebook.rubrics.statistics.variance_components import (
+    CASE,
+    JUDGE,
+    OUTPUT_JUDGE,
+    RATER,
+    SAMPLE,
+    Design,
+    variance_components,
+)
+from gradebook.tasks.lake.rows import Row, model_name, read_rows
+from gradebook.tasks.lake.sql import query
+
+MORE_CASES, MORE_REPLICATES = 100, 2
+LEAST_CASES = 8  # fewer say little about how cases vary
+_COST = "select sum(cost_usd + coalesce(saved_usd, 0)) as cost_usd from stage_costs where run_id = ?"
+
+
+@dataclass(frozen=True, slots=True)
+class Components:
+    """Variances of one row of scores. scope, scope_id: as in a comparison. kind: judge or rater. n: scores.
+
+    variances: by facet, the rest of the replies as `replicate`; facets that can't be told apart are left out.
+    """
+
+    model: str
+    scope: str
+    scope_id: str
+    kind: str
+    n: int
+    variances: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A design of the evaluation. more: what it has beyond the run; None: the run's own. standard_error: of the mean
+    overall score, predicted.
+
+    cost_usd: of the further replies at the run's price of a reply; None if that is unknown.
+    """
+
+    model: str
+    more: str | None
+    case_count: float
+    sample_count: float
+    replicate_count: float
+    standard_error: float
+    cost_usd: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionStudy:
+    """Variance components of a run, and designs by model, the run's own first."""
+
+    components: tuple[Components, ...]
+    options: tuple[Option, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        named = [asdict(each) for each in self.components]
+        return {"variance_components": named, "decision_study": [asdict(each) for each in self.options]}
+
+
+def study_decisions(
+    connection: duckdb.DuckDBPyConnection, run_id: str, models: Sequence[tuple[str, Sequence[ReplicateScores]]]
+) -> DecisionStudy:
+    """Decompose the scores of each model by its replicates, its panel and its raters.
+
+    connection: to the lake. models: name and lines of each, see `DrawnOutputs`.
+    """
+    opinions = read_rows(connection, query("comparing/opinion_scores"), run_id=run_id)
+    (cost,) = read_rows(connection, _COST, run_id)
+    reply_count = sum(line.scores.size for _, lines in models for line in lines if line.scope == OVERALL)
+    reply_cost = cost["cost_usd"] / reply_count if cost["cost_usd"] and reply_count else None
+    components: list[Components] = []
+    options: list[Option] = []
+    for name, lines in models:
+        for line in lines:
+            found = _of_line(name, line)
+            components += [found] if found.variances else []
+            if found.scope == OVERALL and CASE in found.variances:
+                options += _options(name, line, found.variances, reply_cost)
+    return DecisionStudy((*components, *_of_opinions(opinions)), tuple(options))
+
+
+def _of_line(name: str, line: ReplicateScores) -> Components:
+    known = ~np.isnan(line.scores)
+    outputs, cases = (np.broadcast_to(each[:, None], known.shape)[known] for each in (line.outputs, line.cases))
+    found = variance_components(line.scores[known], {CASE: cases, SAMPLE: outputs})
+    if np.unique(cases).size < LEAST_CASES:
+        found = {}
+    return Components(name, line.scope, line.scope_id, "judge", int(known.sum()), found)
+
+
+def _options(name: str, line: ReplicateScores, variances: dict[str, float], reply_cost: float | None) -> list[Option]:
+    case_count = float(np.unique(line.cases).size)
+    own = Design(case_count, line.outputs.size / case_count, float(line.scores.shape[1]))
+    designs: dict[str | None, Design] = {
+        None: own,
+        f"{MORE_REPLICATES} replicates": Design(case_count, own.sample_count, own.replicate_count + MORE_REPLICATES),
+        f"{MORE_CASES} cases": Design(case_count + MORE_CASES, own.sample_count, own.replicate_count),
+    }
+    if SAMPLE in variances:
+        designs["1 sample of each case"] = Design(case_count, own.sample_count + 1, own.replicate_count)
+    return [
+        Option(
+            name,
+            more,
+            each.case_count,
+            each.sample_count,
+            each.replicate_count,
+            each.standard_error(variances),
+            None if reply_cost is None else reply_cost * (each.reply_count - own.reply_count),
+        )
+        for more, each in designs.items()
+    ]
+
+
+def _of_opinions(rows: Sequence[Row]) -> Iterator[Components]:
+    """Components with a judge's or rater's share, where there are several of them."""
+    for (criterion_id, model, checkpoint, kind), group in groupby(
+        rows, itemgetter("criterion_id", "model", "checkpoint", "kind")
+    ):
+        found = list(group)
+        codes = {
+            name: np.unique([row[name] for row in found], return_inverse=True)[1]
+            for name in ("shared", "output_id", "who")
+        }
+        if codes["who"].max() == 0 or codes["shared"].max() + 1 < LEAST_CASES:
+            continue
+        facets = {CASE: codes["shared"], SAMPLE: codes["output_id"], JUDGE if kind == "judge" else RATER: codes["who"]}
+        if kind == "judge":
+            facets[OUTPUT_JUDGE] = codes["output_id"] * (codes["who"].max() + 1) + codes["who"]
+        variances = variance_components(np.array([row["score"] for row in found]), facets)
+        name = model_name({"model": model, "checkpoint": checkpoint})
+        yield Components(name, "criterion", criterion_id, kind, len(found), variances)

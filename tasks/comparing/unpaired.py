@@ -1,0 +1,50 @@
+"""Comparison of means over different cases: all outputs of two models, whatever has a counterpart."""
+
+from collections.abc import Sequence
+
+import duckdb
+import numpy as np
+
+from gradebook.rubrics.model.rubric import Rubric, effective_weights
+from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval
+from gradebook.rubrics.statistics.rules import CRITERION, OVERALL
+from gradebook.rubrics.statistics.unpaired import LEAST_CASES, LEAST_UNEVEN, UNEVEN, measure_unpaired
+from gradebook.tasks.comparing.case_pairs import PairCounts, add_outputs
+from gradebook.tasks.comparing.figures import ComparedRow, adjust_rows
+from gradebook.tasks.comparing.model_pairs import Groups, Wanted
+from gradebook.tasks.lake.rows import model_name
+from gradebook.tasks.lake.sql import query
+
+BANNER = (
+    "unpaired: B - A is of all outputs, whatever their cases, by Welch's t over cases. Cases that are harder on one "
+    f"side count as a difference of the models. Below {LEAST_CASES} cases on a side ({LEAST_UNEVEN} if the other has "
+    f"over {UNEVEN} times as many) there is no interval and no p."
+)
+
+
+def compare_unpaired(
+    connection: duckdb.DuckDBPyConnection, wanted: Wanted, groups: Groups, rubric: Rubric, ids: Sequence[str]
+) -> tuple[ComparedRow, tuple[ComparedRow, ...]]:
+    """The row of the overall score, and those of the criteria with these ids, in order."""
+    runs = {"run_a": wanted.run_a, "run_b": wanted.run_b}
+    add_outputs(connection, wanted, groups)
+    found = connection.execute(query("comparing/unpaired_scores"), runs).to_arrow_table()
+    criteria, sides = (found.column(name).to_numpy() for name in ("criterion_id", "side"))
+    cases, scores = (found.column(name).to_numpy() for name in ("case_number", "score"))
+    named = model_name(groups[0]), model_name(groups[1])
+
+    def row(scope: str, scope_id: str, bounds: Interval) -> ComparedRow:
+        is_own = criteria == scope_id
+        of_sides = [is_own & (sides == side) & ~np.isnan(scores) for side in "ab"]
+        (of_a, of_b) = ((scores[each], cases[each]) for each in of_sides)
+        figures = measure_unpaired(of_a[0], of_b[0], of_a[1], of_b[1], bounds=bounds)
+        counts = PairCounts(0, 0, 0, int((is_own & np.isnan(scores)).sum()))
+        of_rubric = {criterion.id: criterion for criterion in rubric.criteria}.get(scope_id)
+        category = None if of_rubric is None else of_rubric.category
+        is_penalty = of_rubric is not None and rubric.weight_of(of_rubric) < 0
+        return ComparedRow(*named, scope, scope_id, category, counts, figures, is_penalty=is_penalty, is_paired=False)
+
+    weights = [*effective_weights(rubric).values()]
+    penalty = -sum(min(weight, 0.0) for weight in weights) / (sum(max(weight, 0.0) for weight in weights) or 1.0)
+    overall = row(OVERALL, "", Interval(-1.0 - penalty, 1.0 + penalty))
+    return overall, adjust_rows([row(CRITERION, criterion_id, DIFFERENCES) for criterion_id in ids])
