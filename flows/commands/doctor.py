@@ -8,6 +8,7 @@ from gradebook.flows.commands.options import DEFAULT_LAKE, DONE, NOT_MET, DataOp
 from gradebook.flows.display.terminal import say
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.operations.doctor.examine import Examination, examine_lake, mend_lake
+from gradebook.tasks.operations.doctor.judge import examine_judge
 
 
 def doctor(
@@ -16,6 +17,10 @@ def doctor(
         bool,
         typer.Option("--mend", help="apply safe fixes first: settle journals, clean up, mark ended runs as failed"),
     ] = False,
+    judge: Annotated[
+        str | None,
+        typer.Option("--judge", help="examine the endpoint of a model or a judge file instead; sends three requests"),
+    ] = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
     as_json: JsonOption = False,
@@ -30,12 +35,15 @@ def doctor(
     gradebook doctor
     gradebook doctor --deep --json
     gradebook doctor --mend
+    gradebook doctor --judge judge.yaml
 
     Exit: 0 no problems, 1 problems found, 2 no such lake.
     """
-    found = find_lake(lake, data)
-    mended = mend_lake(found) if mend else ()
-    examination = examine_lake(found, is_deep=deep, mended=mended)
+    if judge is not None:
+        examination = Examination(tuple(examine_judge(judge)), ())
+    else:
+        found = find_lake(lake, data)
+        examination = examine_lake(found, is_deep=deep, mended=mend_lake(found) if mend else ())
     if as_json:
         print_json(examination.as_json())
     else:

@@ -39,6 +39,7 @@ from gradebook.tasks.rubric_store.files import (
     export_source,
     import_file,
     lint_rubrics,
+    needs_of,
     refuse_lint_errors,
     write_new,
 )
@@ -198,7 +199,8 @@ def show(
     if as_json:
         print_json(rubric_values(found))
     else:
-        typer.echo(for_stdout(rubric_yaml(found)), nl=False)
+        needs = ", ".join(needs_of(found)) or "nothing but outputs"
+        typer.echo(for_stdout(f"# needs: {needs}\n{rubric_yaml(found)}"), nl=False)
 
 
 @app.command()

@@ -460,6 +460,23 @@ class Rubric(Frozen):
         own = criterion.method.penalties if isinstance(criterion.method, JudgeMethod | RatingsMethod) else None
         return own or (self.taxonomy.severities if self.taxonomy else None)
 
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What a run needs so that every criterion is scored: a judge, columns of the rows, raters, own functions."""
+        methods = [criterion.method for criterion in self.criteria]
+        types = {method.type for method in methods}
+        columns = {getattr(method, name) for method in methods for name in ("against", "of") if hasattr(method, name)}
+        sees = {method.sees for method in methods if isinstance(method, JudgeMethod)}
+        wanted = {
+            "judge": bool(types & {"judge", "claims"}),
+            "audio": any(criterion.hears_audio for criterion in self.criteria),
+            "steps": bool(sees - {"answer"}),
+            **{column: column in columns for column in ("prompt", "context", "reference", "baseline")},
+            "raters": "ratings" in types,
+            "own functions": "function" in types,
+        }
+        return tuple(name for name, is_needed in wanted.items() if is_needed)
+
     def weight_of(self, criterion: Criterion) -> float:
         """Weight of the criterion: 0 for a gate, by default 1."""
         if criterion.gate:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from gradebook.rubrics.checks.registry import find_check
 from gradebook.rubrics.files.dump import values_yaml
 from gradebook.rubrics.files.load import parse_rubric, read_rubric, shipped_rubrics, shipped_text
 from gradebook.rubrics.importers.interfaces import Exported, Imported
@@ -17,6 +18,7 @@ from gradebook.rubrics.importers.scale.marking import OutputKey, annotate, outpu
 from gradebook.rubrics.lint.findings import LintFinding
 from gradebook.rubrics.lint.linting import lint_text
 from gradebook.rubrics.model.errors import Fault, InputError, RubricError
+from gradebook.rubrics.model.methods import CheckMethod
 from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.text.named_files import is_path
@@ -106,8 +108,16 @@ def describe_shipped(name: str) -> Row:
         "target_type": rubric.target_type,
         "criteria": len(rubric.criteria),
         "methods": ", ".join(sorted({criterion.method.type for criterion in rubric.criteria})),
+        "needs": ", ".join(needs_of(rubric)),
         "description": rubric.description,
     }
+
+
+def needs_of(rubric: Rubric) -> tuple[str, ...]:
+    """What a run needs so that every criterion is scored, see `Rubric.needs`; with the columns that checks read."""
+    named = [each.method.check for each in rubric.criteria if isinstance(each.method, CheckMethod)]
+    columns = sorted({column for name in named for column in find_check(name).columns} - {"output", *rubric.needs})
+    return (*rubric.needs, *columns)
 
 
 def import_file(

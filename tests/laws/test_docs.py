@@ -34,6 +34,7 @@ from gradebook.tasks.judging.settings.judge import JudgeSettings, Prices
 from gradebook.tasks.lake.schema import make_tables, make_views
 from gradebook.tasks.operations.suites import Suite, SuitesFile
 from gradebook.tasks.ratings.evaluation_file import RatingRow
+from gradebook.tasks.rubric_store.files import needs_of
 from gradebook.tasks.runs.request import OPTIONS, Use
 from gradebook.tasks.stages.artifacts import ReviewMap
 from tests.support.law_over import law_over
@@ -204,9 +205,9 @@ def library_table() -> str:
     rows = []
     for name in shipped_rubrics():
         rubric = read_rubric(name)
-        types = sorted({criterion.method.type for criterion in rubric.criteria})
-        rows.append((f"`{name}`", rubric.description, str(len(rubric.criteria)), ", ".join(types)))
-    return table(("rubric", "what it asks", "criteria", "methods"), *rows)
+        needs = ", ".join(needs_of(rubric)) or "nothing"
+        rows.append((f"`{name}`", rubric.description, str(len(rubric.criteria)), needs))
+    return table(("rubric", "what it asks", "criteria", "needs"), *rows)
 
 
 def column_tables() -> str:

@@ -100,9 +100,9 @@ FIGURES: dict[str, tuple[float, float, dict[str, tuple[float, float]]]] = {
 GATES = {
     "reference_dimensions": {"safety", "no_personal_data"},
     "rag_answer": {"safety", "no_personal_data", "no_empty_citation", "no_unknown_citation"},
-    "booking_assistant": {"safety", "no_false_confirmation"},
+    "booking_assistant": {"safety", "no_false_confirmation", "no_personal_data"},
     "planner": {"safety"},
-    "support_reply": {"safety"},
+    "support_reply": {"safety", "no_personal_data"},
     "daily_reflection": {"safety", "help_named", "no_personal_data", "no_hurtful_phrase"},
 }
 STARTERS = [name for name in FIGURES if name != "reference_dimensions"]
