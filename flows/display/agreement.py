@@ -5,12 +5,14 @@ from collections.abc import Iterator
 from gradebook.flows.display.terminal import people, plain, say, show_rows
 from gradebook.rubrics.statistics.agreement import Measure
 from gradebook.rubrics.statistics.calibration import Estimate
+from gradebook.rubrics.statistics.davidson import Strength
 from gradebook.rubrics.statistics.judge_beside_people import WITH_GAPS
 from gradebook.rubrics.statistics.rater_comparison import RaterComparison
 from gradebook.tasks.agreement.calibration import Calibration, RunCalibration
 from gradebook.tasks.agreement.mart import JUDGES
 from gradebook.tasks.agreement.preferences import Preference
 from gradebook.tasks.agreement.published_run import AgreementPart, RunAgreement
+from gradebook.tasks.agreement.rankings import EQUAL, PEOPLE, ModelRanking
 from gradebook.tasks.agreement.raters import RaterPace, RaterRow, RunRaters
 from gradebook.tasks.comparing.sentences import each_once
 from gradebook.tasks.lake.rows import Row
@@ -51,6 +53,8 @@ def show_agreement(found: RunAgreement, by: str | None, *, is_full: bool) -> Non
         say("people's preferences, with 95% intervals; B preferred: a tie counts as half; judge: prefers the same side")
         headings = ("criterion", "A", "B", "choices", "A", "tie", "B", "B preferred", "judge")
         show_rows(headings, map(_preference_cells, found.preferences))
+    for ranked in found.rankings:
+        _show_ranking(ranked)
     for part in parts if is_full else ():
         _show_in_full(part)
 
@@ -63,6 +67,22 @@ def _preference_cells(found: Preference) -> tuple[str, ...]:
     counts = (found.choice_count, found.a_count, found.tie_count, found.b_count)
     shares = (_with_interval(found.b_share), _with_interval(found.judge))
     return (found.criterion_id, *names, *(f"{count:,}" for count in counts), *shares)
+
+
+def _show_ranking(found: ModelRanking) -> None:
+    whose = f"people's choices on {found.criterion_id}" if found.source == PEOPLE else "overall scores, case by case"
+    ties = f"; up to {found.tie_margin:.3f} is a tie" if found.tie_margin and found.tie_margin > EQUAL else ""
+    people.print()
+    say(f"strength of models by {whose}{ties} (Davidson: log odds against the average)")
+    adjusted = found.at_equal_length
+    rows = []
+    for place, (name, each) in enumerate(zip(found.models, found.ranking.strengths, strict=True)):
+        cells = (_with_interval(each), UNKNOWN if each.elo is None else f"{each.elo:,.0f}", f"{each.choice_count:,}")
+        even = None if adjusted is None else adjusted.strengths[place].value
+        rows.append((name, *cells, UNKNOWN if even is None else f"{even:.3f}"))
+    show_rows(("model", "strength", "Elo", "choices", "at equal length"), rows)
+    if found.ranking.reason:
+        say(f"note: {plain(found.ranking.reason)}")
 
 
 def show_calibration(found: RunCalibration) -> None:
@@ -204,7 +224,7 @@ def _notes(found: RunCalibration) -> Iterator[tuple[str, str]]:
             yield f"{row.criterion_id} of {row.name}", reason
 
 
-def _with_interval(found: Measure | Estimate) -> str:
+def _with_interval(found: Measure | Estimate | Strength) -> str:
     if found.value is None:
         return UNKNOWN
     has_none = found.ci_low is None or found.ci_high is None

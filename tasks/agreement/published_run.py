@@ -21,6 +21,7 @@ from gradebook.tasks.agreement.mart import (
     read_voices,
 )
 from gradebook.tasks.agreement.preferences import Preference, measure_preferences
+from gradebook.tasks.agreement.rankings import ModelRanking, rank_run
 from gradebook.tasks.agreement.statements import add_criteria_of_run, add_statements_of_run
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
@@ -76,11 +77,13 @@ class RunAgreement:
     parts: tuple[AgreementPart, ...]
     note: str | None
     preferences: tuple[Preference, ...] = ()
+    rankings: tuple[ModelRanking, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         preferences = [asdict(each) for each in self.preferences]
         agreement = [part.as_json() for part in self.parts]
-        return {"run": self.run, "agreement": agreement, "preferences": preferences, "note": self.note}
+        ranked = {"preferences": preferences, "rankings": [each.as_json() for each in self.rankings]}
+        return {"run": self.run, "agreement": agreement, **ranked, "note": self.note}
 
 
 def measure_run(
@@ -95,7 +98,8 @@ def measure_run(
         refuse_unknown(connection, run["run_id"], criterion_id)
         parts, note = measure_parts(connection, run["run_id"], criterion_id)
         preferences = measure_preferences(connection, run["run_id"], criterion_id)
-    return RunAgreement(run, parts, note, preferences)
+        rankings = rank_run(connection, run["run_id"], criterion_id)
+    return RunAgreement(run, parts, note, preferences, rankings)
 
 
 def measure_parts(
