@@ -73,6 +73,7 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
         Entry("ratings", "ratings:app", "Import, list and show people's ratings."),
         Entry("agreement", "agreement:agreement", "Show agreement among raters, and between raters and judges."),
         Entry("calibrate", "agreement:calibrate", "Correct the judge's means using people's ratings."),
+        Entry("judges", "judges:app", "Choose a judge by people's ratings and by price."),
     ),
     "Lake": (
         Entry("versions", "version:versions", "List the versions of the tables, newest first."),

@@ -9,6 +9,7 @@ from gradebook.rubrics.statistics.davidson import Strength
 from gradebook.rubrics.statistics.judge_beside_people import WITH_GAPS
 from gradebook.rubrics.statistics.rater_comparison import RaterComparison
 from gradebook.tasks.agreement.calibration import Calibration, RunCalibration
+from gradebook.tasks.agreement.compare_judges import JudgeChoice, JudgeChoices
 from gradebook.tasks.agreement.mart import JUDGES
 from gradebook.tasks.agreement.preferences import Preference
 from gradebook.tasks.agreement.published_run import AgreementPart, RunAgreement
@@ -111,6 +112,27 @@ def show_calibration(found: RunCalibration) -> None:
         say(f"{counted(len(found.next_outputs), 'output')} to rate next, in this order:")
         columns = ("output_id", "case_id", "model", "checkpoint", "sample_index", "score")
         show_rows(columns, ([row[name] for name in columns] for row in found.next_outputs))
+
+
+def show_judge_choices(found: JudgeChoices) -> None:
+    """Print one row for each criterion and judge, the best first."""
+    say("judges by criterion, over the rated outputs that all of them scored; pairs that they order as people do")
+    headings = ("criterion", "judge", "run", "outputs", "models", "pairs of outputs", "tie up to", "bias", "per 1,000")
+    show_rows(headings, ([*_choice_cells(row), _price_words(found.prices[row.run_id])] for row in found.rows))
+    for words in each_once((f"{row.criterion_id} by {row.judge}", row.reason) for row in found.rows if row.reason):
+        say(f"note: {plain(words)}")
+
+
+def _choice_cells(row: JudgeChoice) -> tuple[str, ...]:
+    models = f"{row.models_alike} of {row.model_pairs}" if row.model_pairs else UNKNOWN
+    value, margin = row.outputs.value, row.outputs.tie_margin
+    shares = (UNKNOWN if each is None else f"{each:.3f}" for each in (value, margin))
+    bias = UNKNOWN if row.bias is None else f"{row.bias:+.3f}"
+    return (row.criterion_id, row.judge or "none", row.run_id, f"{row.n:,}", models, *shares, bias)
+
+
+def _price_words(price: float | None) -> str:
+    return UNKNOWN if price is None else f"${price:,.2f}"
 
 
 def show_raters(found: RunRaters) -> None:

@@ -4,6 +4,7 @@ statements           verdicts of raters and judges on one scale, the input of bo
 mart                 agreement_table: the mart `agreement`
 published_run        measure_run: `gradebook agreement`
 preferences          measure_preferences: which of two outputs people prefer
+compare_judges       compare_judges: `gradebook judges compare`
 rankings             rank_run: strengths of models by people's choices and by scores
 raters               compare_raters: `gradebook raters`
 calibration          calibrate_run: a judge's means corrected by ratings
