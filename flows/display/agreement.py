@@ -14,7 +14,7 @@ from gradebook.tasks.agreement.mart import JUDGES
 from gradebook.tasks.agreement.preferences import Preference
 from gradebook.tasks.agreement.published_run import AgreementPart, RunAgreement
 from gradebook.tasks.agreement.rankings import EQUAL, PEOPLE, ModelRanking
-from gradebook.tasks.agreement.raters import RaterPace, RaterRow, RunRaters
+from gradebook.tasks.agreement.raters import ModelMean, RaterPace, RaterRow, RunRaters
 from gradebook.tasks.comparing.sentences import each_once
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.system.number_format import counted
@@ -145,11 +145,18 @@ def show_raters(found: RunRaters) -> None:
         people.print()
         say("raters beside all others, with 95% intervals; mean difference below 0: the rater gives lower scores")
         show_rows(
-            ("rater", "ratings", "outputs", *headings, "with decisions", "with gold"), map(_rater_cells, found.rows)
+            ("rater", "ratings", "outputs", *headings, "with decisions", "with gold", "severity"),
+            map(_rater_cells, found.rows),
         )
         for row in found.rows:
             for reason in dict.fromkeys(each.reason for each in _figures(row.beside) if each.reason):
                 say(f"note: {plain(row.rater)}: {plain(reason)}")
+    if found.models and len(found.rows) > 1:
+        people.print()
+        say("mean ratings of models; adjusted: as if the average rater had rated all, with 95% intervals over cases")
+        show_rows(("model", "ratings of", "mean", "adjusted"), map(_mean_cells, found.models))
+        for words in each_once((each.model, each.mean.reason) for each in found.models if each.mean.reason):
+            say(f"note: {plain(words)}")
     if found.paces:
         people.print()
         say("time on the rating page; too fast: submitted before the output can be read, which none should be")
@@ -164,7 +171,14 @@ def show_raters(found: RunRaters) -> None:
 def _rater_cells(row: RaterRow) -> tuple[str, ...]:
     counts = (f"{row.rating_count:,}", f"{row.output_count:,}")
     shares = (_with_interval(each) + (f" of {each.n:,}" if each.n else "") for each in (row.decisions, row.gold))
-    return (row.rater, *counts, *_comparison_cells(row.beside), *shares)
+    severity = UNKNOWN if row.severity is None else f"{row.severity:+.3f}"
+    return (row.rater, *counts, *_comparison_cells(row.beside), *shares, severity)
+
+
+def _mean_cells(found: ModelMean) -> tuple[str, ...]:
+    mean = found.mean
+    adjusted = Estimate(mean.adjusted, mean.ci_low, mean.ci_high, mean.reason)
+    return (found.model, f"{mean.n:,}", f"{mean.plain:.3f}", _with_interval(adjusted))
 
 
 def _pace_cells(pace: RaterPace) -> tuple[str, ...]:
