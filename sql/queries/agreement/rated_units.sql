@@ -1,6 +1,7 @@
 -- rated_units: one row per criterion_id, output_id, rater of latest_ratings, in order. score is 0..1. decided: the
 -- score that another person decided as an adjudicator, null if nobody did. gold: what was settled when the rater
--- rated a gold output, else null. shared: the output's cluster or case. model: with its checkpoint. $criterion_id: this criterion; null: all.
+-- rated a gold output, else null. shared: the output's cluster or case. model: with its checkpoint. $criterion_id:
+-- this criterion; null: all.
 with final as (
     select
         ratings.criterion_id,
