@@ -1,6 +1,6 @@
 """Coverage of the intervals of calibrated means and of agreement, and how often a sentence about them is false.
 
-    python bench/inference_agreement.py [calibrate|selection|agreement|bias|closeness ...] [--rounds 1000]
+    python bench/inference_agreement.py [calibrate|selection|agreement|bias|closeness|differences ...] [--rounds 1000]
 
 Simulates people's ratings and a judge's scores from worlds with a known truth: skewed levels, few ratings, outputs that
 go together by case, ratings of outputs that people chose. Prints a line per world and size; without names, all parts.
@@ -29,7 +29,9 @@ from gradebook.rubrics.statistics.calibration import (
     suspicious_shift,
 )
 from gradebook.rubrics.statistics.chance import Chance, chance_of_interval
+from gradebook.rubrics.statistics.corrected_overall import corrected_sum
 from gradebook.rubrics.statistics.icc import two_way_correlations
+from gradebook.rubrics.statistics.intervals import DIFFERENCES
 from gradebook.rubrics.statistics.judge_beside_people import alpha_over_people
 from gradebook.rubrics.statistics.post_stratified import post_stratified_mean
 from gradebook.rubrics.statistics.rating_next import rate_next
@@ -360,12 +362,41 @@ def _two_levels(rng: np.random.Generator, count: int, errors: tuple[float | None
     )
 
 
+def corrected_differences(rounds: int) -> Iterator[str]:
+    """Overall difference of two equal models, criteria of three, five and two levels; one judge, too kind."""
+    shares = (0.5, 0.3, 0.2)
+    for size in (1, 5):
+        worlds = [World("", levels, size) for levels in (THREE, FIVE, TWO)]
+        for count in (50, 100, 200):
+            rng, held, widths = np.random.default_rng(count), 0, []
+            case_count = count + 600 // size
+            for _ in range(rounds):
+                sums = []
+                for _model in "AB":
+                    drawn = [_numbered(*world.draw(rng, case_count), count) for world in worlds]
+                    sums.append(corrected_sum([*zip(shares, drawn, strict=True)], case_count))
+                interval = sums[1].minus(sums[0]).interval(DIFFERENCES)
+                if interval is not None:
+                    held += interval.low <= 0.0 <= interval.high
+                    widths.append(interval.high - interval.low)
+            covered = f"covered {held / rounds:6.1%} width {np.mean(widths):.3f}"
+            yield f"{size} output(s) a case, {count:>3} rated cases: {covered}"
+
+
+def _numbered(ratings: Floats, scores: Floats, count: int) -> Rated:
+    cases = np.repeat(np.arange(len(ratings)), ratings.shape[1])
+    split = count * ratings.shape[1]
+    rated, judged = ratings.ravel(), scores.ravel()
+    return Rated(rated[:split], judged[:split], judged[split:], cases[:split], cases[split:])
+
+
 PARTS: dict[str, Callable[[int], Iterator[str]]] = {
     "calibrate": calibrate,
     "selection": selection,
     "agreement": agreement,
     "bias": bias,
     "closeness": closeness,
+    "differences": corrected_differences,
 }
 
 

@@ -5,13 +5,16 @@ from collections.abc import Iterator, Sequence
 from gradebook.flows.display.terminal import people, plain, say, show_rows
 from gradebook.rubrics.statistics.agreement import Measure
 from gradebook.rubrics.statistics.calibration import Estimate
+from gradebook.rubrics.statistics.davidson import Strength
 from gradebook.rubrics.statistics.judge_beside_people import WITH_GAPS
 from gradebook.rubrics.statistics.rater_comparison import RaterComparison
 from gradebook.tasks.agreement.calibration import Calibration, RunCalibration
+from gradebook.tasks.agreement.compare_judges import JudgeChoice, JudgeChoices
 from gradebook.tasks.agreement.mart import JUDGES
 from gradebook.tasks.agreement.preferences import Preference
 from gradebook.tasks.agreement.published_run import AgreementPart, RunAgreement
-from gradebook.tasks.agreement.raters import RaterPace, RaterRow, RunRaters
+from gradebook.tasks.agreement.rankings import EQUAL, PEOPLE, ModelRanking
+from gradebook.tasks.agreement.raters import ModelMean, RaterPace, RaterRow, RunRaters
 from gradebook.tasks.agreement.steps import StepAgreement
 from gradebook.tasks.comparing.sentences import each_once
 from gradebook.tasks.lake.rows import Row
@@ -52,6 +55,8 @@ def show_agreement(found: RunAgreement, by: str | None, *, is_full: bool) -> Non
         say("people's preferences, with 95% intervals; B preferred: a tie counts as half; judge: prefers the same side")
         headings = ("criterion", "A", "B", "choices", "A", "tie", "B", "B preferred", "judge")
         show_rows(headings, map(_preference_cells, found.preferences))
+    for ranked in found.rankings:
+        _show_ranking(ranked)
     if found.steps:
         _show_steps(found.steps, is_full=is_full)
     for part in parts if is_full else ():
@@ -88,6 +93,22 @@ def _preference_cells(found: Preference) -> tuple[str, ...]:
     return (found.criterion_id, *names, *(f"{count:,}" for count in counts), *shares)
 
 
+def _show_ranking(found: ModelRanking) -> None:
+    whose = f"people's choices on {found.criterion_id}" if found.source == PEOPLE else "overall scores, case by case"
+    ties = f"; up to {found.tie_margin:.3f} is a tie" if found.tie_margin and found.tie_margin > EQUAL else ""
+    people.print()
+    say(f"strength of models by {whose}{ties} (Davidson: log odds against the average)")
+    adjusted = found.at_equal_length
+    rows = []
+    for place, (name, each) in enumerate(zip(found.models, found.ranking.strengths, strict=True)):
+        cells = (_with_interval(each), UNKNOWN if each.elo is None else f"{each.elo:,.0f}", f"{each.choice_count:,}")
+        even = None if adjusted is None else adjusted.strengths[place].value
+        rows.append((name, *cells, UNKNOWN if even is None else f"{even:.3f}"))
+    show_rows(("model", "strength", "Elo", "choices", "at equal length"), rows)
+    if found.ranking.reason:
+        say(f"note: {plain(found.ranking.reason)}")
+
+
 def show_calibration(found: RunCalibration) -> None:
     """Print one row for each criterion and model: four estimates of the mean, and the ratings needed to halve it."""
     _show_run(found.run)
@@ -116,6 +137,27 @@ def show_calibration(found: RunCalibration) -> None:
         show_rows(columns, ([row[name] for name in columns] for row in found.next_outputs))
 
 
+def show_judge_choices(found: JudgeChoices) -> None:
+    """Print one row for each criterion and judge, the best first."""
+    say("judges by criterion, over the rated outputs that all of them scored; pairs that they order as people do")
+    headings = ("criterion", "judge", "run", "outputs", "models", "pairs of outputs", "tie up to", "bias", "per 1,000")
+    show_rows(headings, ([*_choice_cells(row), _price_words(found.prices[row.run_id])] for row in found.rows))
+    for words in each_once((f"{row.criterion_id} by {row.judge}", row.reason) for row in found.rows if row.reason):
+        say(f"note: {plain(words)}")
+
+
+def _choice_cells(row: JudgeChoice) -> tuple[str, ...]:
+    models = f"{row.models_alike} of {row.model_pairs}" if row.model_pairs else UNKNOWN
+    value, margin = row.outputs.value, row.outputs.tie_margin
+    shares = (UNKNOWN if each is None else f"{each:.3f}" for each in (value, margin))
+    bias = UNKNOWN if row.bias is None else f"{row.bias:+.3f}"
+    return (row.criterion_id, row.judge or "none", row.run_id, f"{row.n:,}", models, *shares, bias)
+
+
+def _price_words(price: float | None) -> str:
+    return UNKNOWN if price is None else f"${price:,.2f}"
+
+
 def show_raters(found: RunRaters) -> None:
     """Print one row for each rater, and one for each pair of raters if they were compared."""
     _show_run(found.run)
@@ -126,11 +168,18 @@ def show_raters(found: RunRaters) -> None:
         people.print()
         say("raters beside all others, with 95% intervals; mean difference below 0: the rater gives lower scores")
         show_rows(
-            ("rater", "ratings", "outputs", *headings, "with decisions", "with gold"), map(_rater_cells, found.rows)
+            ("rater", "ratings", "outputs", *headings, "with decisions", "with gold", "severity"),
+            map(_rater_cells, found.rows),
         )
         for row in found.rows:
             for reason in dict.fromkeys(each.reason for each in _figures(row.beside) if each.reason):
                 say(f"note: {plain(row.rater)}: {plain(reason)}")
+    if found.models and len(found.rows) > 1:
+        people.print()
+        say("mean ratings of models; adjusted: as if the average rater had rated all, with 95% intervals over cases")
+        show_rows(("model", "ratings of", "mean", "adjusted"), map(_mean_cells, found.models))
+        for words in each_once((each.model, each.mean.reason) for each in found.models if each.mean.reason):
+            say(f"note: {plain(words)}")
     if found.paces:
         people.print()
         say("time on the rating page; too fast: submitted before the output can be read, which none should be")
@@ -145,7 +194,14 @@ def show_raters(found: RunRaters) -> None:
 def _rater_cells(row: RaterRow) -> tuple[str, ...]:
     counts = (f"{row.rating_count:,}", f"{row.output_count:,}")
     shares = (_with_interval(each) + (f" of {each.n:,}" if each.n else "") for each in (row.decisions, row.gold))
-    return (row.rater, *counts, *_comparison_cells(row.beside), *shares)
+    severity = UNKNOWN if row.severity is None else f"{row.severity:+.3f}"
+    return (row.rater, *counts, *_comparison_cells(row.beside), *shares, severity)
+
+
+def _mean_cells(found: ModelMean) -> tuple[str, ...]:
+    mean = found.mean
+    adjusted = Estimate(mean.adjusted, mean.ci_low, mean.ci_high, mean.reason)
+    return (found.model, f"{mean.n:,}", f"{mean.plain:.3f}", _with_interval(adjusted))
 
 
 def _pace_cells(pace: RaterPace) -> tuple[str, ...]:
@@ -227,7 +283,7 @@ def _notes(found: RunCalibration) -> Iterator[tuple[str, str]]:
             yield f"{row.criterion_id} of {row.name}", reason
 
 
-def _with_interval(found: Measure | Estimate) -> str:
+def _with_interval(found: Measure | Estimate | Strength) -> str:
     if found.value is None:
         return UNKNOWN
     has_none = found.ci_low is None or found.ci_high is None

@@ -99,7 +99,9 @@ def _show_pair(pair: ModelComparison) -> None:
 def _is_identical(row: ComparedRow) -> bool:
     """Whether all scores of both sides are paired and equal."""
     figures, counts = row.figures, row.counts
-    return bool(figures.n) and not (figures.better_count or figures.worse_count or counts.unpaired_count)
+    return (
+        row.is_paired and bool(figures.n) and not (figures.better_count or figures.worse_count or counts.unpaired_count)
+    )
 
 
 def _score_table(pair: ModelComparison) -> Table:
@@ -121,7 +123,7 @@ def _score_table(pair: ModelComparison) -> Table:
             score_words(found.mean_b),
             signed_words(found.mean_diff),
             difference_interval_words(found.diff_low, found.diff_high),
-            *(f"{number:,}" for number in numbers),
+            *(f"{number:,}" if row.is_paired else "–" for number in numbers),
         )
     return table
 

@@ -41,13 +41,14 @@ def measure_influences(
     of_own, of_others = codes[: own.size], codes[own.size :]
     case_count = int(codes.max()) + 1
     return Influences(
-        _influences(own, of_own, case_count),
-        _influences(others, of_others, case_count),
+        case_contributions(own, of_own, case_count),
+        case_contributions(others, of_others, case_count),
         np.bincount(of_own, minlength=case_count) > 0,
     )
 
 
-def _influences(values: Floats, codes: NDArray[np.intp], case_count: int) -> Floats:
+def case_contributions(values: Floats, codes: NDArray[np.intp], case_count: int) -> Floats:
+    """Contribution of each case to a mean, (case,), as in `measure_influences`. codes: case of each value, from 0."""
     sums = np.bincount(codes, weights=values - values.mean(), minlength=case_count)
     shares = np.bincount(codes, minlength=case_count) / values.size
     found: Floats = sums / values.size / np.sqrt(1.0 - shares)

@@ -15,6 +15,7 @@ from gradebook.rubrics.statistics.intervals import DIFFERENCES, LEVEL, Interval,
 from gradebook.rubrics.statistics.mean_difference import FEW_AGAINST, count_moved, measure_difference, skewness_of
 from gradebook.rubrics.statistics.paired import count_shares, mcnemar, standardised_effect, wilcoxon
 from gradebook.rubrics.statistics.power import minimal_effect
+from gradebook.rubrics.statistics.score_intervals import score_interval
 
 SEED = 20_261_101
 SKEWED = 25.0  # t needs more cases than this times the squared skewness (Cochran 1977, section 2.15)
@@ -86,8 +87,51 @@ class PassFigures:
     p_mcnemar: float | None
 
 
-_WORDS = {"dominance"}
+@dataclass(frozen=True, slots=True)
+class CorrectedFigures:
+    """Means of both sides corrected by people's ratings, and B - A with its 95% interval.
+
+    corrected_reason: why a figure is None.
+    """
+
+    corrected_a: float | None = None
+    corrected_b: float | None = None
+    corrected_diff: float | None = None
+    corrected_diff_low: float | None = None
+    corrected_diff_high: float | None = None
+    corrected_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WinFigures:
+    """Pairs that B wins, loses, or ties: differences up to tie_margin, what the judge's noise alone exceeds in 5%.
+
+    win_rate: of B, a tie counts as half, with its interval over cases.
+    """
+
+    win_count: int
+    loss_count: int
+    tie_count: int
+    tie_margin: float
+    win_rate: float | None
+    win_rate_low: float | None
+    win_rate_high: float | None
+
+
+def measure_wins(differences: Floats, clusters: NDArray[np.int64], tie_margin: float) -> WinFigures:
+    """Count wins. differences, clusters: (pair,), no NaN."""
+    is_win, is_loss = differences > tie_margin, differences < -tie_margin
+    wins = np.where(is_win, 1.0, np.where(is_loss, 0.0, 0.5))
+    interval = score_interval(wins, _shared(clusters))
+    counts = int(is_win.sum()), int(is_loss.sum())
+    rate = _known(wins.mean()) if wins.size else None
+    return WinFigures(*counts, wins.size - sum(counts), tie_margin, rate, _known(interval.low), _known(interval.high))
+
+
+_WORDS = {"dominance", "corrected_reason"}
 ROW_FIGURES = tuple(field.name for field in fields(PairFigures) if field.name not in _WORDS)
+CORRECTED_FIGURES = tuple(field.name for field in fields(CorrectedFigures) if field.name not in _WORDS)
+WIN_FIGURES = tuple(field.name for field in fields(WinFigures))
 PASS_FIGURES = tuple(field.name for field in fields(PassFigures))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradebook.rubrics.model.arrays import Floats
-from gradebook.rubrics.statistics.comparison import PASS_FIGURES, measure_pairs
+from gradebook.rubrics.statistics.comparison import CORRECTED_FIGURES, PASS_FIGURES, WIN_FIGURES, measure_pairs
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval
 from gradebook.rubrics.statistics.mean_difference import TIED, MeanDifference, count_moved, measure_difference
 from gradebook.rubrics.statistics.paired import adjust_for_many, mcnemar, wilcoxon
@@ -22,7 +22,8 @@ from gradebook.rubrics.statistics.vectorised_means import Codes, Means, mean_int
 
 CHUNK_CELLS = 400_000  # draws x outputs in memory at once
 # a bootstrap for each draw would take hours; a family spans models, which are drawn one by one
-UNDRAWN_FIGURES = ("boot_low", "boot_high", "p_family")
+# and ratings are of one reply
+UNDRAWN_FIGURES = ("boot_low", "boot_high", "p_family", *CORRECTED_FIGURES, *WIN_FIGURES)
 
 Picks = NDArray[np.int8]
 

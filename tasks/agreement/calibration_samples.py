@@ -1,7 +1,7 @@
 """Samples for calibration: the judge's scores and people's ratings by criterion, model and checkpoint."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import duckdb
@@ -43,6 +43,10 @@ class Judged:
     table: pa.Table
     unjudged: dict[Group, int]
     left_out: dict[Group, dict[str, int]]
+
+    def where(self, is_chosen: pa.ChunkedArray) -> "Judged":
+        """Only some of the outputs. is_chosen: of each row."""
+        return Judged(self.table.filter(is_chosen).combine_chunks(), self.unjudged, self.left_out)
 
     @property
     def unjudged_words(self) -> str | None:
@@ -105,8 +109,13 @@ def read_judged(connection: duckdb.DuckDBPyConnection, run_id: str, criteria: Se
     )
 
 
-def samples_of(connection: duckdb.DuckDBPyConnection, judged: Judged) -> Iterator[Sample]:
-    """Samples for each criterion, model and checkpoint with at least one rating."""
+def samples_of(
+    connection: duckdb.DuckDBPyConnection, judged: Judged, codes: Mapping[str, int] | None = None
+) -> Iterator[Sample]:
+    """Samples for each criterion, model and checkpoint with at least one rating.
+
+    codes: numbers of the cases, by `shared`; None: a numbering of each sample, or none if no case has several outputs.
+    """
     for places in _slices(judged.table, ("criterion_id", "model", "checkpoint")):
         part = judged.table.slice(places.start, len(places))
         criterion_id, model, checkpoint = (part.column(name)[0].as_py() for name in part.column_names[:3])
@@ -114,7 +123,7 @@ def samples_of(connection: duckdb.DuckDBPyConnection, judged: Judged) -> Iterato
         if part.column("rating").null_count == part.num_rows and left_out is None:
             continue
         levels = tuple(row[0] for row in connection.execute(_LEVELS, [criterion_id]).fetchall())
-        rated = _rated(part)
+        rated = _rated(part, codes)
         note = _unjudged_note(judged.unjudged.get((criterion_id, model, checkpoint), 0))
         is_drawn = pc.all(pc.filter(part.column("is_drawn"), pc.is_valid(part.column("rating")))).as_py()
         selection = None if is_drawn or not rated.n else _selection_note(rated)
@@ -123,11 +132,13 @@ def samples_of(connection: duckdb.DuckDBPyConnection, judged: Judged) -> Iterato
         )
 
 
-def _rated(part: pa.Table) -> Rated:
+def _rated(part: pa.Table, codes: Mapping[str, int] | None) -> Rated:
     ratings, scores = (part.column(name).to_numpy() for name in ("rating", "score"))
     cases = part.column("shared").combine_chunks().dictionary_encode().indices.to_numpy()
+    if codes is not None:
+        cases = np.array([codes[name] for name in part.column("shared").to_pylist()], dtype=np.int64)
     is_rated = ~np.isnan(ratings)
-    has_clusters = np.unique(cases).size < cases.size
+    has_clusters = codes is not None or np.unique(cases).size < cases.size
     return Rated(
         ratings[is_rated],
         scores[is_rated],

@@ -21,6 +21,7 @@ from gradebook.tasks.agreement.mart import (
     read_voices,
 )
 from gradebook.tasks.agreement.preferences import Preference, measure_preferences
+from gradebook.tasks.agreement.rankings import ModelRanking, rank_run
 from gradebook.tasks.agreement.statements import add_criteria_of_run, add_statements_of_run
 from gradebook.tasks.agreement.steps import StepAgreement, measure_steps
 from gradebook.tasks.lake.address import Lake
@@ -77,17 +78,18 @@ class RunAgreement:
     parts: tuple[AgreementPart, ...]
     note: str | None
     preferences: tuple[Preference, ...] = ()
+    rankings: tuple[ModelRanking, ...] = ()
     steps: tuple[StepAgreement, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         preferences = [asdict(each) for each in self.preferences]
         agreement = [part.as_json() for part in self.parts]
-        steps = [asdict(each) for each in self.steps]
         return {
             "run": self.run,
             "agreement": agreement,
             "preferences": preferences,
-            "steps": steps,
+            "rankings": [each.as_json() for each in self.rankings],
+            "steps": [asdict(each) for each in self.steps],
             "note": self.note,
         }
 
@@ -104,8 +106,9 @@ def measure_run(
         refuse_unknown(connection, run["run_id"], criterion_id)
         parts, note = measure_parts(connection, run["run_id"], criterion_id)
         preferences = measure_preferences(connection, run["run_id"], criterion_id)
+        rankings = rank_run(connection, run["run_id"], criterion_id)
         steps = measure_steps(connection, run["run_id"], criterion_id)
-    return RunAgreement(run, parts, note, preferences, steps)
+    return RunAgreement(run, parts, note, preferences, rankings, steps)
 
 
 def measure_parts(

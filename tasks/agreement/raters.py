@@ -1,7 +1,7 @@
 """Raters of a published run: how much each rated, how far each agrees with the others, and who is stricter."""
 
 import itertools
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics.agreement import Measure
 from gradebook.rubrics.statistics.rater_comparison import RaterComparison, compare_rater
+from gradebook.rubrics.statistics.rater_severity import AdjustedMean, SeverityFit
 from gradebook.tasks.agreement.mart import LEAST_OUTPUTS, MOST_ONE_BY_ONE
 from gradebook.tasks.agreement.published_run import find_run, refuse_unknown
 from gradebook.tasks.agreement.statements import add_decisions_of_run, add_ratings_of_run
@@ -27,7 +28,8 @@ READING_RATE = 100.0  # characters a second: four times as fast as people read
 class RaterRow:
     """One rater. beside: all other raters. decisions: share of decided ratings with the level that was decided.
 
-    gold: share of the ratings of gold outputs with the level that was settled.
+    gold: share of the ratings of gold outputs with the level that was settled. severity: the rater's scores minus those
+    of the average rater on the same outputs, below 0: stricter; None if the raters share no outputs.
     """
 
     rater: str
@@ -36,6 +38,15 @@ class RaterRow:
     beside: RaterComparison
     decisions: Measure
     gold: Measure
+    severity: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelMean:
+    """Mean rating of a model, plain and adjusted for the severity of those who rated it."""
+
+    model: str
+    mean: AdjustedMean
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +81,22 @@ class RunRaters:
     pairs: tuple[RaterPair, ...]
     note: str | None
     paces: tuple[RaterPace, ...] = ()
+    models: tuple[ModelMean, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         raters = [asdict(row) for row in self.rows]
         pairs, paces = ([asdict(each) for each in listed] for listed in (self.pairs, self.paces))
-        return {"run": self.run, "raters": raters, "pairs": pairs, "paces": paces, "note": self.note}
+        models = [{"model": each.model} | asdict(each.mean) for each in self.models]
+        found = {"run": self.run, "raters": raters, "pairs": pairs, "paces": paces, "models": models}
+        return found | {"note": self.note}
 
 
 @dataclass(frozen=True, slots=True)
 class _Sheets:
-    """scores, decided, gold: (rater, unit), NaN where missing. outputs, criteria, cases: (unit,), numbers of each."""
+    """scores, decided, gold: (rater, unit), NaN where missing. outputs, criteria, cases: (unit,), numbers of each.
+
+    models: (unit,), names.
+    """
 
     raters: tuple[str, ...]
     scores: Floats
@@ -88,6 +105,7 @@ class _Sheets:
     outputs: NDArray[np.int64]
     criteria: NDArray[np.int64]
     cases: NDArray[np.int64]
+    models: NDArray[np.str_]
 
     def compare(self, rater: int, others: Floats) -> RaterComparison:
         chosen = ~np.isnan(self.scores[rater])
@@ -114,10 +132,13 @@ def compare_raters(
         return RunRaters(run, (), (), "nobody rated its outputs")
     sheets = _sheets(rated.combine_chunks())
     is_crowded = has_pairs and len(sheets.raters) > MOST_ONE_BY_ONE
-    rows = tuple(_row(sheets, place) for place in range(len(sheets.raters)))
+    fit = SeverityFit(sheets.scores, sheets.cases)
+    severities = [None] * len(sheets.raters) if fit.severities is None else fit.severities.tolist()
+    rows = tuple(replace(_row(sheets, place), severity=each) for place, each in enumerate(severities))
+    models = tuple(ModelMean(str(name), fit.mean_of(sheets.models == name)) for name in np.unique(sheets.models))
     pairs = _pairs(sheets) if has_pairs and not is_crowded else ()
     note = f"more than {MOST_ONE_BY_ONE} raters: their pairs are left out" if is_crowded else None
-    return RunRaters(run, rows, pairs, note, tuple(RaterPace(**row) for row in timed))
+    return RunRaters(run, rows, pairs, note, tuple(RaterPace(**row) for row in timed), models)
 
 
 def _row(sheets: _Sheets, place: int) -> RaterRow:
@@ -162,4 +183,5 @@ def _sheets(rated: pa.Table) -> _Sheets:
         array[rows, units] = rated.column(name).to_numpy()
     ordered = tuple(names[place] for place in order)
     scores, decided, gold = values
-    return _Sheets(ordered, scores, decided, gold, outputs[is_new], criteria[is_new], cases[is_new])
+    models = np.array(rated.column("model").to_pylist())[is_new]
+    return _Sheets(ordered, scores, decided, gold, outputs[is_new], criteria[is_new], cases[is_new], models)

@@ -9,6 +9,7 @@ figures         ComparedRow: differences, intervals, tests
 attribution     explain: a difference split into criteria; the cases that lost most
 gate            evaluate_gate: the rules of --require and --fail-if applied to figures
 aa_test         measure_noise: the same outputs judged twice (A/A test)
+corrected       corrected_differences: by people's ratings
 decision_study  study_decisions: variance components, and what a larger evaluation would gain
 unpaired        compare_unpaired: means over different cases
 replicates      split_replicates: replies of one judge as runs of their own

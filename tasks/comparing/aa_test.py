@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.rubric import Rubric, category_weights
+from gradebook.rubrics.statistics.comparison import CORRECTED_FIGURES, WIN_FIGURES
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval, wilson
 from gradebook.rubrics.statistics.noise import UNDRAWN_FIGURES, DrawnOutputs, HeldDraws, ReplicateScores, hold_in_draws
 from gradebook.rubrics.statistics.rule_false_alarms import Nominal, nominal_rate
@@ -248,6 +249,8 @@ def _refuse_undrawn(option: str, rule: Rule) -> None:
     for name in names_in(rule):
         if name.figure in UNDRAWN_FIGURES:
             expected = f"{name.figure.replace('boot', 'diff')}, which needs no resampling of each draw"
+            if name.figure in (*CORRECTED_FIGURES, *WIN_FIGURES):
+                expected = "a figure that depends on neither ratings nor the judge's noise"
             if name.figure == "p_family":
                 expected = "p or p_adjusted, which do not depend on other models"
             raise InputError(f"{option}: at character {name.position}", name.figure, expected)

@@ -7,9 +7,12 @@ from typing import Any
 import duckdb
 
 from gradebook.rubrics.model.rubric import Rubric, category_weights
+from gradebook.rubrics.statistics.comparison import WinFigures, measure_wins
 from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
-from gradebook.tasks.comparing.attribution import Explanation, explain, weigh_pairs
+from gradebook.tasks.agreement.rankings import tie_margin
+from gradebook.tasks.comparing.attribution import Explanation, WeightedPairs, explain, weigh_pairs
 from gradebook.tasks.comparing.case_pairs import PairedSides, pair_sides
+from gradebook.tasks.comparing.corrected import Corrected, corrected_differences
 from gradebook.tasks.comparing.figures import ComparedRow, RowMaker, adjust_for_comparison
 from gradebook.tasks.comparing.gate import GateFinding, GateRule, evaluate_gate
 from gradebook.tasks.comparing.judges import refuse_judges
@@ -41,7 +44,8 @@ class Asked:
 
     shares_at: scores t to report P(score <= t) for. across_judges: apply the gate even if the judges differ.
     chosen_from: number of runs among which run A was chosen for its scores, or the factor of a series of looks.
-    is_unpaired: compare the means of all outputs, whatever their cases.
+    is_unpaired: compare the means of all outputs, whatever their cases. is_corrected: correct the differences by the
+    lake's ratings; both runs are published.
     """
 
     models: tuple[str | None, str | None] = (None, None)
@@ -51,6 +55,7 @@ class Asked:
     across_judges: bool = False
     chosen_from: float = 1
     is_unpaired: bool = False
+    is_corrected: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +138,7 @@ def compare_runs(lake: Lake, run_a: str, run_b: str | None = None, asked: Asked 
         if asked.gate is not None and not asked.across_judges:
             refuse_judges(judges_apart(a, b), asked.gate.option)
         wanted = find_wanted(connection, run_a, run_b, asked.models)
-        return compare_sides(connection, wanted, a, b, asked)
+        return compare_sides(connection, wanted, a, b, replace(asked, is_corrected=True))
 
 
 def compare_sides(connection: duckdb.DuckDBPyConnection, wanted: Wanted, a: Side, b: Side, asked: Asked) -> Comparison:
@@ -196,18 +201,36 @@ class _Comparer:
         maker = RowMaker(*names, self._asked.resample_count, self._asked.chosen_from)
         self.left_out += _uncompared_outputs(pair_name(*names), sides, is_one_version=self.is_one_version)
         overall = explanation = None
+        corrected: Corrected = {}
         if self.is_one_version:
             weighted = weigh_pairs(sides, self._new)
             overall = maker.overall(sides, weighted.bounds)
+            corrected = self._corrected(groups)
+            overall = replace(overall, corrected=corrected.get((OVERALL, "")), wins=self._wins(weighted))
             explanation = explain(self._connection, sides, weighted, self._new, self._asked.shares_at)
         return ModelComparison(
             groups,
             *names,
             overall,
-            maker.criteria(sides, [*self.same_ids, *self._own_ids], self._new),
+            tuple(
+                replace(row, corrected=corrected.get((CRITERION, row.scope_id)))
+                for row in maker.criteria(sides, [*self.same_ids, *self._own_ids], self._new)
+            ),
             maker.categories(sides, self._old, self._new, self.same_ids),
             explanation,
         )
+
+    def _wins(self, pairs: WeightedPairs) -> WinFigures | None:
+        if not self._asked.is_corrected:
+            return None
+        margin = tie_margin(self._connection, self._wanted.run_a, self._wanted.run_b)
+        return measure_wins(pairs.scores_b - pairs.scores_a, pairs.cases, margin)
+
+    def _corrected(self, groups: Groups) -> Corrected:
+        if not self._asked.is_corrected or self._own_ids:  # a score of per-case criteria has other weights
+            return {}
+        runs = self._wanted.run_a, self._wanted.run_b
+        return corrected_differences(self._connection, runs, groups, self._new, self.same_ids)
 
     def _read_own_ids(self) -> list[str]:
         """Ids of per-case criteria, except those that are also a criterion of a rubric."""

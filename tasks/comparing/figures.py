@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 from gradebook.rubrics.model.rubric import NO_CATEGORY, Rubric, category_weights
 from gradebook.rubrics.statistics.chance import Chance, adjust_families, chance_of_p
 from gradebook.rubrics.statistics.comparison import (
+    CorrectedFigures,
     PairFigures,
     PassFigures,
+    WinFigures,
     describe_caution,
     describe_conflict,
     measure_pairs,
@@ -33,7 +35,8 @@ class ComparedRow:
 
     category: of a rubric's criterion, if it has one. passes, spread: only for the overall score. is_own: a per-case
     criterion. is_penalty: the weight is negative, so a higher score is worse. is_paired: False: of means over different
-    cases.
+    cases. corrected: by people's ratings; None if there are none. wins: only for the overall score of
+    published runs.
     """
 
     model_a: str
@@ -48,6 +51,8 @@ class ComparedRow:
     is_penalty: bool = False
     spread: SpreadFigures | None = None
     is_paired: bool = True
+    corrected: CorrectedFigures | None = None
+    wins: WinFigures | None = None
 
     @property
     def conflict(self) -> str | None:
@@ -106,6 +111,8 @@ class ComparedRow:
         named = {"category": self.scope_id} if self.scope == CATEGORY else {"criterion_id": self.scope_id}
         own = {"category": self.category} if self.scope == CRITERION else {}
         passes = {} if self.passes is None else asdict(self.passes)
+        for others in (self.corrected, self.wins):
+            passes |= {} if others is None else asdict(others)
         spread = {} if self.spread is None else asdict(self.spread)
         figures = {**asdict(self.figures), **asdict(self.counts), **passes, **spread}
         figures |= {"conflict": self.conflict, "caution": self.caution}

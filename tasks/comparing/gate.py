@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from gradebook.rubrics.statistics.comparison import PASS_FIGURES, ROW_FIGURES
+from gradebook.rubrics.statistics.comparison import CORRECTED_FIGURES, PASS_FIGURES, ROW_FIGURES, WIN_FIGURES
 from gradebook.rubrics.statistics.rule_parser import MARGINS, parse_rule, refuse_unknown_ids
 from gradebook.rubrics.statistics.rules import (
     CATEGORY,
@@ -27,8 +27,14 @@ _MARGIN = re.compile(rf"(?:{'|'.join(MARGINS)})\s*\([^()]*\)")
 COUNTS = tuple(field.name for field in fields(PairCounts))
 # The overall score is a single test, so its p needs no adjustment.
 FIGURES: dict[str, Collection[str]] = {
-    OVERALL: (*(name for name in ROW_FIGURES if name != "p_adjusted"), *COUNTS, *PASS_FIGURES),
-    CRITERION: (*ROW_FIGURES, *COUNTS),
+    OVERALL: (
+        *(name for name in ROW_FIGURES if name != "p_adjusted"),
+        *COUNTS,
+        *PASS_FIGURES,
+        *CORRECTED_FIGURES,
+        *WIN_FIGURES,
+    ),
+    CRITERION: (*ROW_FIGURES, *COUNTS, *CORRECTED_FIGURES),
     CATEGORY: (*ROW_FIGURES, *COUNTS),
 }
 
@@ -122,7 +128,9 @@ class RowFigures:
         row = self._rows.get((scope, scope_id))
         if row is None:
             return None
-        known = asdict(row.figures) | asdict(row.counts) | ({} if row.passes is None else asdict(row.passes))
+        known = asdict(row.figures) | asdict(row.counts)
+        for others in (row.passes, row.corrected, row.wins):
+            known |= {} if others is None else asdict(others)
         value: float | None = known.get(figure)
         return value
 

@@ -3,11 +3,19 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from gradebook.rubrics.statistics.chance import Chance
-from gradebook.rubrics.statistics.comparison import PassFigures
+from gradebook.rubrics.statistics.comparison import CorrectedFigures, PassFigures, WinFigures
 from gradebook.rubrics.statistics.rules import CATEGORY, OVERALL
 from gradebook.rubrics.statistics.spread import SpreadFigures
+from gradebook.tasks.agreement.rankings import EQUAL
 from gradebook.tasks.comparing.figures import ComparedRow, worst_first
-from gradebook.tasks.system.number_format import counted, p_relation, rate_words, signed_words
+from gradebook.tasks.system.number_format import (
+    counted,
+    difference_interval_words,
+    p_relation,
+    rate_words,
+    short_interval_words,
+    signed_words,
+)
 
 MOST_NAMED = 6
 WORSE, BETTER, NO_CHANGE = "worse", "better", "no"
@@ -97,6 +105,10 @@ def outcome_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
         yield pass_sentence(overall.passes)
     if overall.spread is not None and overall.spread.sd_ratio is not None:
         yield spread_sentence(overall.spread, overall.figures.case_count)
+    if overall.wins is not None and overall.wins.win_rate is not None:
+        yield win_sentence(overall.wins)
+    if overall.corrected is not None:
+        yield corrected_sentence(overall.corrected)
     if overall.figures.detectable_diff is not None:
         yield power_sentence(overall)
 
@@ -109,6 +121,25 @@ def spread_sentence(spread: SpreadFigures, case_count: int) -> str:
         f"{spread.sd_ratio:.2f}, 95% interval {spread.sd_ratio_low:.2f} to {spread.sd_ratio_high:.2f} over "
         f"{counted(case_count, 'case')}."
     )
+
+
+def win_sentence(found: WinFigures) -> str:
+    """Wins, losses and ties of B, pair by pair."""
+    ties = f" up to {found.tie_margin:.3f}, the judge's noise" if found.tie_margin > EQUAL else ""
+    interval = short_interval_words(found.win_rate_low, found.win_rate_high, rate_words)
+    return (
+        f"B wins {found.win_count:,}, loses {found.loss_count:,} and ties{ties} {found.tie_count:,}: win rate, ties "
+        f"as half, is {rate_words(found.win_rate)} ({interval})."
+    )
+
+
+def corrected_sentence(found: CorrectedFigures) -> str:
+    """Overall difference corrected by people's ratings, or why there is none."""
+    if found.corrected_diff is None:
+        return f"No difference corrected by ratings: {found.corrected_reason}."
+    interval = difference_interval_words(found.corrected_diff_low, found.corrected_diff_high)
+    known = f"95% interval {interval}" if found.corrected_reason is None else found.corrected_reason
+    return f"Corrected by people's ratings, B - A is {signed_words(found.corrected_diff)} overall ({known})."
 
 
 def pass_sentence(passes: PassFigures) -> str:

@@ -1,7 +1,7 @@
 -- preferences_of_run: one row per criterion_id, output_a, output_b, rater: the rater's latest choice between outputs of
 -- the run $run_id, where the criterion applies; of all criteria if $criterion_id is null. wins: 1 where B was
 -- preferred, 0.5 for a tie, 0 where A was. judged: the verdict's score of B minus that of A, null where one is missing
--- or a person gave it. shared: the cluster or case.
+-- or a person gave it. longer: log2 of the length of B over that of A. shared: the cluster or case.
 with latest as (
     from preferences
     where run_id = $run_id and ($criterion_id is null or criterion_id = $criterion_id)
@@ -29,6 +29,7 @@ final as (
         latest.rater,
         (sign(latest.score - 0.5) + 1) / 2 as wins,
         score_b.score - score_a.score as judged,
+        log2(greatest(length(b.output), 1)) - log2(greatest(length(a.output), 1)) as longer,
         coalesce('cluster ' || b.cluster, 'case ' || b.case_id) as shared,
     from latest
     inner join outputs as a on latest.output_a = a.output_id

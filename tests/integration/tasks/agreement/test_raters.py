@@ -33,6 +33,11 @@ def test_each_rater_has_a_row(gradebook, lake):
     assert [row["beside"]["agreement"]["value"] for row in (ann, bob, lea)] == [8 / 10, 7 / 10, 3 / 4]
     # o01: ann and lea say 1, bob 0; o03: ann says 0, bob 1
     assert [row["beside"]["difference"]["value"] for row in (ann, bob, lea)] == [-0.5 / 8, 0.0, 0.5 / 2]
+    assert ann["severity"] < lea["severity"] and sum(row["severity"] for row in (ann, bob, lea)) == pytest.approx(0)
+    (model,) = shown["models"]
+    # means of o00 to o07: 1, 2/3, 0, 1/2, 1, 1, 0, 0
+    assert (model["model"], model["n"], model["plain"]) == ("m", 8, pytest.approx(25 / 6 / 8))
+    assert model["ci_low"] is None and model["reason"] == "8 cases, expected 20 for an interval"
     # lea's decisions 1, 0, 1 on o01 to o03; her own rating of o01 is not compared with her decision
     decided = [(row["decisions"]["value"], row["decisions"]["n"]) for row in (ann, bob, lea)]
     assert decided == [(pytest.approx(2 / 3), 3), (pytest.approx(2 / 3), 3), (None, 0)]

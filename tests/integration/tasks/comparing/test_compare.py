@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gradebook.flows.display.comparison import show_comparison
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.comparing.compare import Asked, Comparison, compare_runs
@@ -347,7 +348,9 @@ def test_pairs_of_one_cluster_count_as_one_case(tmp_path):
     assert (pair.overall.figures.n, pair.overall.figures.case_count) == (12, 3)
 
 
-def test_runs_on_different_cases_are_compared_by_their_means_only_if_asked(lake: Lake):
+def test_runs_on_different_cases_are_compared_by_their_means_only_if_asked(
+    lake: Lake, capsys: pytest.CaptureFixture[str]
+):
     old = [{"case_id": f"old{case}", "scores": {"tone": 1.0, "facts": 0.5 * (case % 3)}} for case in range(60)]
     new = [{"case_id": f"new{case}", "scores": {"tone": 0.5, "facts": 0.5 * (case % 3)}} for case in range(60)]
     for name, rows in (("cases_a", old), ("cases_b", new)):
@@ -360,4 +363,7 @@ def test_runs_on_different_cases_are_compared_by_their_means_only_if_asked(lake:
     assert pair.overall.figures.mean_diff == pytest.approx(-0.375)  # tone is 3 of 4 and fell by 0.5
     assert found.gate is not None and not found.gate.is_failed
     assert (found.banner or "").startswith("unpaired")
+    show_comparison(found)
+    shown = capsys.readouterr().out
+    assert "over different cases" in shown and "same scores" not in shown and "-0.375" in shown
     assert [row.scope_id for row in pair.criteria if row.is_regression] == []  # tone does not vary: no p

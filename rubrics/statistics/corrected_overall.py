@@ -1,0 +1,99 @@
+"""Overall scores and their differences, corrected by people's ratings of some outputs.
+
+An overall score is a weighted sum of criteria. Each criterion that a judge scored is corrected by PPI++ (Angelopoulos,
+Duchi and Zrnic 2023), each with its own ratings and weight of the judge. What a case adds to the errors of all of them,
+and of both models of a difference, is summed before it is squared: so the variance knows how they go together.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradebook.rubrics.model.arrays import Floats
+from gradebook.rubrics.statistics.calibration import Rated, fold_weights
+from gradebook.rubrics.statistics.case_influence import case_contributions
+from gradebook.rubrics.statistics.intervals import LEVEL, SPREAD_TOLERANCE, Interval
+
+LEAST_RATED_CASES = 50  # of each criterion: bench/inference_agreement.py has the coverage from there
+Codes = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectedSum:
+    """Weighted sum of corrected means. by_case: (case,), contribution of each case to its error.
+
+    rated_counts: number of cases with a rating, of each corrected criterion.
+    """
+
+    value: float
+    by_case: Floats
+    rated_counts: tuple[int, ...]
+
+    def minus(self, other: "CorrectedSum") -> "CorrectedSum":
+        """Difference of two sums over the same numbering of cases."""
+        counts = (*self.rated_counts, *other.rated_counts)
+        return CorrectedSum(self.value - other.value, self.by_case - other.by_case, counts)
+
+    def interval(self, bounds: Interval) -> Interval | None:
+        """The t interval; None with too few rated cases, or if nothing varies.
+
+        Degrees of freedom: those of the criterion with the fewest rated cases.
+        """
+        from scipy.special import stdtrit
+
+        error = float(np.linalg.norm(self.by_case))
+        fewest = min(self.rated_counts, default=0)
+        if fewest < LEAST_RATED_CASES or error <= SPREAD_TOLERANCE:
+            return None
+        margin = float(stdtrit(fewest - 1.0, (1.0 + LEVEL) / 2.0)) * error
+        return Interval(self.value - margin, self.value + margin).clipped(bounds)
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """Scores of a criterion that need no correction. scores: (output,); cases: (output,), number of each one's case."""
+
+    scores: Floats
+    cases: Codes
+
+
+def corrected_sum(parts: Sequence[tuple[float, Rated | Scored]], case_count: int) -> CorrectedSum:
+    """Weighted sum of the means of criteria. parts: weight and scores of each; cases are numbers below case_count.
+
+    A criterion with ratings of all outputs has people's mean. Raises `ValueError` for one without ratings, or without
+    the numbers of its cases.
+    """
+    value, by_case, rated_counts = 0.0, np.zeros(case_count), []
+    for weight, part in parts:
+        if isinstance(part, Scored):
+            value += weight * float(part.scores.mean())
+            by_case += weight * case_contributions(part.scores, part.cases, case_count)
+            continue
+        mean, contributions, rated_count = _corrected(part, case_count)
+        value += weight * mean
+        by_case += weight * contributions
+        rated_counts.append(rated_count)
+    return CorrectedSum(value, by_case, tuple(rated_counts))
+
+
+def _corrected(rated: Rated, case_count: int) -> tuple[float, Floats, int]:
+    if rated.cases is None or rated.unrated_cases is None or not rated.n:
+        raise ValueError("found no ratings or no numbers of cases, expected both")
+    cases, unrated_cases = (np.asarray(each, dtype=np.int64) for each in (rated.cases, rated.unrated_cases))
+    weights = fold_weights(rated)
+    weight = float(weights.mean())
+    errors = rated.ratings
+    if weight:
+        errors = rated.ratings - weights * (rated.judged - rated.unrated.mean())
+    found = case_contributions(errors, cases, case_count)
+    if weight:
+        found = found + weight * case_contributions(rated.unrated, unrated_cases, case_count)
+    return float(errors.mean()), found, np.unique(cases).size
+
+
+def standard_error(found: CorrectedSum) -> float:
+    """Standard error of a sum or a difference."""
+    return sqrt(float(found.by_case @ found.by_case))

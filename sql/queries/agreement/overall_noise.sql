@@ -1,0 +1,29 @@
+-- overall_noise: one row: the variance of an overall score (0..1) of the run $run_id by the judge's noise, as the mean
+-- of its replies has it, with independent errors of the criteria; null without several replies to a question.
+with noise as (
+    select criterion_id, avg(judge_variance) as variance
+    from judge_noise
+    where run_id = $run_id and judge_variance is not null
+    group by criterion_id
+),
+
+weighted as (
+    select criteria.criterion_id, criteria.effective_weight as weight
+    from criteria
+    inner join runs
+        on criteria.rubric_id = runs.rubric_id and criteria.rubric_version = runs.rubric_version
+    where runs.run_id = $run_id
+),
+
+replies as (select max(replicate) + 1 as reply_count from opinions where run_id = $run_id),
+
+final as (
+    select
+        sum(weighted.weight ** 2 * noise.variance) / any_value(replies.reply_count)
+        / (select sum(greatest(weight, 0)) from weighted) ** 2 as variance,
+    from noise
+    inner join weighted on noise.criterion_id = weighted.criterion_id
+    cross join replies
+)
+
+select * from final

@@ -1,0 +1,43 @@
+"""rubrics/statistics/corrected_overall: the corrected mean of one criterion, and the paired error without ratings."""
+
+import numpy as np
+import pytest
+
+from gradebook.rubrics.statistics.calibration import Rated, corrected_mean
+from gradebook.rubrics.statistics.corrected_overall import LEAST_RATED_CASES, Scored, corrected_sum, standard_error
+from gradebook.rubrics.statistics.intervals import DIFFERENCES, measure_mean
+
+CASES = np.arange(200)
+
+
+def rated(rng, n, kindness=0.0):
+    """Ratings of the first n of 200 outputs, of a judge that is too kind."""
+    ratings = rng.beta(6, 3, 200)
+    judged = np.clip(ratings + kindness + rng.normal(0, 0.05, 200), 0, 1)
+    return Rated(ratings[:n], judged[:n], judged[n:], CASES[:n], CASES[n:]), ratings
+
+
+def test_one_criterion_has_its_corrected_mean():
+    part, _ = rated(np.random.default_rng(1), 60, 0.2)
+    found = corrected_sum([(1.0, part)], 200)
+    assert found.value == pytest.approx(corrected_mean(part).value, abs=1e-12)
+
+
+def test_a_difference_without_corrections_has_the_paired_standard_error():
+    rng = np.random.default_rng(2)
+    a, b = rng.random((2, 90))
+    cases = np.arange(90) // 3
+    sums = [corrected_sum([(1.0, Scored(scores, cases))], 30) for scores in (a, b)]
+    difference = sums[1].minus(sums[0])
+    assert standard_error(difference) == pytest.approx(measure_mean(b - a, cases).standard_error, rel=1e-9)
+
+
+def test_a_judge_that_favours_one_model_is_corrected_and_few_ratings_have_no_interval():
+    rng = np.random.default_rng(3)
+    fair, kind = rated(rng, 100), rated(rng, 100, 0.3)
+    truth = kind[1].mean() - fair[1].mean()
+    sums = [corrected_sum([(1.0, part)], 200) for part, _ in (fair, kind)]
+    interval = sums[1].minus(sums[0]).interval(DIFFERENCES)
+    assert interval is not None and interval.low < truth < interval.high < 0.1
+    few, _ = rated(rng, LEAST_RATED_CASES - 1)
+    assert corrected_sum([(1.0, few)], 200).interval(DIFFERENCES) is None
