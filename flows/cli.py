@@ -60,6 +60,13 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
             "export:app",
             "Export a run's outputs with their rewards for training, people's ratings, and scores beside traces.",
         ),
+        Entry(
+            "serve-rewards",
+            "serve_rewards:serve_rewards",
+            "Serve rewards over HTTP: one judge, ledger and budget for all callers.",
+        ),
+        Entry("mcp", "mcp:mcp", "Serve a lake to agents over MCP on stdin and stdout, read only."),
+        Entry("why", "why:why", "Trace a verdict back to the output, prompt, reply, rubric, ratings and price."),
         Entry("cost", "cost:cost", "Show the cost of judging, or of a changed rubric or judge."),
         Entry("status", "status:status", "Show a lake's running, interrupted, published and failed runs."),
     ),
@@ -74,6 +81,7 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
         Entry("agreement", "agreement:agreement", "Show agreement among raters, and between raters and judges."),
         Entry("calibrate", "agreement:calibrate", "Correct the judge's means using people's ratings."),
         Entry("judges", "judges:app", "Choose a judge by people's ratings and by price."),
+        Entry("anchors", "anchors:app", "Watch a judge on fixed outputs, asked again each night."),
     ),
     "Lake": (
         Entry("versions", "version:versions", "List the versions of the tables, newest first."),

@@ -1,11 +1,9 @@
 """Flow that evaluates one checkpoint, stores one decision about it, and emits the decision as an event."""
 
 import asyncio
-import glob
 import os
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
@@ -40,7 +38,7 @@ from gradebook.tasks.runs.request import EvaluationRequest, Use, read_request
 from gradebook.tasks.stages import prefect_tasks as stages
 from gradebook.tasks.stages.check_request import check_request
 from gradebook.tasks.stages.suite_process import warm_up
-from gradebook.tasks.system.operator_settings import FOLDERS, read_operator_settings
+from gradebook.tasks.system.operator_settings import FOLDERS, is_below, read_operator_settings
 from gradebook.tasks.workspace.folder import RunFolder
 
 PASSED, FAILED = "gradebook.gate.passed", "gradebook.gate.failed"
@@ -105,18 +103,11 @@ def refuse_foreign(places: tuple[str | None, ...], endpoint: str | None, folders
     roots = [os.path.realpath(folder) for folder in allowed]
     is_file = endpoint is not None and is_settings_file(endpoint, Path())
     for place in (*places, *([endpoint] if is_file else [])):
-        if place is not None and not any(_is_below(place, root) for root in roots):
+        if place is not None and not any(is_below(place, root) for root in roots):
             found = f"{place!r} in an event, which lies outside {', '.join(map(str, allowed))}"
             raise InputError("event", found, f"a path below, or another folder in `folders` or {FOLDERS}")
     if is_file and any(each.key is not None for each in read_endpoint(endpoint or "", os.environ).asking.addresses):
         raise InputError("event", f"the endpoint file {endpoint!r}, which names a key", "one without `key`")
-
-
-def _is_below(place: str, root: str) -> bool:
-    """Whether a file, folder or glob lies below a resolved folder; the part before its first star is resolved."""
-    parts = Path(place).parts
-    plain = Path(*takewhile(lambda part: not glob.has_magic(part), parts))
-    return ".." not in parts and os.path.commonpath([root, os.path.realpath(plain)]) == root
 
 
 def _collecting(

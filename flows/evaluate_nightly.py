@@ -1,13 +1,17 @@
 """Nightly flow: the suites of a file evaluated in turn, each as a run of its own, then compaction of their lake."""
 
+import asyncio
 import os
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
+from uuid import NAMESPACE_URL, uuid5
 
+import duckdb
 from prefect import flow, get_run_logger
 from prefect.client.schemas.objects import State
+from prefect.events import emit_event
 from prefect.states import Completed
 from prefect.task_runners import ThreadPoolTaskRunner
 
@@ -20,10 +24,21 @@ from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.compaction import compact_lake
 from gradebook.tasks.lake.connections import lake_exists
 from gradebook.tasks.operations.nightly import Night, NightUnfinished, SuiteEnd, budget_left, failed_end, published_end
-from gradebook.tasks.operations.suites import Suite, SuitesFile, chosen_suites, read_suites, suite_request, suites_lake
+from gradebook.tasks.operations.sentinel import Watch, watch_judge
+from gradebook.tasks.operations.suites import (
+    Suite,
+    SuitesFile,
+    chosen_suites,
+    read_suites,
+    suite_request,
+    suites_lake,
+    watch_request,
+)
 from gradebook.tasks.runs.request import DEFAULT_LAKE, EvaluationRequest
 from gradebook.tasks.stages.suite_process import warm_up
 from gradebook.tasks.workspace.folder import RunFolder
+
+DRIFTED_EVENT = "gradebook.judge.drifted"
 
 
 @flow(
@@ -72,8 +87,48 @@ async def _evaluate_all(path: str, file: SuitesFile, chosen: Sequence[Suite], da
         request = suite_request(suite, day, now, lake=file.lake, data=file.data, budget_usd=left)
         again = ("gradebook", "nightly", path, "--only", suite.id, "--date", day.isoformat())
         request = replace(request, run_id=deployed_run_id(suite.id), again=again)
-        ended.append((await _evaluate(suite.id, request, now), request))
+        watch = await asyncio.to_thread(_watch, suite, request, now)
+        if isinstance(watch, Watch):
+            _emit_drift(watch)
+            if request.budget_usd is not None:
+                request = replace(request, budget_usd=max(request.budget_usd - (watch.cost_usd or 0.0), 0.0))
+        ended.append((_with_watch(await _evaluate(suite.id, request, now), suite, watch), request))
     return tuple(end for end, _ in ended)
+
+
+def _watch(suite: Suite, request: EvaluationRequest, now: datetime) -> Watch | str | None:
+    """Ask the suite's anchors; a fault is returned in words, because the suite is evaluated anyway."""
+    wanted = watch_request(suite, request)
+    if wanted is None:
+        return None if suite.anchors is None else "the suite has no judge"
+    try:
+        return watch_judge(find_lake(request.lake, request.data), wanted, now)
+    except (GradebookError, duckdb.Error) as error:
+        return str(error)
+
+
+def _with_watch(end: SuiteEnd, suite: Suite, watch: Watch | str | None) -> SuiteEnd:
+    if not isinstance(watch, Watch):
+        return replace(end, watch_fault=watch)
+    is_failing = suite.anchors is not None and suite.anchors.fail and watch.is_changed
+    unmet = (*end.unmet, watch.sentence) if is_failing else end.unmet
+    return replace(end, watch=watch, unmet=unmet, is_met=end.is_met and not is_failing)
+
+
+def _emit_drift(watch: Watch) -> None:
+    """Emit the event of a judge that changed; its id depends on the night, the anchors and the judge alone."""
+    first = watch.rows[0]
+    key = ("gradebook judge", first["anchor_set"], first["judge_digest"], str(first["night"]))
+    try:
+        if watch.is_changed:
+            emit_event(
+                DRIFTED_EVENT,
+                resource={"prefect.resource.id": f"gradebook.judge.{first['judge']}"},
+                payload=watch.as_json(),
+                id=uuid5(NAMESPACE_URL, "\n".join(key)),
+            )
+    except Exception as error:  # noqa: BLE001 - the night is stored in the lake
+        get_run_logger().warning("no event of the judge %s was emitted: %r", first["judge"], error)
 
 
 async def _evaluate(suite: str, request: EvaluationRequest, now: datetime) -> SuiteEnd:

@@ -19,7 +19,8 @@ create table if not exists runs (
     code_version varchar,
     output_count bigint,
     version bigint,
-    cost_usd double
+    cost_usd double,
+    judge_epoch integer
 );
 
 create table if not exists outputs (
@@ -200,13 +201,29 @@ create table if not exists claims (
     request_key varchar
 );
 
+create table if not exists step_verdicts (
+    run_id varchar,
+    output_id varchar,
+    criterion_id varchar,
+    step_index integer,
+    label varchar,
+    score double,
+    error_type varchar,
+    error_subtype varchar,
+    severity varchar,
+    rationale varchar,
+    quote varchar,
+    request_key varchar
+);
+
 create table if not exists similarities (
     run_id varchar,
     output_id varchar,
     criterion_id varchar,
     similarity double,
     null_similarity double,
-    other_case_count bigint
+    other_case_count bigint,
+    embedder varchar
 );
 
 create table if not exists ratings (
@@ -223,6 +240,21 @@ create table if not exists ratings (
     spent_s double,
     gold_score double,
     evidence varchar
+);
+
+create table if not exists step_ratings (
+    output_id varchar,
+    criterion_id varchar,
+    rater varchar,
+    step_index integer,
+    label varchar,
+    score double,
+    error_type varchar,
+    error_subtype varchar,
+    severity varchar,
+    rationale varchar,
+    rated_at timestamptz,
+    source varchar
 );
 
 create table if not exists adjudications (
@@ -549,4 +581,57 @@ create table if not exists checkpoints (
     dataset varchar,
     dataset_digest varchar,
     decided_at timestamptz
+);
+
+create table if not exists anchors (
+    anchor_set varchar,
+    output_id varchar,
+    criterion_id varchar,
+    run_id varchar,
+    rubric_id varchar,
+    rubric_version varchar,
+    judge varchar,
+    level_id varchar,
+    score double,
+    people_score double,
+    people_count bigint,
+    created_at timestamptz
+);
+
+create table if not exists anchor_verdicts (
+    anchor_set varchar,
+    night date,
+    epoch integer,
+    draw integer,
+    is_reference boolean,
+    judge varchar,
+    judge_digest varchar,
+    output_id varchar,
+    criterion_id varchar,
+    level_id varchar,
+    score double,
+    reason varchar,
+    request_key varchar,
+    model_returned varchar
+);
+
+create table if not exists judge_drift (
+    anchor_set varchar,
+    night date,
+    epoch integer,
+    criterion_id varchar,
+    judge varchar,
+    judge_digest varchar,
+    model_returned varchar,
+    n bigint,
+    mean_gap double,
+    gap_low double,
+    gap_high double,
+    people_n bigint,
+    people_gap double,
+    e_value double,
+    alarm_at double,
+    state varchar,
+    cost_usd double,
+    watched_at timestamptz
 );

@@ -13,12 +13,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gradebook.flows.api.given import GivenRubric, outputs_path, rubric_name
+from gradebook.flows.api.given import outputs_path, rubric_name
 from gradebook.flows.api.published import Run, lake_uri
 from gradebook.flows.api.wording import in_parameters
 from gradebook.rubrics.model.errors import Fault, OutputsError
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.published.summary import RunSummary
+from gradebook.tasks.rubric_store.given import GivenRubric
 from gradebook.tasks.runs.request import EvaluationRequest, read_request
 from gradebook.tasks.stages.open_run import opened_run
 from gradebook.tasks.stages.pipeline import complete_run
@@ -37,6 +38,7 @@ def evaluate(  # noqa: PLR0913 - each is an option of the command
     judge: str | None = None,
     lake: str | None = None,
     *,
+    embedder: str | None = None,
     baseline: str | None = None,
     require: str | None = None,
     fail_if: str | None = None,

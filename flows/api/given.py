@@ -11,52 +11,17 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gradebook.flows.api.wording import in_parameters
-from gradebook.rubrics.files.digest import canonical_body, rubric_from_body
-from gradebook.rubrics.files.dump import rubric_values, rubric_yaml
-from gradebook.rubrics.files.load import read_rubric
-from gradebook.rubrics.files.validate import validate
+from gradebook.rubrics.files.dump import rubric_yaml
 from gradebook.rubrics.lint.findings import LintFinding
 from gradebook.rubrics.lint.linting import lint_text
-from gradebook.rubrics.model.errors import Fault, InputError, OutputsError, RubricError
-from gradebook.rubrics.model.rubric import Rubric
-from gradebook.tasks.lake.address import find_lake
+from gradebook.rubrics.model.errors import Fault, InputError, OutputsError
+from gradebook.tasks.rubric_store import given
 from gradebook.tasks.rubric_store.files import rubric_text
-from gradebook.tasks.rubric_store.versions import find_rubric
+from gradebook.tasks.rubric_store.given import GivenRubric
 
-GivenRubric = str | Path | Mapping[str, Any] | Rubric
 INTEGERS = ("case_id", "checkpoint", "sample_index", "cluster")  # whole numbers, which gaps make floats in pandas
+load_rubric = in_parameters(given.load_rubric)
 EXPECTED = "a path, a list of dicts, or a table of pandas, Polars or Arrow"
-
-
-@in_parameters
-def load_rubric(rubric: GivenRubric, lake: str | None = None) -> Rubric:
-    """Load a rubric from a file, by the name of a shipped one, or from a mapping with the keys of a file.
-
-    A `Rubric` made in Python is validated as a file is: its checks, schemas and thresholds too. lake: URI of a lake, in
-    which `ID@VERSION` is looked up.
-
-    >>> rubric = load_rubric("json_record")
-    >>> [each.id for each in rubric.criteria][:2]
-    ['valid_json', 'required_keys']
-
-    Raises `RubricError` with every fault.
-    """
-    if isinstance(rubric, str | Path):
-        return read_rubric(rubric) if lake is None else find_rubric(str(rubric), find_lake(lake))
-    if isinstance(rubric, Rubric):
-        canonical_body(rubric)  # refuses what no file can hold
-        _refuse_faults(rubric_values(rubric), rubric.id)
-        return rubric
-    if isinstance(rubric, Mapping):
-        return _refuse_faults(dict(rubric), str(rubric.get("id", "rubric")))
-    raise RubricError((Fault("rubric", None, f"found a {type(rubric).__name__}, expected a file, a name or a Rubric"),))
-
-
-def _refuse_faults(values: dict[str, Any], name: str) -> Rubric:
-    found, faults = validate(values)
-    if faults or found is None:
-        raise RubricError(tuple(Fault(name, None, message, rule) for _, message, rule in faults))
-    return rubric_from_body(canonical_body(found))
 
 
 @in_parameters

@@ -1,28 +1,28 @@
 """One output scored without a lake: score and check."""
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from gradebook.flows.api.given import GivenRubric, load_rubric
-from gradebook.flows.api.wording import in_parameters
+from gradebook.flows.api.given import load_rubric
+from gradebook.flows.api.wording import in_parameters, made_in_parameters
 from gradebook.rubrics.files.digest import rubric_digest
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.methods import CheckMethod, FunctionMethod
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.tasks.rewards.scored import Score
-from gradebook.tasks.rewards.scorer import OnFault, RubricScorer
+from gradebook.tasks.rewards.scorer import RubricScorer
+from gradebook.tasks.rubric_store.given import GivenRubric
 
 MOST_KEPT = 32
 _kept: dict[str, RubricScorer] = {}  # of `score`, by the rubric's digest
 _lock = threading.Lock()
 
 
+@made_in_parameters
 class Scorer(RubricScorer):
     """Scorer of single outputs by a rubric, and a reward function as TRL calls it.
-
-    rubric: as `load_rubric` takes it; the other settings are described at `__init__`.
 
     >>> scorer = Scorer("json_record")
     >>> scorer.score('{"id": 1}').score is None
@@ -30,33 +30,6 @@ class Scorer(RubricScorer):
     >>> scorer(prompts=["a", "b"], completions=['{"id": 1}', "no JSON"])[1]
     0.2
     """
-
-    @in_parameters
-    def __init__(  # noqa: PLR0913 - each is a setting with a default
-        self,
-        rubric: GivenRubric,
-        judge: str | None = None,
-        *,
-        deadline_s: float | None = None,
-        budget_usd: float | None = None,
-        on_fault: OnFault = "none",
-        gates: str = "veto",
-        lake: str | None = None,
-        column_map: Mapping[str, str] | None = None,
-        allow_functions: Iterable[str] = (),
-    ) -> None:
-        """As `RubricScorer`, whose docstring describes the settings; rubric: as `load_rubric` takes it."""
-        super().__init__(
-            load_rubric(rubric),
-            judge,
-            deadline_s=deadline_s,
-            budget_usd=budget_usd,
-            on_fault=on_fault,
-            gates=gates,
-            lake=lake,
-            column_map=column_map,
-            allow_functions=allow_functions,
-        )
 
 
 @in_parameters

@@ -10,6 +10,7 @@ from gradebook.rubrics.model.errors import Fault, GradebookError
 
 Given = ParamSpec("Given")
 Returned = TypeVar("Returned")
+Made = TypeVar("Made")
 _MAP = re.compile(r"--map (\w+)=(\w+)")
 _OPTION = re.compile(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)")
 _NAMES = {"map": "column_map", "from": "trace_format"}
@@ -29,6 +30,12 @@ def in_parameters(function: Callable[Given, Returned]) -> Callable[Given, Return
             raise
 
     return call
+
+
+def made_in_parameters(kind: type[Made]) -> type[Made]:
+    """Decorate a public class, as `in_parameters`: the errors that `kind(...)` raises name parameters."""
+    setattr(kind, "__init__", in_parameters(kind.__init__))  # noqa: B010 - mypy takes no assignment of it
+    return kind
 
 
 def _worded(value: Any) -> Any:

@@ -1,5 +1,6 @@
 """The commands `gradebook export ...`: rewards of a run's outputs, people's ratings, and scores beside traces."""
 
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,6 +27,7 @@ from gradebook.tasks.rewards.export import (
     read_rewards,
     reward_rows,
     sft_rows,
+    weak_rows,
 )
 from gradebook.tasks.system.number_format import counted
 
@@ -95,6 +97,10 @@ def rewards(  # noqa: PLR0913 - each is an option
     is_per_criterion: Annotated[
         bool, typer.Option("--per-criterion", help="a row a judge's level with its rationale, to train a judge")
     ] = False,
+    weak_count: Annotated[
+        int | None,
+        typer.Option("--weak", min=1, help="so many weak spots, with examples to generate new prompts from"),
+    ] = None,
     out: OutOption = None,
     at: AtOption = None,
     lake: LakeOption = DEFAULT_LAKE,
@@ -110,35 +116,44 @@ def rewards(  # noqa: PLR0913 - each is an option
     gradebook export rewards nightly-2 --pairs --out pairs.jsonl
     gradebook export rewards nightly-2 --sft --least 0.9 --out sft.jsonl
     gradebook export rewards nightly-2 --curriculum
+    gradebook export rewards nightly-2 --weak 20 --out weak.jsonl
 
     Exit: 0 done, 2 bad input.
     """
     kinds = {"--pairs": is_pairs, "--sft": is_sft, "--curriculum": is_curriculum, "--per-criterion": is_per_criterion}
+    kinds |= {"--weak": weak_count is not None}
+    chosen = _one_kind(kinds, shape)
+    for name, value, kind in (("--margin", margin, "--pairs"), ("--least", least, "--sft")):
+        _refuse_number(name, value, kind, is_chosen=kinds[kind])
+    found = find_lake_at(lake, data, at)
+    named = run or latest_run(found)
+    if is_per_criterion:
+        write_row_file(list(judgment_rows(found, named)), out)
+        return
+    rewarded = read_rewards(found, named, Gates.read(gates))
+    readers: dict[str | None, Callable[[], Iterable[dict[str, Any]]]] = {
+        "--pairs": lambda: pair_rows(rewarded, margin),
+        "--sft": lambda: sft_rows(rewarded, least),
+        "--curriculum": lambda: curriculum_rows(rewarded),
+        "--weak": lambda: weak_rows(found, rewarded, weak_count or 1),
+        None: lambda: reward_rows(rewarded, shape.value),
+    }
+    rows = list(readers[chosen]())
+    if chosen == "--curriculum":
+        _note_flat(rows)
+    elif chosen is None:
+        _note_unscored(rows, shape)
+    write_row_file(rows, out)
+
+
+def _one_kind(kinds: Mapping[str, bool], shape: Shape) -> str | None:
+    """Option of the kind of rows that is asked for; None: rewards. Raises `InputError` for several."""
     chosen = [name for name, is_chosen in kinds.items() if is_chosen]
     if len(chosen) > 1:
         raise InputError(chosen[0], f"also {', '.join(chosen[1:])}", "one kind of rows")
     if chosen and shape is not Shape.plain:
         raise InputError("--shape", f"{shape.value} with {chosen[0]}", "no other kind of rows")
-    for name, value, kind in (("--margin", margin, "--pairs"), ("--least", least, "--sft")):
-        _refuse_number(name, value, kind, is_chosen=kinds[kind])
-    found = find_lake_at(lake, data, at)
-    named = run or latest_run(found)
-    rows: list[dict[str, Any]]
-    if is_per_criterion:
-        rows = list(judgment_rows(found, named))
-    else:
-        rewarded = read_rewards(found, named, Gates.read(gates))
-        if is_pairs:
-            rows = list(pair_rows(rewarded, margin))
-        elif is_sft:
-            rows = list(sft_rows(rewarded, least))
-        elif is_curriculum:
-            rows = list(curriculum_rows(rewarded))
-            _note_flat(rows)
-        else:
-            rows = list(reward_rows(rewarded, shape.value))
-            _note_unscored(rows, shape)
-    write_row_file(rows, out)
+    return chosen[0] if chosen else None
 
 
 @app.command("best")

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from gradebook.flows.commands.anchors import read_date
 from gradebook.flows.commands.options import (
     BAD_INPUT,
     DEFAULT_LAKE,
@@ -20,9 +21,19 @@ from gradebook.flows.commands.options import (
 from gradebook.flows.display.progress_bars import shown_progress
 from gradebook.flows.display.terminal import people, plain, show_rows
 from gradebook.flows.server.start import evaluate_night_here
-from gradebook.rubrics.model.errors import GradebookError, InputError
+from gradebook.rubrics.model.errors import GradebookError
+from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.operations.nightly import Night, suite_rows
-from gradebook.tasks.operations.suites import SuitesFile, chosen_suites, read_suites, suite_request, suites_lake
+from gradebook.tasks.operations.suites import (
+    Suite,
+    SuitesFile,
+    chosen_suites,
+    read_suites,
+    suite_request,
+    suites_lake,
+    watch_request,
+)
+from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.system.number_format import usd_words
 
 HEADINGS = ("suite", "verdict", "model", "mean", "before", "difference", "cost")
@@ -57,7 +68,7 @@ def nightly(  # noqa: PLR0913 - each is an option
     """
     file = read_suites(suites)
     chosen = chosen_suites(file, only)
-    day = None if night is None else _read_date(night)
+    day = None if night is None else read_date(night)
     lake = lake or suites_lake(file, os.environ) or os.environ.get("GRADEBOOK_LAKE") or DEFAULT_LAKE
     file = file.model_copy(update={"lake": lake, "data": data or file.data})
     if dry_run:
@@ -71,18 +82,14 @@ def nightly(  # noqa: PLR0913 - each is an option
     raise typer.Exit(NOT_FINISHED if ended.failed else NOT_MET if ended.unmet else DONE)
 
 
-def _read_date(text: str) -> date:
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise InputError("--date", repr(text), "a date such as 2026-11-22") from None
-
-
 def _show_night(night: Night) -> None:
     show_rows(HEADINGS, suite_rows(night))
     for end in night.ends:
         for sentence in (*end.unmet, *([end.fault] if end.fault else [])):
             people.print(f"[red]{escape(end.suite)}:[/] {escape(plain(sentence))}")
+        if end.judge_words:
+            colour = "yellow" if end.watch is None or end.watch.is_changed else "green"
+            people.print(f"[{colour}]{escape(end.suite)}:[/] {escape(plain(end.judge_words))}")
         if end.unchecked:
             people.print(f"[yellow]{escape(end.suite)}:[/] {escape(plain(end.unchecked))}")
         if end.run_id:
@@ -107,19 +114,30 @@ def _print_plans(file: SuitesFile, suite_ids: list[str], night: date | None, *, 
         cells = []
         for row in rows:
             price = "" if row["fault"] else usd_words(row["cost_usd"])  # type: ignore[arg-type]
-            cells.append((row["suite"], row["output_count"], row["request_count"], price, row["fault"]))
-        show_rows(("suite", "outputs", "to ask", "estimated", "fault"), cells)
+            anchors = row["anchors"] and usd_words(row["anchors"]["cost_usd"])  # type: ignore[index]
+            cells.append((row["suite"], row["output_count"], row["request_count"], price, anchors, row["fault"]))
+        show_rows(("suite", "outputs", "to ask", "estimated", "anchors", "fault"), cells)
     return not any(row["fault"] for row in rows)
 
 
 def _plan_of(file: SuitesFile, suite_id: str, night: date, now: datetime) -> dict[str, object]:
     from gradebook.tasks.stages.preview import preview_run  # imports the judge's HTTP client, which is slow
 
-    row: dict[str, object] = {"suite": suite_id, "output_count": None, "request_count": None, "cost_usd": None}
+    names = ("output_count", "request_count", "cost_usd", "anchors")
+    row: dict[str, object] = {"suite": suite_id} | dict.fromkeys(names)
     request = suite_request(file[suite_id], night, now, lake=file.lake, data=file.data, budget_usd=file.budget_usd)
     try:
         ingested, plan = preview_run(request)
     except GradebookError as error:
         return row | {"fault": str(error)}
+    row |= {"anchors": _price_anchors(file[suite_id], request)}
     counts = {"output_count": ingested.output_count, "request_count": plan.request_count, "cost_usd": plan.cost_usd}
     return row | counts | {"fault": None}
+
+
+def _price_anchors(suite: Suite, request: EvaluationRequest) -> dict[str, object] | None:
+    """Number of questions to a suite's anchors and their price; None without anchors."""
+    from gradebook.tasks.operations.sentinel import price_watch  # imports the judge's HTTP client, which is slow
+
+    watch = watch_request(suite, request)
+    return None if watch is None else price_watch(find_lake(request.lake, request.data), watch)

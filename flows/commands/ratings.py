@@ -143,6 +143,8 @@ def _show_import(imported: RatingImport, *, is_dry: bool) -> None:
     whose = f"by {counted(imported.rater_count, 'rater')} of {counted(imported.output_count, 'output')}"
     new = f"{imported.new_count:,} new"
     missing = f"{counted(imported.missing_count, 'mark')} not applicable"
+    if imported.step_count:
+        missing += f"; {counted(imported.step_count, 'step')} marked"
     if imported.taken_back_count:
         missing += f"; {counted(imported.taken_back_count, 'rating')} withdrawn"
     lines = [

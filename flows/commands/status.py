@@ -35,8 +35,8 @@ def status(
     gradebook status --watch
     gradebook status --json | jq .is_alarming
 
-    Exit: 0 no alarm, 1 a run of the last day failed or lost its process and no later run replaced it, 2 bad input,
-    3 no answer from the catalog's server.
+    Exit: 0 no alarm, 1 a run of the last day failed or lost its process and no later run replaced it, or a judge
+    changed, 2 bad input, 3 no answer from the catalog's server.
     """
     if not 1 <= days <= MOST_DAYS:
         raise InputError("--days", str(days), f"1 to {MOST_DAYS:,}")

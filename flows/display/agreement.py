@@ -1,6 +1,6 @@
 """Tables of agreement and calibration, on stdout."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gradebook.flows.display.terminal import people, plain, say, show_rows
 from gradebook.rubrics.statistics.agreement import Measure
@@ -15,6 +15,7 @@ from gradebook.tasks.agreement.preferences import Preference
 from gradebook.tasks.agreement.published_run import AgreementPart, RunAgreement
 from gradebook.tasks.agreement.rankings import EQUAL, PEOPLE, ModelRanking
 from gradebook.tasks.agreement.raters import ModelMean, RaterPace, RaterRow, RunRaters
+from gradebook.tasks.agreement.steps import StepAgreement
 from gradebook.tasks.comparing.sentences import each_once
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.system.number_format import counted
@@ -37,7 +38,7 @@ def show_agreement(found: RunAgreement, by: str | None, *, is_full: bool) -> Non
     """
     _show_run(found.run)
     if found.note:
-        say(f"{'note' if found.parts else 'nothing to compare'}: {plain(found.note)}")
+        say(f"{'note' if found.parts or found.steps else 'nothing to compare'}: {plain(found.note)}")
     parts = [part for part in found.parts if _is_by(part, by)]
     if found.parts and not parts:
         say(f"nothing to compare by {by}: {_why_nothing(found, by)}")
@@ -56,8 +57,30 @@ def show_agreement(found: RunAgreement, by: str | None, *, is_full: bool) -> Non
         show_rows(headings, map(_preference_cells, found.preferences))
     for ranked in found.rankings:
         _show_ranking(ranked)
+    if found.steps:
+        _show_steps(found.steps, is_full=is_full)
     for part in parts if is_full else ():
         _show_in_full(part)
+
+
+def _show_steps(steps: Sequence[StepAgreement], *, is_full: bool) -> None:
+    """Print a row for each criterion of steps and kind of pairs. is_full: also the pairs of error types."""
+    people.print()
+    say("steps of agents, with 95% intervals over cases; found: of a rater's steps below the best label")
+    headings = ("criterion", "who", "steps", "cases", "agreement", "kappa", "found", "same error type")
+    show_rows(headings, map(_step_cells, steps))
+    for each in steps if is_full else ():
+        people.print()
+        say(f"errors of steps, {TITLES[each.kind]}")
+        one, other = ("judge", "rater") if each.kind == "judge_raters" else ("rater", "other")
+        rows = ((*(kind or "no error" for kind in kinds), f"{count:,}") for *kinds, count in each.error_pairs)
+        show_rows((one, other, "marks"), rows)
+
+
+def _step_cells(found: StepAgreement) -> tuple[str, ...]:
+    figures = (found.percent_agreement, found.kappa, found.found_rate, found.same_type_rate)
+    who = "judge" if found.kind == "judge_raters" else "raters"
+    return (found.criterion_id, who, f"{found.n:,}", f"{found.case_count:,}", *map(_with_interval, figures))
 
 
 def _preference_cells(found: Preference) -> tuple[str, ...]:

@@ -141,6 +141,11 @@ def _notes(found: JudgeNoise) -> Iterator[str]:
     for rule in found.rules:
         if rule.gate.unknown_count:
             yield _unknown_words(rule)
+        if rule.series is not None:
+            yield (
+                f"{rule.rule.required}: {rate_words(rule.series.rate)} of series of {rule.series.looks} looks have a "
+                f"false alarm; without the series' levels {rate_words(rule.series.plain_rate)}."
+            )
     if any(rule.nominal for rule in found.rules):
         yield "Nominal: the rule's bound on p, halved if the rule tests one direction."
 

@@ -25,6 +25,7 @@ from gradebook.tasks.system.logs import wanted_form
 STAGE_WORDS = {
     "collect": "collecting outputs",
     "ingest": "reading outputs",
+    "embed": "embedding texts",
     "plan": "planning judgments",
     "score": "scoring",
     "judge": "asking the judge",

@@ -6,7 +6,7 @@ from gradebook.flows.display.progress_bars import STAGE_WORDS
 from gradebook.flows.display.terminal import people, plain, show_rows
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.published.status import Status, UnpublishedRun
-from gradebook.tasks.system.number_format import counted, size_words, usd_words
+from gradebook.tasks.system.number_format import counted, signed_words, size_words, usd_words
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 QUIET_S = 900.0  # a running run that wrote nothing for longer is marked as quiet
@@ -31,6 +31,7 @@ def show_status(status: Status) -> None:
     if not (status.at_work or status.left or status.failures):
         people.print("no run is running, interrupted or failed")
     _show_published(status)
+    _show_judges(status)
     _show_sizes(status.lake, status.sizes)
 
 
@@ -74,6 +75,26 @@ def _show_published(status: Status) -> None:
     people.print("\n[bold]published last[/]")
     headings = ("rubric", "run", "verdict", "at (UTC)", "version", "outputs", "dollars")
     show_rows(headings, [_row_published(row) for row in status.last_published])
+
+
+def _show_judges(status: Status) -> None:
+    if not status.judges:
+        return
+    people.print("\n[bold]judges on their anchors[/]")
+    cells = [
+        (
+            row["judge"],
+            row["anchor_set"],
+            f"{row['night']}",
+            row["criterion_id"],
+            row["state"],
+            f"{row['epoch']}",
+            signed_words(row["mean_gap"]),
+            f"{row['e_value']:.3g} of {row['alarm_at']:.0f}",
+        )
+        for row in status.judges
+    ]
+    show_rows(("judge", "anchors", "night", "criterion", "state", "epoch", "gap", "evidence"), cells)
 
 
 def _row_published(row: Row) -> tuple[str, ...]:

@@ -13,6 +13,9 @@
   const say = (text) => { status.textContent = text; };
   const choicesOf = (row) => [...row.querySelectorAll("input[type=radio]")];
   const chosenOf = (row) => choicesOf(row).find((choice) => choice.checked);
+  const hasError = (row) => row.matches(".step") && chosenOf(row) && !chosenOf(row).matches("[data-right], [value='n/a']");
+  const openErrors = (row) => hasError(row) ? [...row.querySelectorAll(".error select")].filter((field) => !field.value) : [];
+  const isOpen = (row) => !chosenOf(row) || openErrors(row).length > 0;
 
   function activate(place, isFocused = true) {
     active = Math.max(0, Math.min(place, rows.length - 1));
@@ -48,14 +51,24 @@
     choice.checked = true;
     choice.focus({preventScroll: true});
     row.classList.remove("missing");
+    showScores();
     saveSoon();
   }
 
+  // Running score of the steps: what the errors chosen so far leave of 100.
+  function showScores() {
+    form.querySelectorAll("[data-score-of]").forEach((shown) => {
+      const steps = rows.filter((row) => row.dataset.group === shown.dataset.scoreOf);
+      const lost = steps.filter(hasError).map((row) => Number(row.querySelector("[name^='severity.']").selectedOptions[0]?.dataset.penalty ?? 0));
+      shown.textContent = `${Math.max(0, 100 - lost.reduce((sum, points) => sum + points, 0))} of 100, ${steps.filter(isOpen).length} steps open`;
+    });
+  }
+
   function submit() {
-    const gap = rows.findIndex((row) => !chosenOf(row));
+    const gap = rows.findIndex(isOpen);
     if (gap >= 0) {
-      rows.forEach((row) => row.classList.toggle("missing", !chosenOf(row)));
-      say(`${rows.filter((row) => !chosenOf(row)).length} not rated yet`);
+      rows.forEach((row) => row.classList.toggle("missing", isOpen(row)));
+      say(`${rows.filter(isOpen).length} not rated yet`);
       activate(gap);
       return;
     }
@@ -106,6 +119,7 @@
       if (!row) return;
       choicesOf(row).forEach((choice) => { choice.checked = choice === before; });
       activate(rows.indexOf(row));
+      showScores();
       saveSoon();
     },
     s: () => form.querySelector("[value=skip]")?.click(),
@@ -114,7 +128,7 @@
   };
 
   document.addEventListener("keydown", (event) => {
-    const isText = event.target.matches("textarea");
+    const isText = event.target.matches("textarea, select");
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
       event.preventDefault();
       submit();
@@ -129,7 +143,9 @@
       if (!choice) return;
       event.preventDefault();
       choose(row, choice);
-      if (active + 1 < rows.length) activate(active + 1);
+      const [open] = openErrors(row);
+      if (open) open.focus();
+      else if (active + 1 < rows.length) activate(active + 1);
       return;
     }
     const act = keys[event.key];
@@ -148,7 +164,8 @@
     }
     row.addEventListener("focusin", () => activate(index, false));
     row.addEventListener("change", (event) => {
-      if (event.target.type === "radio") row.classList.remove("missing");
+      if (!isOpen(row)) row.classList.remove("missing");
+      showScores();
       saveSoon();
     });
   });
@@ -162,5 +179,6 @@
   keysBox.addEventListener("change", () => {
     try { localStorage.setItem("keys", keysBox.checked ? "on" : "off"); } catch { /* as above */ }
   });
+  showScores();
   activate(rows.findIndex((row) => row.classList.contains("missing") || !chosenOf(row)), true);
 })();

@@ -113,6 +113,7 @@ FAMILIES: dict[str, dict[str, tuple[str, ...]]] = {
             "numbers_in_context",
             "quotes_in_context",
         ),
+        "checks.grounding.retrieval": ("retrieval",),
     },
     "Privacy": {
         "checks.privacy.pii": ("pii",),

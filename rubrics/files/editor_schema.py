@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 from gradebook.rubrics.model.rubric import Rubric
+from gradebook.rubrics.model.taxonomy import SHIPPED_TAXONOMIES
 
 SCHEMA_ID = "urn:gradebook:rubric"  # a name, not an address: nothing is fetched
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -47,12 +48,13 @@ def _tidy(node: Any) -> Any:
 
 
 def _widen_what_yaml_reads(schema: Schema, definitions: dict[str, Schema]) -> None:
-    """Allow whole numbers as a level's id, and a bare `missing: null`."""
+    """Allow whole numbers as a level's id, the name of a taxonomy, and a bare `missing: null`."""
     for model, key in (("Level", "id"), ("JudgedExample", "level")):
         level_id = definitions[model]["properties"][key]
         pattern = level_id.pop("pattern")
         del level_id["type"]
         level_id["anyOf"] = [{"type": "string", "pattern": pattern}, {"type": "integer", "minimum": 0}]
+    schema["properties"]["taxonomy"]["anyOf"].append({"enum": list(SHIPPED_TAXONOMIES)})
     missing = schema["properties"]["missing"]
     del missing["type"]
     missing["enum"] = [*missing["enum"], None]
@@ -79,7 +81,8 @@ def _add_checks(definitions: dict[str, Schema]) -> None:
 
 def _relate_keys(criterion: Schema) -> None:
     """Express the model's rules across keys of a criterion, as far as a schema can."""
-    judged = {"properties": {"method": {"properties": {"type": {"enum": ["judge", "ratings"]}}, "required": ["type"]}}}
+    of_outputs = {"type": {"enum": ["judge", "ratings"]}, "unit": {"enum": ["output"]}}
+    judged = {"properties": {"method": {"properties": of_outputs, "required": ["type"]}}}
     some_levels = {"properties": {"levels": {"minItems": 2}}, "required": ["levels"]}
     some_scale = {"properties": {"scale": {"type": "object"}}, "required": ["scale"]}
     gate = {"properties": {"gate": {"const": True}}, "required": ["gate"]}

@@ -41,6 +41,8 @@ def compose(values: Values, find_rubric: FindRubric) -> Composed:
         ]
     _take_categories(composed, bases)
     _take_schemas(composed, bases)
+    if taxonomy := next((base.taxonomy for base in bases if base.taxonomy), None):
+        composed.values.setdefault("taxonomy", taxonomy.model_dump(exclude_defaults=True))
     return composed
 
 

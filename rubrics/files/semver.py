@@ -126,7 +126,7 @@ def _step_of(difference: Difference, old: Rubric, new: Rubric, moved: dict[str, 
         case ("criteria", _, "method", key, *_):
             return _METHOD_STEPS.get(key, "major")
     is_whole_part = len(difference.path) == 2 and difference.path[0] in ("criteria", "categories")
-    is_scoring = difference.path == ("overall",) or difference.path[0] == "schemas"
+    is_scoring = difference.path == ("overall",) or difference.path[0] in ("schemas", "taxonomy")
     return "minor" if is_whole_part or is_scoring else "patch"
 
 

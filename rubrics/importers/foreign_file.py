@@ -17,6 +17,8 @@ from gradebook.rubrics.text.yaml_lines import DEEPEST, read_yaml
 
 _OF_YAML = shown(True).removeprefix("true")  # the words for a bool in plain_words: only YAML has bare ones
 
+MOST_ENTRIES = 50_000  # of all lists of one rubric or row: pydantic keeps a kilobyte of words for each that is wrong
+
 AnyShape = TypeVar("AnyShape", bound=BaseModel)
 
 
@@ -69,6 +71,9 @@ class Reading:
 
     def fit(self, shape: type[AnyShape], value: Any, place: Place = ()) -> AnyShape | None:
         """Validate the value; None if it is invalid, with a fault for each reason."""
+        if _is_too_large(value):
+            self.note(place, f"found lists of more than {MOST_ENTRIES:,} entries in all, expected fewer")
+            return None
         try:
             return shape.model_validate(value)
         except ValidationError as error:
@@ -157,6 +162,18 @@ def _describe_all(error: ValidationError, around: Place) -> Iterable[tuple[Place
         if fault["type"] == "too_short" and len(fault["input"]) >= fault["ctx"]["min_length"]:
             continue  # pydantic counts only valid entries; the others are already reported
         yield describe(fault, (*around, *fault["loc"]), ())
+
+
+def _is_too_large(value: Any) -> bool:
+    count, waiting = 0, [value]
+    while waiting and count <= MOST_ENTRIES:  # no recursion, at any depth
+        found = waiting.pop()
+        if isinstance(found, list):
+            count += len(found)
+            waiting += found
+        elif isinstance(found, dict):
+            waiting += found.values()
+    return count > MOST_ENTRIES
 
 
 def _is_too_deep(rubric: Row) -> bool:

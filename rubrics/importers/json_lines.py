@@ -126,7 +126,7 @@ def _parsed(text: str) -> Any:
     if not text.strip():
         raise ValueError("found an empty file, expected JSON")
     try:
-        return json.loads(text, parse_constant=_refuse_constant, parse_int=_whole, object_pairs_hook=_distinct)
+        return _DECODER.decode(text)
     except RecursionError:
         raise ValueError("found a nesting without measure, expected a finite one") from None
 
@@ -158,3 +158,6 @@ def _whole(digits: str) -> int:
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"found {name}, expected a number that JSON has")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_int=_whole, object_pairs_hook=_distinct)

@@ -1,4 +1,4 @@
-"""Rule about descriptions that ask two questions at once."""
+"""Rules about texts that ask several things at once."""
 
 import re
 from collections.abc import Iterator
@@ -31,6 +31,7 @@ _ADJECTIVE = (
     r"relevant|polite|natural|readable|consistent|specific|professional|friendly|neutral|current|fresh|thorough|"
     r"detailed|grounded|focused|formatted|structured|\w{3,}(?:ful|ive|ous|able|ible|less|ic|ical|ent))"
 )
+_BOTH = re.compile(r"\bboth\b[^.;]{1,100}?\band\b|\bas well as\b", re.IGNORECASE)
 _TWO_ADJECTIVES = re.compile(
     rf"\b(?:is|are|be|remains?|stays?)\b[^,]{{0,150}}?\b(?:{_ADJECTIVE},\s+){{0,5}}{_ADJECTIVE},?\s+(?:and|or)\s+"
     rf"(?:\w+ly\s+)?{_ADJECTIVE}"
@@ -52,6 +53,31 @@ def find_double_questions(rubric: Rubric) -> Iterator[Remark]:
             if double:
                 message = f"found two questions in one ({shorten(double)}), expected one question per criterion"
                 yield Remark(("criteria", index, "description"), message)
+
+
+@register_rule(
+    "compound-criterion", "warning", "Split the criterion, or describe a level for an output with half of it."
+)
+def find_compounds(rubric: Rubric) -> Iterator[Remark]:
+    """The upper of a judged criterion's two levels asks for several things, so an output with half of them is either.
+
+    Training on such a reward teaches a model to meet the easier half. The rule looks for "both .. and", "as well as", a
+    second verb with an object of its own, and two adjectives of one subject. Criteria that are not rewarded, and those
+    that `double-barrelled` finds, are left out.
+    """
+    for index, criterion in enumerate(rubric.criteria):
+        if criterion.method.type != "judge" or not criterion.reward or len(criterion.levels) != 2:
+            continue
+        best = max(range(2), key=lambda place: criterion.levels[place].score)
+        compound = _find_compound(criterion.levels[best].description)
+        if compound and not find_double(criterion.description):
+            message = f"found several demands in the upper of two levels ({shorten(compound)}), expected one demand"
+            yield Remark(("criteria", index, "levels", best, "description"), message)
+
+
+def _find_compound(description: str) -> str | None:
+    both = _BOTH.search(without_quotes(description))
+    return str(both[0]) if both else find_double(description)
 
 
 def find_double(description: str) -> str | None:

@@ -3,15 +3,17 @@
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field, PrivateAttr, field_validator, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from gradebook.rubrics.model.levels import LEVEL_ID_PATTERN, Frozen, number_as_text
+from gradebook.rubrics.model.own_templates import check_template
+from gradebook.rubrics.model.taxonomy import Penalty, Severity
 
 _DOTTED = "[A-Za-z_][A-Za-z0-9_.]*"
 Mode = Literal["strict", "loose"]  # how a check reads an output
 MOST_EXAMPLES = 8  # of a judged criterion: each is sent with every request
 FUNCTION_PATTERN = rf"^{_DOTTED}:{_DOTTED}$"
-Penalty = Annotated[float, Field(ge=0, le=100)]
+MOST_STEPS_AT_ONCE = 50
 
 
 class CheckMethod(Frozen):
@@ -70,6 +72,7 @@ class JudgedExample(Frozen):
 
 
 Sees = Literal["answer", "trajectory", "steps"]
+Unit = Literal["output", "step"]
 
 
 class JudgeMethod(Frozen):
@@ -81,11 +84,20 @@ class JudgeMethod(Frozen):
     """replaces the judge's own limit"""
     guidance: Annotated[str, Field(min_length=1)] | None = None
     """for the judge, in addition to the question: how to decide hard cases"""
+    template: Annotated[str, Field(min_length=1), AfterValidator(check_template)] | None = None
+    """how the judge is shown the case, in place of all its columns: [templates](judging.md#a-template-of-ones-own)"""
     examples: Annotated[tuple[JudgedExample, ...], Field(max_length=MOST_EXAMPLES)] = ()
     """at most 8 judged outputs, each with `output`, `level` (its id), and optionally `prompt` and `rationale`"""
     sees: Sees = "answer"
     """what the judge is shown beside the prompt: the `answer`; the `trajectory`, which is the agent's steps and the
     answer; or the `steps` alone. An output without steps is unscored unless it is `answer`"""
+    unit: Unit = "output"
+    """what gets a verdict: the `output`, or each `step` of the agent: [steps](judging.md#steps)"""
+    steps_at_once: Annotated[int, Field(ge=1, le=MOST_STEPS_AT_ONCE)] = 10
+    """with `unit: step`: number of steps in one question"""
+    penalties: Annotated[dict[Severity, Penalty], Field(min_length=1)] | None = None
+    """with `unit: step`: severity: points, out of 100, that an error of it takes; default: those of the rubric's
+    `taxonomy`"""
     can_abstain: bool = False
     """`true`: the judge may abstain; the verdict is then unscored, with the reason `abstained`"""
     hears_audio: bool = False
@@ -94,15 +106,34 @@ class JudgeMethod(Frozen):
     """`human`: ratings of people replace the judge where they exist; the judge sees a rated output only in a batch with
     unrated criteria"""
 
+    @model_validator(mode="after")
+    def _steps_are_judged_by_themselves(self) -> Self:
+        if self.unit == "step":
+            others = {"sees": self.sees != "answer", "examples": self.examples, "can_abstain": self.can_abstain}
+            others |= {"hears_audio": self.hears_audio, "prefer": self.prefer == "human"}
+            if found := [name for name, is_given in others.items() if is_given]:
+                raise ValueError(f"found {', '.join(found)} with unit: step, expected neither")
+        elif self.penalties is not None or self.steps_at_once != JudgeMethod.model_fields["steps_at_once"].default:
+            raise ValueError("found penalties or steps_at_once without unit: step, expected neither")
+        return self
+
 
 class RatingsMethod(Frozen):
     """people: [ratings](own-data.md#ratings-of-people)"""
 
     type: Literal["ratings"]
     """`ratings`"""
+    unit: Unit = "output"
+    """`step`: people rate each step of the agent: [trajectories](ratings.md#trajectories)"""
     penalties: Annotated[dict[str, Penalty], Field(min_length=1)] | None = None
     """severity: points, out of 100, deducted for an error of that severity; `type/severity`: for one of that type, as
     in MQM; the errors of a trajectory rate this criterion"""
+
+
+ClaimMeasure = Literal[
+    "supported", "not_contradicted", "recall", "f1", "passages", "citation_recall", "citation_precision"
+]
+CITATION_MEASURES = ("citation_recall", "citation_precision")
 
 
 class ClaimsMethod(Frozen):
@@ -114,28 +145,37 @@ class ClaimsMethod(Frozen):
     """`claims`"""
     against: Literal["context", "reference", "prompt"] = "context"
     """the column that has to support the claims"""
-    measure: Literal["supported", "not_contradicted", "recall", "f1"] = "supported"
+    of: Literal["output", "reference"] = "output"
+    """the text whose claims are checked; `reference` against the `context` measures the retriever"""
+    measure: ClaimMeasure = "supported"
     """the score: share of the claims that are `supported` or `not_contradicted`; against a reference also the share of
-    its claims that the output supports (`recall`), and the harmonic mean of both (`f1`)"""
+    its claims that the output supports (`recall`), and the harmonic mean of both (`f1`); against the context also the
+    average precision of its `passages`, and of the output's citations `citation_recall` and `citation_precision`"""
     precision: Literal["claim", "sentence"] = "claim"
     """what is checked: each `claim` that the judge finds, or each `sentence`, without a question to find claims"""
 
     @model_validator(mode="after")
-    def _recall_is_of_a_reference(self) -> Self:
-        if self.measure in ("recall", "f1") and self.against != "reference":
-            raise ValueError(f"found measure: {self.measure} against {self.against}, expected against: reference")
+    def _measure_fits(self) -> Self:
+        wanted = {"recall": "reference", "f1": "reference"} | dict.fromkeys(("passages", *CITATION_MEASURES), "context")
+        if wanted.get(self.measure, self.against) != self.against:
+            expected = f"against: {wanted[self.measure]}"
+            raise ValueError(f"found measure: {self.measure} against {self.against}, expected {expected}")
+        if self.of == "reference" and (self.against == "reference" or self.measure in CITATION_MEASURES):
+            found = f"of: reference with against: {self.against} and measure: {self.measure}"
+            raise ValueError(f"{found}, expected another column, and no citations")
         return self
 
 
 class SimilarityMethod(Frozen):
-    """likeness of the output's wording to the row's `reference`, `context` or `prompt`, beside its likeness to those of
-    other cases: [similarity](judging.md#similarity)
+    """likeness of the output to the row's `reference`, `context` or `prompt`, or to a baseline's output, beside its
+    likeness to those of other cases: [similarity](judging.md#similarity)
     """
 
     type: Literal["similarity"]
     """`similarity`"""
-    against: Literal["reference", "context", "prompt"] = "reference"
-    """the column to compare with; the most similar passage or message counts"""
+    against: Literal["reference", "context", "prompt", "baseline"] = "reference"
+    """the column to compare with, or the outputs of the run that `--baseline` names; the most similar passage, message
+    or output counts"""
     separator: Annotated[str, Field(min_length=1)] | None = None
     """separator between several references, of which the most similar counts; needs `against: reference`"""
     is_rescaled: bool = True

@@ -7,7 +7,7 @@ missing.
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
@@ -17,7 +17,8 @@ from pydantic import Field, field_validator, model_validator
 
 from gradebook.rubrics.model.errors import ModelFault
 from gradebook.rubrics.model.levels import Frozen, Level, Scale, Share, rank_levels, refuse_bad_levels
-from gradebook.rubrics.model.methods import JudgeMethod, Method
+from gradebook.rubrics.model.methods import JudgeMethod, Method, RatingsMethod
+from gradebook.rubrics.model.taxonomy import GivenTaxonomy, step_levels
 
 TOP = ""  # the group that contains everything
 NO_CATEGORY = "(none)"  # contains the criteria without a category
@@ -253,7 +254,12 @@ class Criterion(Frozen):
 
     @property
     def _needs_levels(self) -> bool:
-        return self.method.type in ("judge", "ratings")
+        return self.method.type in ("judge", "ratings") and not self.is_stepwise
+
+    @property
+    def is_stepwise(self) -> bool:
+        """Whether each step of an agent gets a verdict, with the levels as labels."""
+        return isinstance(self.method, JudgeMethod | RatingsMethod) and self.method.unit == "step"
 
     @property
     def hears_audio(self) -> bool:
@@ -262,7 +268,9 @@ class Criterion(Frozen):
 
     @property
     def ranked_levels(self) -> tuple[Level, ...]:
-        """Levels, worst first; by default fail 0 and pass 1."""
+        """Levels, worst first; by default fail 0 and pass 1, of steps wrong 0, partial 0.5 and right 1."""
+        if self.is_stepwise and not (self.levels or self.scale):
+            return step_levels()
         return rank_levels(self.levels, self.scale)
 
     @property
@@ -284,6 +292,9 @@ class CaseCriterion(Criterion):
         if not self.required:
             words = "found false on a per-case criterion, expected true: leave it out of the rows it does not apply to"
             raise ModelFault("wrong-value", words, "required")
+        if self.is_stepwise:
+            words = "found step on a per-case criterion, expected output: a criterion of steps is one of the rubric"
+            raise ModelFault("wrong-value", words, "method", "unit")
         return self
 
     @property
@@ -370,6 +381,8 @@ class Rubric(Frozen):
     """groups with a weight each; a group's score is the weighted mean of its contents"""
     criteria: tuple[Criterion, ...] = Field(json_schema_extra={"minItems": 1})
     """at least one"""
+    taxonomy: GivenTaxonomy | None = None
+    """errors that steps of agents may have: `trail`, `mast`, or `types` and `severities` of your own; see below"""
     overall: Overall | None = None
     """optional overall rating by people"""
     notes: Notes | None = None
@@ -434,8 +447,18 @@ class Rubric(Frozen):
 
     @property
     def judged_criteria(self) -> tuple[Criterion, ...]:
-        """Criteria with the method `judge`, in order."""
-        return tuple(criterion for criterion in self.criteria if criterion.method.type == "judge")
+        """Criteria with the method `judge` and one verdict an output, in order."""
+        return tuple(each for each in self.criteria if each.method.type == "judge" and not each.is_stepwise)
+
+    @property
+    def stepwise_criteria(self) -> tuple[Criterion, ...]:
+        """Criteria of which a judge labels each step, in order."""
+        return tuple(each for each in self.criteria if each.method.type == "judge" and each.is_stepwise)
+
+    def penalties_of(self, criterion: Criterion) -> Mapping[str, float] | None:
+        """Points that errors of each severity take from a criterion of steps; None if labels alone are scored."""
+        own = criterion.method.penalties if isinstance(criterion.method, JudgeMethod | RatingsMethod) else None
+        return own or (self.taxonomy.severities if self.taxonomy else None)
 
     def weight_of(self, criterion: Criterion) -> float:
         """Weight of the criterion: 0 for a gate, by default 1."""

@@ -10,6 +10,7 @@ repairs              repair_messages: asking again after an unusable reply
 token_probabilities  read_levels, expected_score: distributions over levels from log-probabilities
 combine_opinions     combine_opinions, find_unsure: one verdict from several votes
 claims               render_extraction, render_verification: which claims a text makes, and which a source supports
+step_marks           render_steps, read_steps: steps of an agent labelled one by one
 feedback             render_output_feedback, render_group_feedback, read_feedback
 media                read_media, has_media: images and sounds of a case
 media_parts          Medium, part_cost: content parts and their cost

@@ -23,6 +23,7 @@ from gradebook.rubrics.prompts.prompt import (
     label_meanings,
     seeing_digest,
     show_criterion,
+    template_of,
 )
 from gradebook.rubrics.prompts.reply_parser import ReadReply, parse_reply, read_ending, read_judgment
 
@@ -74,7 +75,7 @@ def render_packed(
         str(number): show_criterion(criterion, own, style)
         for number, (criterion, own) in enumerate(zip(criteria, labels, strict=True), start=1)
     }
-    return fill_prompt(PACKED_PROMPT, case, shown, style)
+    return fill_prompt(PACKED_PROMPT, case, shown, style, template_of(criteria[0]))
 
 
 def packed_schema(labels: Sequence[Mapping[str, str | None]], style: PromptStyle = DEFAULT_STYLE) -> dict[str, Any]:

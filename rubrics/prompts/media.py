@@ -78,6 +78,8 @@ def read_media(prompt: str | None, output: str, fetch: Fetch) -> ShownTexts:
 
     prompt, output: as stored. fetch: raises `UnreadableMedia` or `OSError` if there is no such file.
     """
+    if not (_may_have_media(prompt or "") or _may_have_media(output)):
+        return ShownTexts(prompt, output)
     messages, parts = _parsed(prompt), _output_parts(output)
     slots = [*_prompt_slots(messages), *_output_slots(parts)]
     if not slots:
@@ -101,6 +103,11 @@ def read_media(prompt: str | None, output: str, fetch: Fetch) -> ShownTexts:
     shown_prompt = _json_text(messages) if "prompt" in places else prompt
     shown_output = "\n".join(map(_line, parts)) if "output" in places else output
     return ShownTexts(shown_prompt, shown_output, () if fault else tuple(media), fault)
+
+
+def _may_have_media(text: str) -> bool:
+    """Quick test that most texts fail."""
+    return text.lstrip()[:5].lower() in ("file:", "data:") or '"image_url"' in text or '"input_audio"' in text
 
 
 def read_recording(audio: str, number: int, fetch: Fetch) -> Medium:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from gradebook.rubrics.model.errors import JudgeSettingsError
 from gradebook.rubrics.model.levels import Level
 from gradebook.rubrics.model.methods import JudgeMethod, Sees
+from gradebook.rubrics.model.own_templates import TemplateFault, render_template
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.prompts.chat import CHAT_VERSION, read_chat, shown_prompt
 from gradebook.rubrics.prompts.labels import draw_labels, shuffle_labels
@@ -27,6 +28,8 @@ from gradebook.rubrics.prompts.untrusted_text import shown_json
 JUDGE_PROMPT_VERSION = "judge_v2"
 MOST_LETTERED_LEVELS = 20  # maximum number of log-probabilities that endpoints return per token
 STEPS_PROMPT = "steps_v1"
+TEMPLATE_PROMPT = "template_v1"
+FLAWS_PROMPT = "flaws_v1"
 NO_STEPS = "no_steps: found no steps, expected those of an agent"
 _UNABLE = "It can't be judged: what is shown does not let anyone answer the question."
 
@@ -102,6 +105,7 @@ class PromptStyle:
     reply: Literal["reply", "logprobs"] = "reply"
     reply_order: Literal["evidence_first", "level_first"] = "evidence_first"
     level_order: Literal["worst_first", "best_first"] = "worst_first"
+    flaws_first: bool = False  # the judge names the output's flaws before anything else
 
     @property
     def swapped(self) -> "PromptStyle":
@@ -118,8 +122,9 @@ class PromptStyle:
         """Keys of a reply, in the requested order."""
         if self.reply == "logprobs":
             return ("level",)
-        is_level_first = self.reply_order == "level_first"
-        return ("level", "evidence", "rationale") if is_level_first else ("evidence", "rationale", "level")
+        keys = ("evidence", "rationale", "level")
+        keys = ("level", *keys[:2]) if self.reply_order == "level_first" else keys
+        return ("flaws", *keys) if self.flaws_first else keys
 
 
 DEFAULT_STYLE = PromptStyle()
@@ -127,7 +132,10 @@ DEFAULT_STYLE = PromptStyle()
 
 def prompt_digest(style: PromptStyle = DEFAULT_STYLE, sees: Sees = "answer") -> str:
     """Digest of the prompt file of a style, with what is said of steps where these are shown; 32 hex digits."""
-    return seeing_digest(style.prompt_name, sees)
+    digest = seeing_digest(style.prompt_name, sees)
+    if not style.flaws_first:
+        return digest
+    return hashlib.blake2b(f"{digest}|{file_digest(FLAWS_PROMPT)}".encode(), digest_size=16).hexdigest()
 
 
 def seeing_digest(prompt_name: str, sees: Sees) -> str:
@@ -190,15 +198,27 @@ def render_messages(
     if one cannot be shown.
     """
     drawn = label_of(criterion, request_key, case, style) if labels is None else labels
-    return fill_prompt(style.prompt_name, case, show_criterion(criterion, drawn, style), style)
+    shown = show_criterion(criterion, drawn, style)
+    return fill_prompt(style.prompt_name, case, shown, style, template_of(criterion))
 
 
-def fill_prompt(prompt_name: str, case: Case, shown: dict[str, Any], style: PromptStyle) -> Messages:
-    """Fill a prompt file with a case and its question. Nothing before the criterion depends on the criterion.
+def template_of(criterion: Criterion) -> str | None:
+    """Template by which the criterion shows a case; None for all columns."""
+    return _method_of(criterion).template
 
-    Raises `UnreadableMedia` as `render_messages` does.
+
+def fill_prompt(
+    prompt_name: str, case: Case, shown: dict[str, Any], style: PromptStyle, template: str | None = None
+) -> Messages:
+    """Fill a prompt file with a case and its question.
+
+    Nothing before the criterion depends on the criterion, except by a template. Raises `UnreadableMedia` as
+    `render_messages` does, and if a template does not fit the case.
     """
-    sections = read_sections(prompt_name)
+    sections = dict(read_sections(prompt_name))
+    if style.flaws_first:
+        sections |= {"flaws": read_sections(FLAWS_PROMPT)["flaws"]}
+        sections["system"] = sections["system"].replace("these three keys", "these four keys")
     steps = "\n".join(f"{number}. {sections.get(key)}" for number, key in enumerate(style.reply_keys, start=1))
     first, last = ("worst", "best") if style.level_order == "worst_first" else ("best", "worst")
     system = sections["system"].replace("{first}", first).replace("{last}", last).replace("{steps}", steps)
@@ -209,7 +229,11 @@ def fill_prompt(prompt_name: str, case: Case, shown: dict[str, Any], style: Prom
         about = read_sections(STEPS_PROMPT)["steps" if case.sees == "steps" else "system"]
         first_part, case_part, *others = system.split("\n\n")
         system = "\n\n".join((first_part, case_part, about, *others))
-    user = _user_content(before_case + _case_json(case), asked, case)
+    if template is not None:
+        first_part, _, *others = system.split("\n\n")
+        system = "\n\n".join((first_part, read_sections(TEMPLATE_PROMPT)["system"], *others))
+    laid_out = _case_json(case) if template is None else _laid_out(case, template)
+    user = _user_content(before_case + laid_out, asked, case)
     return [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
 
@@ -227,6 +251,19 @@ def _case_json(case: Case) -> str:
     return shown_json(case_shown(case))
 
 
+def _laid_out(case: Case, template: str) -> str:
+    """Case by a template: its values, and those of an output that is a JSON object by their keys."""
+    try:
+        content = json.loads(case.output)
+    except (ValueError, RecursionError):
+        content = None
+    values = {**(content if isinstance(content, dict) else {}), **case_shown(case)}
+    try:
+        return render_template(template, {"context": [], **values}, shown_json)
+    except TemplateFault as fault:
+        raise UnreadableMedia(f"template: {fault}") from None
+
+
 def case_shown(case: Case) -> dict[str, Any]:
     """Case and output as the JSON object CASE of a request."""
     shown = {
@@ -240,7 +277,7 @@ def case_shown(case: Case) -> dict[str, Any]:
 
 
 def show_criterion(criterion: Criterion, labels: Mapping[str, str | None], style: PromptStyle) -> dict[str, Any]:
-    """Criterion as the judge sees it: no weight, threshold, name or score. labels: from `label_of`."""
+    """Criterion as the judge sees it: no weight, threshold or score. labels: from `label_of`."""
     method = _method_of(criterion)
     label_by_level = {level_id: label for label, level_id in labels.items()}
     levels = [{"label": label_by_level[level.id]} | _meaning(level) for level in criterion.ranked_levels]
@@ -250,6 +287,7 @@ def show_criterion(criterion: Criterion, labels: Mapping[str, str | None], style
         for each in method.examples
     ]
     shown = {
+        "name": criterion.name,
         "question": criterion.description,
         "guidance": method.guidance,
         "levels": levels if style.level_order == "worst_first" else levels[::-1],
@@ -283,6 +321,7 @@ def reply_schema(labels: Collection[str], style: PromptStyle = DEFAULT_STYLE) ->
 def judgment_shape(labels: Collection[str], style: PromptStyle) -> dict[str, Any]:
     """JSON schema of one judgment, its keys in the requested order."""
     shapes: dict[str, Any] = {
+        "flaws": {"type": "array", "items": {"type": "string"}},
         "evidence": {"type": "array", "items": {"type": "string"}},
         "rationale": {"type": "string"},
         "level": {"type": "string", "enum": sorted(labels)},
@@ -298,13 +337,15 @@ def judgment_shape(labels: Collection[str], style: PromptStyle) -> dict[str, Any
 def criterion_digest(criterion: Criterion) -> str:
     """Digest of everything that affects the reply: description, levels in the order shown, and the method's own keys.
 
-    Weight, threshold, category, gate, name, `prefer` and the levels' scores (except for their order) are excluded:
-    changing them requires no new replies. 32 hex digits.
+    Weight, threshold, category, gate, `prefer` and the levels' scores (except for their order) are excluded: changing
+    them requires no new replies. 32 hex digits.
     """
     levels = [[level.id, level.label, level.description, list(level.indicators)] for level in criterion.ranked_levels]
     method_keys = _method_of(criterion).model_dump(exclude_defaults=True, exclude={"type", "max_tokens", "prefer"})
     # Keys at their defaults are excluded, so that a criterion without them has the digest from before they existed.
     shown = [criterion.description, levels, _method_of(criterion).max_tokens, *([method_keys] if method_keys else [])]
+    shown += [] if criterion.name is None else ["name", criterion.name]
+    shown += [file_digest(TEMPLATE_PROMPT)] if "template" in method_keys else []
     return hashlib.blake2b(json.dumps(shown, ensure_ascii=False).encode(), digest_size=16).hexdigest()
 
 

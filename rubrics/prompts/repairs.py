@@ -30,6 +30,7 @@ def repair_messages(
     fault = sections[read.fault or "not_json"]
     quotes = ", ".join(shown_json(quote[:MOST_QUOTE_SHOWN]) for quote in read.unverified[:MOST_QUOTES_NAMED])
     # Text with the judge's words is filled in last: nothing in it is a slot.
-    request = sections["repair"].replace("{fault}", fault).replace("{quotes}", quotes)
+    template = sections["repair"].replace("three keys", "four keys") if style.flaws_first else sections["repair"]
+    request = template.replace("{fault}", fault).replace("{quotes}", quotes)
     reply = inert_text((reply_text or "")[:MOST_REPLY_SHOWN]).strip() or _NO_TEXT
     return [*messages, {"role": "assistant", "content": reply}, {"role": "user", "content": request}]

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, TypeVar
 
@@ -26,6 +26,7 @@ ReplyFault = Literal["not_json", "unknown_label", "unverified"]
 TokenChoices = tuple[tuple[tuple[str, float], ...], ...]
 
 MOST_REPLY_LENGTH = 1_000_000  # characters; a longer reply is not parsed
+MOST_OBJECTS_TRIED = 1_000
 MOST_QUOTES_READ = 200  # a reply with more is not a selection, and each has to be searched
 MOST_QUOTES_KEPT, MOST_QUOTE_LENGTH, MOST_RATIONALE_LENGTH = 20, 1_000, 4_000
 
@@ -53,6 +54,7 @@ class _Reply(BaseModel):
     evidence: list[str]
     rationale: str
     level: str
+    flaws: list[str] = []  # of a judge that was asked for them
 
 
 def read_reply(
@@ -85,7 +87,8 @@ def _read_judgment(reply: _Reply | None, labels: Mapping[str, str | None], outpu
     quotes = [quote for quote in reply.evidence if fold_text(quote)]
     unverified = tuple(find_unquoted(quotes, output)) if len(quotes) <= MOST_QUOTES_READ else tuple(quotes)
     level_id = labels[reply.level]
-    rationale, evidence = clean_text(reply.rationale, MOST_RATIONALE_LENGTH), _cut_quotes(quotes)
+    named = f"Flaws: {'; '.join(reply.flaws)}. " if reply.flaws else ""
+    rationale, evidence = clean_text(named + reply.rationale, MOST_RATIONALE_LENGTH), _cut_quotes(quotes)
     if level_id is None:  # its quotes decide nothing, so a false quote does not invalidate it but is dropped
         return ReadReply("abstained", None, () if unverified else evidence, rationale)
     if unverified:
@@ -181,6 +184,26 @@ def parse_reply(text: str, shape: type[Shape]) -> Shape | None:
         return shape.model_validate(parsed)
     except (ValueError, RecursionError, ValidationError):
         return None
+
+
+def first_object(text: str, keys: Collection[str]) -> str:
+    """First balanced JSON object of a text that has exactly these keys; the text itself if there is none.
+
+    For replies without a schema, in which a model thinks aloud: its drafts have other keys, and an object that it
+    quotes from the judged output has none of the request's labels.
+    """
+    start = text.find("{")
+    for _ in range(MOST_OBJECTS_TRIED):
+        if start < 0:
+            break
+        try:
+            found, end = _DECODER.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            found, end = None, start + 1
+        if isinstance(found, dict) and found.keys() == set(keys):
+            return text[start:end]
+        start = text.find("{", start + 1)
+    return text
 
 
 def is_bare(text: str) -> bool:

@@ -20,10 +20,11 @@ MOST_TRAJECTORY = 100_000  # characters of all steps
 
 
 class Trajectory(NamedTuple):
-    """Steps as they are shown, and how many characters of them are not."""
+    """Steps as they are shown, and how many characters of them are not. answer_index: the step that is the answer."""
 
     shown: tuple[Mapping[str, Any], ...]
     left_out: int = 0
+    answer_index: int | None = None
 
     @property
     def texts(self) -> str:
@@ -39,8 +40,9 @@ def trajectory_of(steps: Sequence[Step] | None, output: str) -> Trajectory | Non
 
 def shown_steps(steps: Sequence[Step], output: str) -> Trajectory:
     """Steps for a judge, without the last one if it is the answer itself. output: the answer."""
+    answer_index = None
     if steps and steps[-1].kind == "model" and steps[-1].output == output and steps[-1].error is None:
-        steps = steps[:-1]
+        steps, answer_index = steps[:-1], len(steps) - 1
     whole = sum(map(_length, steps))
     most = MOST_TEXT
     shown = [_shown(number, step, most) for number, step in enumerate(steps)]
@@ -50,7 +52,7 @@ def shown_steps(steps: Sequence[Step], output: str) -> Trajectory:
     kept = _without_middle(shown)
     left_out = max(whole - sum(_length(steps[step["step"]]) for step in kept if "step" in step), 0)
     left_out += sum(_cut_characters(steps[step["step"]], most) for step in kept if "step" in step)
-    return Trajectory(tuple(kept), left_out)
+    return Trajectory(tuple(kept), left_out, answer_index)
 
 
 def _texts(step: Step) -> Iterable[str]:

@@ -13,6 +13,8 @@ power               power_of, detectable_effect, needed_n, sd_of_case, Margin
 rules, rule_parser  rules over a comparison's figures: parse_rule, holds
 rule_false_alarms   nominal_rate, holds_in_each: a rule over many comparisons
 noise               draw_sides, hold_in_draws: the A/A test
+series              Series: levels of a series of looks, read_series
+drift               DriftEvidence, contrasts: whether a judge changed
 agreement           measure_raters, measure_sides; kappa, alpha, icc and correlation have the statistics
 jackknife           Jackknife, jackknife_parts: intervals of agreement
 judge_beside_people agreement_with_gaps, alpha_over_people

@@ -142,7 +142,7 @@ def measure_pairs(
     *,
     bounds: Interval | None = DIFFERENCES,
     resample_count: int = 0,
-    chosen_from: int = 1,
+    chosen_from: float = 1,
 ) -> PairFigures:
     """Measure pairs of scores.
 

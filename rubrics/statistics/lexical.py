@@ -37,6 +37,10 @@ class LexicalVectors:
         weights = np.concatenate([*(row for _, row in rows), np.zeros(0)])
         return sparse.csr_matrix((weights, buckets, ends), shape=(len(rows), BUCKETS))
 
+    def fault(self, text: str) -> str | None:
+        """Always None: every text has a vector."""
+        return None
+
     def _row(self, text: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         buckets, counts = _counts(text)
         weights = (1 + np.log(counts)) * self._idf[buckets]

@@ -48,7 +48,7 @@ def measure_difference(
     bounds: Interval | None = DIFFERENCES,
     *,
     level: float = LEVEL,
-    chosen_from: int = 1,
+    chosen_from: float = 1,
 ) -> MeanDifference:
     """Test a mean difference, or one of each sample.
 

@@ -96,13 +96,20 @@ def draw_sides(
     return of_a, (of_a + steps) % np.int8(replicate_count)
 
 
-def hold_in_draws(rules: Sequence[Rule], outputs: DrawnOutputs, draw_count: int, rng: np.random.Generator) -> HeldDraws:
-    """Draw two sides repeatedly, and evaluate all rules on the same draws."""
+def hold_in_draws(
+    rules: Sequence[Rule],
+    outputs: DrawnOutputs,
+    draw_count: int,
+    rng: np.random.Generator,
+    chosen_from: float = 1,
+) -> HeldDraws:
+    """Draw two sides repeatedly, and evaluate all rules on the same draws. chosen_from: as in `measure_difference`."""
     chunk = max(1, CHUNK_CELLS // max(1, outputs.output_count))
     held, diffs = [], []
     for start in range(0, draw_count, chunk):
         count = min(chunk, draw_count - start)
-        found = DrawnFigures(outputs, *draw_sides(rng, count, outputs.output_count, outputs.replicate_count))
+        sides = draw_sides(rng, count, outputs.output_count, outputs.replicate_count)
+        found = DrawnFigures(outputs, *sides, chosen_from)
         held.append(np.stack([holds_in_each(rule, found) for rule in rules]) if rules else np.empty((0, count)))
         diffs.append(found.figures(OVERALL, "", "mean_diff"))
     return HeldDraws(np.concatenate(held, axis=1), np.concatenate(diffs))
@@ -114,7 +121,8 @@ class DrawnFigures:
     of_a, of_b: (draw, output), replicate of each output on that side.
     """
 
-    def __init__(self, outputs: DrawnOutputs, of_a: Picks, of_b: Picks) -> None:
+    def __init__(self, outputs: DrawnOutputs, of_a: Picks, of_b: Picks, chosen_from: float = 1) -> None:
+        self._chosen_from = chosen_from
         self._lines = {(line.scope, line.scope_id): line for line in outputs.lines}
         self._passes, self._of_a, self._of_b = outputs.passes, of_a, of_b
         self._means: dict[tuple[str, str], Means] = {}
@@ -155,7 +163,10 @@ class DrawnFigures:
         if key not in self._tests:
             differences = np.nan_to_num(line.side(self._of_b) - line.side(self._of_a))
             sums = differences if line.clusters is None else sum_clusters(differences, line.clusters)
-            self._tests[key] = measure_difference(self._means_of(line), count_moved(sums), line.bounds)
+            moved = count_moved(sums)
+            self._tests[key] = measure_difference(
+                self._means_of(line), moved, line.bounds, chosen_from=self._chosen_from
+            )
         return self._tests[key]
 
     def _adjusted_ps(self, scope: str) -> dict[str, Floats]:

@@ -42,7 +42,7 @@ def compare_vectors(
     """
     lengths = np.diff(np.append(own_starts, own.shape[0]))
     each = _row_products(outputs[np.repeat(np.arange(len(lengths)), lengths)], own)
-    best = np.maximum.reduceat(each, own_starts) if len(lengths) else each
+    best = np.clip(np.maximum.reduceat(each, own_starts) if len(lengths) else each, -1, 1)
     counts = is_other.sum(axis=1)
     if not len(other_starts):
         return Similarities(best, np.full(len(best), np.nan), counts)

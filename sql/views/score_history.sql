@@ -4,7 +4,7 @@
 with published as (
     select
         runs.version, runs.finished_at, runs.rubric_id, runs.rubric_version, runs.rubric_digest, runs.dataset,
-        runs.dataset_digest, runs.judge, scores.*,
+        runs.dataset_digest, runs.judge, runs.judge_epoch, scores.*,
         coalesce(try_cast(regexp_extract(scores.checkpoint, '(\d+)$', 1) as bigint), -1) as step,
     from run_scores as scores
     inner join runs on scores.run_id = runs.run_id
@@ -14,7 +14,7 @@ with published as (
 followed as (
     select
         *,
-        struct_pack(run_id, checkpoint, mean, rubric_digest, dataset_digest, judge) as this,
+        struct_pack(run_id, checkpoint, mean, rubric_digest, dataset_digest, judge, judge_epoch) as this,
         coalesce(
             max_by(this, version) over same_checkpoint,
             max_by(this, struct_pack(version, step, checkpoint)) over same_model
@@ -40,6 +40,7 @@ final as (
         rubric_version,
         dataset,
         judge,
+        judge_epoch,
         output_count,
         n,
         mean,
@@ -53,7 +54,10 @@ final as (
         before.mean as previous_mean,
         mean - before.mean as change,
         before.rubric_digest = rubric_digest as is_same_rubric,
-        case when before.run_id is not null then before.judge is not distinct from judge end as is_same_judge,
+        case when before.run_id is not null then
+            before.judge is not distinct from judge
+            and coalesce(before.judge_epoch, judge_epoch) is not distinct from coalesce(judge_epoch, before.judge_epoch)
+        end as is_same_judge,
         before.dataset_digest = dataset_digest as is_same_dataset,
     from followed
 )

@@ -6,6 +6,7 @@ published_run        measure_run: `gradebook agreement`
 preferences          measure_preferences: which of two outputs people prefer
 compare_judges       compare_judges: `gradebook judges compare`
 rankings             rank_run: strengths of models by people's choices and by scores
+steps                measure_steps: agreement on the steps of agents
 raters               compare_raters: `gradebook raters`
 calibration          calibrate_run: a judge's means corrected by ratings
 calibration_samples  samples_of: judged and rated outputs of a criterion

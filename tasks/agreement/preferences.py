@@ -66,14 +66,14 @@ def _preference(rows: list[Row]) -> Preference:
         a_count=int((wins == 0).sum()),
         tie_count=int((wins == TIE).sum()),
         b_count=int((wins == 1).sum()),
-        b_share=_share("b_share", wins, cases, "nobody chose"),
-        judge=_share(
+        b_share=share_over_cases("b_share", wins, cases, "nobody chose"),
+        judge=share_over_cases(
             "judge", is_same.astype(float), cases[is_compared], "no choice on which the judge's scores differ"
         ),
     )
 
 
-def _share(name: str, values: Floats, cases: NDArray[np.str_], why_none: str) -> Measure:
+def share_over_cases(name: str, values: Floats, cases: NDArray[np.str_], why_none: str) -> Measure:
     """Mean of values in 0..1 with its interval over cases."""
     if not values.size:
         return Measure(name, None, None, None, why_none, 0)

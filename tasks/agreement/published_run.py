@@ -23,6 +23,7 @@ from gradebook.tasks.agreement.mart import (
 from gradebook.tasks.agreement.preferences import Preference, measure_preferences
 from gradebook.tasks.agreement.rankings import ModelRanking, rank_run
 from gradebook.tasks.agreement.statements import add_criteria_of_run, add_statements_of_run
+from gradebook.tasks.agreement.steps import StepAgreement, measure_steps
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, read_rows
@@ -70,7 +71,7 @@ class AgreementPart:
 class RunAgreement:
     """Agreement of a run's raters and judges, and people's preferences between its outputs.
 
-    note: why there is no agreement, or what is left out.
+    note: why there is no agreement, or what is left out. steps: agreement on the steps of agents.
     """
 
     run: Row
@@ -78,12 +79,20 @@ class RunAgreement:
     note: str | None
     preferences: tuple[Preference, ...] = ()
     rankings: tuple[ModelRanking, ...] = ()
+    steps: tuple[StepAgreement, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         preferences = [asdict(each) for each in self.preferences]
         agreement = [part.as_json() for part in self.parts]
-        ranked = {"preferences": preferences, "rankings": [each.as_json() for each in self.rankings]}
-        return {"run": self.run, "agreement": agreement, **ranked, "note": self.note}
+        steps = [asdict(each) for each in self.steps]
+        return {
+            "run": self.run,
+            "agreement": agreement,
+            "preferences": preferences,
+            "rankings": [each.as_json() for each in self.rankings],
+            "steps": steps,
+            "note": self.note,
+        }
 
 
 def measure_run(
@@ -99,7 +108,8 @@ def measure_run(
         parts, note = measure_parts(connection, run["run_id"], criterion_id)
         preferences = measure_preferences(connection, run["run_id"], criterion_id)
         rankings = rank_run(connection, run["run_id"], criterion_id)
-    return RunAgreement(run, parts, note, preferences, rankings)
+        steps = measure_steps(connection, run["run_id"], criterion_id)
+    return RunAgreement(run, parts, note, preferences, rankings, steps)
 
 
 def measure_parts(

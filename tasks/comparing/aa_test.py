@@ -1,7 +1,7 @@
 """A/A test of a judge: noise between its replies to one question, and how often a gate fires on noise alone."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import duckdb
@@ -15,6 +15,7 @@ from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval, wilson
 from gradebook.rubrics.statistics.noise import UNDRAWN_FIGURES, DrawnOutputs, HeldDraws, ReplicateScores, hold_in_draws
 from gradebook.rubrics.statistics.rule_false_alarms import Nominal, nominal_rate
 from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL, Rule, names_in
+from gradebook.rubrics.statistics.series import Series
 from gradebook.tasks.comparing.attribution import weigh_pairs
 from gradebook.tasks.comparing.case_pairs import ScorePairs, pair_sides
 from gradebook.tasks.comparing.decision_study import DecisionStudy, study_decisions
@@ -59,6 +60,18 @@ class Fires:
 
 
 @dataclass(frozen=True, slots=True)
+class SeriesNoise:
+    """False alarms of a series of looks at one rule, each with its own noise: probability of one or more, 0..1.
+
+    rate: with the levels of the series; plain_rate: with the rule as it stands on every look.
+    """
+
+    looks: int
+    rate: float
+    plain_rate: float
+
+
+@dataclass(frozen=True, slots=True)
 class RuleNoise:
     """False alarms of one rule, with nothing changed. gate: firing for any model; models: for each, by name."""
 
@@ -66,13 +79,15 @@ class RuleNoise:
     nominal: Nominal | None
     gate: Fires
     models: tuple[tuple[str, Fires], ...]
+    series: SeriesNoise | None = None
 
     def as_json(self) -> dict[str, Any]:
         """JSON object; nominal_rate is null unless the rule has exactly one p."""
         rate, each = (None, None) if self.nominal is None else (self.nominal.rate, self.nominal.each)
         of_models = [{"model": name} | fires.as_json() for name, fires in self.models]
         head = self.rule.as_json() | {"nominal_rate": rate, "nominal_of_each": each}
-        return head | self.gate.as_json() | {"models": of_models}
+        series = None if self.series is None else asdict(self.series)
+        return head | self.gate.as_json() | {"models": of_models, "series": series}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +128,15 @@ class JudgeNoise:
 
 
 def measure_noise(
-    lake: Lake, run_id: str, gates: Sequence[GateRule] = (), *, draw_count: int = 1_000, seed: int = 0
+    lake: Lake,
+    run_id: str,
+    gates: Sequence[GateRule] = (),
+    *,
+    draw_count: int = 1_000,
+    seed: int = 0,
+    series: Series | None = None,
 ) -> JudgeNoise:
-    """Evaluate gates, by default `DEFAULT_RULES`, on draws of a published run's own replicates.
+    """Evaluate gates, by default `DEFAULT_RULES`, on draws of a published run's own replicates, and in a series.
 
     Raises `InputError` for an unknown run, a judge that did not reply twice, or an invalid rule.
     """
@@ -134,6 +155,7 @@ def measure_noise(
         gate.refuse_unknown_ids({CRITERION: [*ids], CATEGORY: [*category_weights(side.rubric)]})
     rngs = np.random.default_rng(seed).spawn(len(found))
     held = [hold_in_draws(parsed, model.drawn_outputs, draw_count, rng) for model, rng in zip(found, rngs, strict=True)]
+    of_looks = [] if series is None else _fire_in_series(parsed, found, series, draw_count, seed)
     names = [model.name for model in found]
     compared = adjust_for_comparison([model.rows for model in found])
     return JudgeNoise(
@@ -145,10 +167,29 @@ def measure_noise(
         ),
         seed,
         tuple(
-            _count(gate, rule, index, names, held) for index, (gate, rule) in enumerate(zip(gates, parsed, strict=True))
+            replace(_count(gate, rule, index, names, held), series=of_looks[index] if of_looks else None)
+            for index, (gate, rule) in enumerate(zip(gates, parsed, strict=True))
         ),
         study,
     )
+
+
+def _fire_in_series(
+    rules: Sequence[Rule], found: "Sequence[_ModelReplicates]", series: Series, draw_count: int, seed: int
+) -> list[SeriesNoise]:
+    """False alarms of each rule in a series, from the share of draws in which it fires at each look's level."""
+    rates: dict[float, NDArray[np.float64]] = {}
+    factors = [series.factor(look) for look in range(1, series.looks + 1)]
+    for factor in {1.0, *factors}:
+        rngs = np.random.default_rng(seed).spawn(len(found))
+        fired = [
+            hold_in_draws(rules, model.drawn_outputs, draw_count, rng, factor).is_fired
+            for model, rng in zip(found, rngs, strict=True)
+        ]
+        rates[factor] = np.any(fired, axis=0).mean(axis=1)
+    quiet = np.prod([1 - rates[factor] for factor in factors], axis=0)
+    plain = 1 - (1 - rates[1.0]) ** series.looks
+    return [SeriesNoise(series.looks, 1 - one, each) for one, each in zip(quiet.tolist(), plain.tolist(), strict=True)]
 
 
 class _ModelReplicates:

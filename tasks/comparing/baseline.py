@@ -10,12 +10,13 @@ from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.rubric import Rubric, category_weights
 from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, names_in
 from gradebook.tasks.comparing.gate import GateRule, first_of, gate_rule
-from gradebook.tasks.comparing.judges import asked_judge, describe_judges, is_judged, refuse_judges
+from gradebook.tasks.comparing.judges import asked_judge, describe_judges, is_judged, read_epoch, refuse_judges
 from gradebook.tasks.comparing.model_pairs import Wanted, pair_groups, read_side
 from gradebook.tasks.judging.settings.panels import Judge
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.errors import NoLakeThere
+from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.lake.sql import file_list, query, quoted
 from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.system.files import write_text
@@ -46,12 +47,14 @@ class BaselineSearch:
 class Baseline:
     """Outcome of a comparison with a baseline. run_id: None without one; not_compared: parts without a counterpart.
 
-    fault: why there was no comparison although the rubric has earlier runs.
+    fault: why there was no comparison although the rubric has earlier runs. series: number of the look with its level,
+    and the factor by which its p are multiplied; None without a series.
     """
 
     run_id: str | None = None
     not_compared: tuple[str, ...] = ()
     fault: str | None = None
+    series: Row | None = None
 
 
 def refuse_baseline(lake: Lake, rubric: Rubric, judge: Judge | None, request: EvaluationRequest) -> None:
@@ -71,7 +74,9 @@ def refuse_baseline(lake: Lake, rubric: Rubric, judge: Judge | None, request: Ev
                 side = read_side(connection, lake, baseline, "--baseline")
                 is_by_judge = is_judged(rubric) and is_judged(side.rubric, side.own_methods)
                 if gate is not None and is_by_judge and not request.across_judges:
-                    refuse_judges(describe_judges(side.judge, asked_judge(judge)), "--baseline")
+                    refuse_judges(
+                        describe_judges(side.judge, asked_judge(judge, read_epoch(connection, judge))), "--baseline"
+                    )
             if gate is not None:
                 _refuse_unknown_ids(connection, gate, rubric, baseline)
     except NoLakeThere:
@@ -126,7 +131,7 @@ def stored_baseline(folder: RunFolder) -> Baseline:
     if not folder.baseline_file.exists():
         return Baseline()
     stored = json.loads(folder.baseline_file.read_text(encoding="utf-8"))
-    return Baseline(stored["run_id"], tuple(stored["not_compared"]), stored.get("fault"))
+    return Baseline(stored["run_id"], tuple(stored["not_compared"]), stored.get("fault"), stored.get("series"))
 
 
 def baseline_notes(rubric_id: str, folder: RunFolder, asked: str | None, gate: GateRule | None) -> list[str]:
@@ -139,9 +144,10 @@ def baseline_notes(rubric_id: str, folder: RunFolder, asked: str | None, gate: G
     if stored.run_id is None:
         unchecked = "" if gate is None else f", and {gate.option} is not checked"
         return [f"no earlier run of {rubric_id} has a model in common: no comparison{unchecked}"]
-    if not stored.not_compared:
-        return []
-    return [f"not compared with {stored.run_id}: {first_of(stored.not_compared, MOST_NAMED)}"]
+    notes = [stored.series["sentence"]] if stored.series else []
+    if stored.not_compared:
+        notes.append(f"not compared with {stored.run_id}: {first_of(stored.not_compared, MOST_NAMED)}")
+    return notes
 
 
 def _refuse_unknown_ids(connection: duckdb.DuckDBPyConnection, gate: GateRule, rubric: Rubric, baseline: str) -> None:

@@ -43,8 +43,9 @@ class Asked:
     """Options of a comparison. models: of A and B, None to find them. gate: of `--require` and `--fail-if`.
 
     shares_at: scores t to report P(score <= t) for. across_judges: apply the gate even if the judges differ.
-    chosen_from: number of runs among which run A was chosen for its scores. is_unpaired: compare the means of all
-    outputs, whatever their cases. is_corrected: correct the differences by the lake's ratings; both runs are published.
+    chosen_from: number of runs among which run A was chosen for its scores, or the factor of a series of looks.
+    is_unpaired: compare the means of all outputs, whatever their cases. is_corrected: correct the differences by the
+    lake's ratings; both runs are published.
     """
 
     models: tuple[str | None, str | None] = (None, None)
@@ -52,7 +53,7 @@ class Asked:
     resample_count: int = RESAMPLE_COUNT
     shares_at: tuple[float, ...] = ()
     across_judges: bool = False
-    chosen_from: int = 1
+    chosen_from: float = 1
     is_unpaired: bool = False
     is_corrected: bool = False
 

@@ -127,7 +127,7 @@ class RowMaker:
     model_a: str
     model_b: str
     resample_count: int
-    chosen_from: int = 1
+    chosen_from: float = 1
 
     def overall(self, sides: PairedSides, bounds: Interval) -> ComparedRow:
         """Row of the overall score; bounds: range of possible differences of two overall scores."""

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,35 +22,47 @@ _PROMPT = ("prompt_version", "prompt_digest")
 class AskedJudge:
     """Judge of a run. name: None if none was asked. identity: settings that affect a reply, None if not recorded.
 
-    models: by judge, the models that answered, as the endpoint named them; empty if unknown.
+    models: by judge, the models that answered, as the endpoint named them; empty if unknown. epoch: time between two
+    changes that its anchors showed, from 1; None for a judge without anchors.
     """
 
     name: str | None = None
     identity: Mapping[str, Any] | None = None
     models: Mapping[str, frozenset[str]] | None = None
+    epoch: int | None = None
 
 
 def read_asked_judge(
-    connection: duckdb.DuckDBPyConnection, run_id: str, name: str | None, settings: str | None
+    connection: duckdb.DuckDBPyConnection, run_id: str, name: str | None, settings: str | None, epoch: int | None = None
 ) -> AskedJudge:
-    """Judge of a published run. name, settings: of its row of `runs`."""
+    """Judge of a published run. name, settings, epoch: of its row of `runs`."""
     if name is None:
         return AskedJudge()
     rows = connection.execute(query("comparing/answering_models"), {"run_id": run_id}).fetchall()
     models = {judge: frozenset(found) for judge, found in rows}
-    return AskedJudge(name, json.loads(settings or "{}").get("judge"), models)
+    return AskedJudge(name, json.loads(settings or "{}").get("judge"), models, epoch)
 
 
-def asked_judge(judge: Judge | None) -> AskedJudge:
-    """Judge of a run that is not published; the models that will answer are unknown."""
+def asked_judge(judge: Judge | None, epoch: int | None = None) -> AskedJudge:
+    """Judge of a run that is not published; the models that will answer are unknown. epoch: from `read_epoch`."""
     if judge is None:
         return AskedJudge()
-    return AskedJudge(judge.judge, json.loads(json.dumps(judge.identity)))  # as read from `runs`
+    return AskedJudge(judge.judge, json.loads(json.dumps(judge.identity)), epoch=epoch)  # as read from `runs`
+
+
+def read_epoch(connection: duckdb.DuckDBPyConnection, judge: Judge | None) -> int | None:
+    """Current epoch of a judge, the highest over its anchor sets; None for a judge without anchors."""
+    if judge is None:
+        return None
+    with suppress(duckdb.CatalogException):  # a lake of an earlier gradebook
+        rows = connection.execute(query("comparing/judge_epoch"), {"judge_digest": judge.judge_digest}).fetchall()
+        return None if rows[0][0] is None else int(rows[0][0])
+    return None
 
 
 def is_judged(rubric: Rubric, own_methods: frozenset[str] = frozenset()) -> bool:
     """Whether a judge scores any criterion. own_methods: of the per-case criteria."""
-    return "judge" in own_methods or any(criterion.method.type == "judge" for criterion in rubric.criteria)
+    return "judge" in own_methods or any(each.method.type in ("judge", "claims") for each in rubric.criteria)
 
 
 def describe_judges(a: AskedJudge, b: AskedJudge) -> str | None:
@@ -64,7 +77,7 @@ def describe_judges(a: AskedJudge, b: AskedJudge) -> str | None:
         if of_a.get("kind") == of_b.get("kind") == REPLAY:
             return None
         if of_a == of_b:
-            return _other_models(a, b)
+            return _other_models(a, b) or _other_epochs(a, b)
     if a.name != b.name:
         return f"different judges: {a.name} in A and {b.name} in B"
     if of_a is None or of_b is None:
@@ -95,6 +108,12 @@ def _other_models(a: AskedJudge, b: AskedJudge) -> str | None:
             shown = [", ".join(sorted(found[judge])) for found in (of_a, of_b)]
             return f"{judge} was answered by different models: {shown[0]} in A and {shown[1]} in B"
     return None
+
+
+def _other_epochs(a: AskedJudge, b: AskedJudge) -> str | None:
+    if a.epoch is None or b.epoch is None or a.epoch == b.epoch:
+        return None
+    return f"{a.name} changed, as its anchors showed: judge epoch {a.epoch} in A and {b.epoch} in B"
 
 
 def _shown(value: Any) -> str:

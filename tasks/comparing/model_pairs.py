@@ -1,5 +1,6 @@
 """Sides of a comparison: runs, pairs of their models, and criteria with the same text in both."""
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -42,13 +43,14 @@ class Wanted:
 class Side:
     """One published run. run: its row of `runs`, without the rubric's text and the settings.
 
-    own_methods: of the per-case criteria.
+    own_methods: of the per-case criteria. embedder: identity of what gave the vectors, None: they are lexical.
     """
 
     run: Row
     rubric: Rubric
     judge: AskedJudge = field(default_factory=AskedJudge)
     own_methods: frozenset[str] = frozenset()
+    embedder: Row | None = None
 
     @property
     def name(self) -> str:
@@ -70,8 +72,9 @@ def read_side(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str, op
         return Side(
             run,
             rubric_from_body(body),
-            read_asked_judge(connection, run_id, run["judge"], settings),
+            read_asked_judge(connection, run_id, run["judge"], settings, run["judge_epoch"]),
             frozenset(method for (method,) in connection.execute(_OWN_METHODS, [run_id]).fetchall()),
+            json.loads(settings or "{}").get("embedder"),
         )
     except RubricError as error:
         raise InputError(option, f"the rubric of {run_id} can't be read: {error}") from error
@@ -159,6 +162,7 @@ def question_changes(old: Criterion, new: Criterion, old_rubric: Rubric, new_rub
     A schema may refer to other schemas of its rubric, so these must be the same too.
     """
     parts = {
+        "name": new.method.type != "judge" or old.name == new.name,
         "description": old.description == new.description,
         "method": old.method == new.method,
         "scale of levels": old.ranked_levels == new.ranked_levels,
@@ -202,9 +206,26 @@ def runs_of_other_judges(lake: Lake, run_id: str, others: Sequence[str]) -> froz
 
 
 def describe_difference(a: Side, b: Side, compared_count: int) -> str | None:
-    """Banner over a comparison of different rubrics, of different judges or of both; None if both are the same."""
+    """Banner over a comparison of different rubrics, judges or embedders; None if all are the same."""
     rubrics = None if is_one_version(a, b) else _rubrics_banner(a, b, compared_count)
-    return " ".join(words for words in (rubrics, judges_banner(judges_apart(a, b))) if words) or None
+    banners = (rubrics, judges_banner(judges_apart(a, b)), _embedders_banner(a, b))
+    return " ".join(words for words in banners if words) or None
+
+
+def _embedders_banner(a: Side, b: Side) -> str | None:
+    has_similarity = all(any(each.method.type == "similarity" for each in side.rubric.criteria) for side in (a, b))
+    if a.embedder == b.embedder or not has_similarity:
+        return None
+    names = [_embedder_name(side.embedder) for side in (a, b)]
+    if names[0] == names[1]:
+        return "different versions or sizes of an embedder in A and B, so scores by similarity are not comparable."
+    return f"different embedders: {names[0]} in A and {names[1]} in B, so scores by similarity are not comparable."
+
+
+def _embedder_name(identity: Row | None) -> str:
+    if identity is None:
+        return "lexical"
+    return str(identity.get("model") or f"a folder ({str(identity.get('digest'))[:8]})")
 
 
 def _rubrics_banner(a: Side, b: Side, compared_count: int) -> str:

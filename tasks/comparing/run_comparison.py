@@ -15,8 +15,8 @@ from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
 from gradebook.tasks.comparing.baseline import Baseline, BaselineSearch, find_baseline, has_earlier_runs, store_baseline
 from gradebook.tasks.comparing.compare import Asked, Comparison, compare_sides
 from gradebook.tasks.comparing.figures import ComparedRow
-from gradebook.tasks.comparing.gate import GateFinding, GateRule, evaluate_gate
-from gradebook.tasks.comparing.judges import ACROSS_JUDGES, asked_judge
+from gradebook.tasks.comparing.gate import GateFinding, GateRule, evaluate_gate, gate_rule
+from gradebook.tasks.comparing.judges import ACROSS_JUDGES, asked_judge, read_epoch
 from gradebook.tasks.comparing.mart_rows import RUN_COMPARISON_SCHEMA, compared_row, comparison_table
 from gradebook.tasks.comparing.model_pairs import (
     Side,
@@ -31,9 +31,11 @@ from gradebook.tasks.datasets.case_criteria import case_criteria_files
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.lake.rows import Row, model_name, pair_name, read_rows
-from gradebook.tasks.lake.sql import file_list, quoted
+from gradebook.tasks.lake.sql import file_list, query, quoted
 from gradebook.tasks.runs.run import Run
 from gradebook.tasks.workspace.folder import RunFolder
+
+_FACTOR = "select coalesce((settings::json -> 'series' ->> 'factor')::double, 1) from runs where run_id = ?"
 
 
 def show_unpublished(
@@ -137,9 +139,48 @@ def compare_with_baseline(run: Run, shard_count: int) -> pa.Table:
             store_baseline(folder, Baseline(fault=f"run {baseline} can't be read: {error}"))
             return RUN_COMPARISON_SCHEMA.empty_table()
         show_unpublished(connection, folder, shard_count, baseline)
-        found = compare_sides(connection, Wanted(baseline, run.run_id), side, _side_of(run), Asked())
-    store_baseline(folder, Baseline(baseline, found.not_compared))
+        series = _look(connection, run)
+        allowing = Asked(chosen_from=series["factor"] if series else 1)
+        found = compare_sides(connection, Wanted(baseline, run.run_id), side, _side_of(run, connection), allowing)
+    store_baseline(folder, Baseline(baseline, found.not_compared, series=series))
     return comparison_table(found.models, baseline, run.run_id)
+
+
+def _look(connection: duckdb.DuckDBPyConnection, run: Run) -> Row | None:
+    """Look of this night in the series of its suite: number, level, factor and a sentence; None without a series."""
+    of, night = run.request.series, run.request.night
+    if of is None or night is None:
+        return None
+    since = night.replace(day=1).isoformat() if of.per == "month" else ""
+    named = {"suite": run.request.suite, "night": night.isoformat(), "since": since}
+    earlier = read_rows(connection, query("comparing/series_looks"), **named)
+    rejected = [place for place, row in enumerate(earlier, 1) if _is_rejected(connection, run.lake, row)]
+    look, series = len(earlier) + 1, of.series
+    level = series.level(look, rejected)
+    spent = sum(series.level(each, rejected) for each in range(1, look + 1))
+    words = f"look {look} of the series (alpha {series.alpha:g} a {of.per}, {series.method}): level {level:.2g} tonight"
+    if level == 0:
+        words += f", as its {series.looks} looks are over, so no difference is beyond chance"
+    elif series.method == "lord":
+        words += f"; {len(rejected)} of the looks before fired"
+    else:
+        words += f", {max(series.alpha - spent, 0):.2g} left for {series.looks - look} more"
+    factor = series.factor(look, rejected)
+    values = {"look": look, "level": level, "spent": spent, "factor": factor, "rejected": rejected}
+    return values | {"sentence": f"{words}; p and intervals of this comparison allow for it"}
+
+
+def _is_rejected(connection: duckdb.DuckDBPyConnection, lake: Lake, look: Row) -> bool:
+    """Whether the gate of an earlier look fired; an unknown outcome earns nothing."""
+    rule = gate_rule(look["fail_if"], look["require"])
+    try:
+        found = read_run_comparison(
+            connection, lake, look["run_id"], look["baseline_run_id"], rule, across_judges=look["across_judges"]
+        )
+    except GradebookError:  # its baseline is gone
+        return False
+    is_known = found.judges is None or look["across_judges"]
+    return is_known and found.gate is not None and found.gate.is_failed
 
 
 def _baseline_search(run: Run) -> BaselineSearch:
@@ -158,7 +199,8 @@ def compare_again(lake: Lake, run_id: str, baseline_run_id: str | None) -> pa.Ta
         return RUN_COMPARISON_SCHEMA.empty_table()
     with connect(lake, read_only=True) as connection:
         a, b = (read_side(connection, lake, name) for name in (baseline_run_id, run_id))
-        found = compare_sides(connection, Wanted(baseline_run_id, run_id), a, b, Asked())
+        factor = connection.execute(_FACTOR, [run_id]).fetchall()[0][0]
+        found = compare_sides(connection, Wanted(baseline_run_id, run_id), a, b, Asked(chosen_from=factor))
     return comparison_table(found.models, baseline_run_id, run_id)
 
 
@@ -237,9 +279,11 @@ def _compared_count(a: Side, b: Side, models: Sequence[ComparedModels]) -> int:
     return len({*same_criteria(a.rubric, b.rubric)[0]} | {row.scope_id for row in rows if row.is_compared})
 
 
-def _side_of(run: Run) -> Side:
+def _side_of(run: Run, connection: duckdb.DuckDBPyConnection) -> Side:
     """Side of the run, with the row that it will have in the lake."""
     row = {"run_id": run.run_id, "status": "published", "version": None, "rubric_id": run.rubric.id}
     row |= {"rubric_version": run.rubric.version, "rubric_digest": run.rubric_digest}
     row |= {"judge": run.judge.judge if run.judge else None}
-    return Side(row, rubric_from_body(canonical_body(run.rubric)), asked_judge(run.judge))
+    return Side(
+        row, rubric_from_body(canonical_body(run.rubric)), asked_judge(run.judge, read_epoch(connection, run.judge))
+    )

@@ -22,6 +22,7 @@ KNOWN_VIEWS = {
         "f7a160fdaca6da065104b17346640a6f",
     },
     "criterion_ladders": {"2283875e32f1bc36200c019e70ac867a"},
+    "judge_gaps": {"db8c6daabc4950680d0d195b1b24fc52"},
     "latest_criterion_scores": {
         "32c54677e479561f7c784ed127f122c1",
         "31b5e0e2fdb2463a79161ad96a618a46",
@@ -40,8 +41,14 @@ KNOWN_VIEWS = {
     "latest_runs": {"fdea334ce66aba4e154750d4289869f3", "2b23456ad269ae07a1f55b2c28e71a7a"},
     "mean_lines": {"e236563ab43fb9bc4e4edbd53d1de9be"},
     "output_feedback": {"78bd757f3d06a9093bc1796d67537454"},
+    "provenance": {"c5f8874de978a479e3259bc53cf7f954"},
+    "reward_guards": {"f676012e5182b2559dc29d437ed923d4"},
     "run_feedback": {"2ba9ec8641077e13fb39bdbbbb4289b0"},
-    "score_history": {"58ddfa674b63f7ee311011c5e93a161b", "435a3322d631c11dc8b24f921b50624a"},
+    "score_history": {
+        "58ddfa674b63f7ee311011c5e93a161b",
+        "435a3322d631c11dc8b24f921b50624a",
+        "f9ca5691521a6709cf0990e22e8f842e",
+    },
     "steps": {"176cb0cac40d9180b3a4966285e62e57"},
     "verdict_lines": {"a6617511ec2000079d41a40fca929b74"},
     "worst_outputs": {"dc6ed085318aa1ed7bac40314c5081b6"},

@@ -30,6 +30,9 @@ VIEWS = (
     "cost_history",
     "worst_outputs",
     "steps",
+    "judge_gaps",
+    "reward_guards",
+    "provenance",
 )
 
 Columns = dict[tuple[str, str], str]  # (table, column) -> type, in order

@@ -1,5 +1,6 @@
 """Paid replies: journals settled into the ledger, verified, summed up and recorded.
 
+known_keys      KnownKeys: the ledger asked for few keys and often
 ledger          settle_journals, settle_run, held_judgments, find_judgments: the table `judgments`
 spending        read_spending, Spending: cost of a run or a lake, by criterion, judge, day and stage
 verify          verify_ledger: keys, replies and verdicts recomputed

@@ -22,7 +22,8 @@ from gradebook.tasks.judging.settings.panels import (
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.lake.sql import query
 
-SETTINGS = ("model", "temperature", "seed", "max_tokens", "packing", "reply_order", "level_order")
+_ORDERS = ("reply_order", "level_order", "flaws_first", "reply_format")
+SETTINGS = ("model", "temperature", "seed", "max_tokens", "packing", *_ORDERS)
 OPINIONS = ("replicates", "replicate_share", "swap_share")
 DEVIATIONS = 4  # so far a drawn share may lie from the one that was asked for
 _ASKING = ("base_url", "key", "prices", "service_tier", "mode")  # what bears on the price alone

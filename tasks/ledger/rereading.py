@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.prompts.prompt import Case, PromptStyle
-from gradebook.rubrics.prompts.reply_parser import ReadReply, is_bare
+from gradebook.rubrics.prompts.reply_parser import ReadReply, first_object, is_bare
 from gradebook.tasks.judging.replies.judgment_row import distribution_text
 from gradebook.tasks.judging.replies.question import Question
 from gradebook.tasks.judging.replies.recorded_judge import RecordedReply, read_recorded
@@ -59,7 +59,8 @@ def _both_orders(identity: Row) -> list[Row]:
 def style_of(identity: Row) -> PromptStyle | None:
     """Style of an online judge's prompts; None for recorded replies, or an identity of another version."""
     try:
-        return PromptStyle(identity["reply"], identity["reply_order"], identity["level_order"])
+        orders = identity["reply_order"], identity["level_order"]
+        return PromptStyle(identity["reply"], *orders, bool(identity.get("flaws_first")))
     except KeyError:
         return None
 
@@ -81,7 +82,7 @@ def misread(
     elif style.reply == "logprobs":  # only the probabilities of the levels are stored
         return _differences(judgment, _fitting(judgment, criterion))
     else:
-        read = _reread(judgment, criterion, case, style)
+        read = _reread(judgment, criterion, case, style, is_plain=identity.get("reply_format") == "text")
         if judgment["status"] == "parse_error" and not is_bare(judgment["reply"] or ""):
             return None  # version 0.1.0 did not read an object between sentences
     if read is None:
@@ -91,12 +92,15 @@ def misread(
     return _differences(judgment, {"status": read.status, "level_id": level_id, "distribution": distribution})
 
 
-def _reread(judgment: Row, criterion: Criterion, case: Case, style: PromptStyle) -> ReadReply | None:
+def _reread(judgment: Row, criterion: Criterion, case: Case, style: PromptStyle, *, is_plain: bool) -> ReadReply | None:
     key, output_id = judgment["request_key"], judgment["output_id"]
     question = Question(output_id, criterion, case, key, judgment["replicate"], style=style)
     if question.prompt_digest != judgment["prompt_digest"]:
         return None
-    return question.request().read(judgment["reply"], None, None, None)
+    text = judgment["reply"]
+    return question.request().read(
+        first_object(text, style.reply_keys) if is_plain and text else text, None, None, None
+    )
 
 
 def _reread_recorded(judgment: Row, output: str) -> ReadReply | None:

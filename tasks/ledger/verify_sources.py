@@ -25,6 +25,7 @@ MOST_FINDINGS_STORED = 1_000
 FEEDBACK = "feedback texts"
 JUDGE_UNKNOWN = "judgments of runs that did not record their judge"
 UNPUBLISHED = "judgments of runs that were never published"
+IN_PARTS = "claims and vectors, which are asked for in parts"
 PACKED = "judgments of several criteria a request"
 WITH_MEDIA = "judgments of cases with images or sounds"
 LOGPROBS = "replies whose log-probabilities were not kept"
@@ -133,6 +134,8 @@ class Verifier:
         if run is None or not run.judges:
             return self.verification.skip(JUDGE_UNKNOWN)
         criterion = self._criterion(run, row)
+        if criterion is not None and criterion.method.type != "judge":
+            return self.verification.skip(IN_PARTS)
         if row["output"] is None or criterion is None:
             return self._miss(row, run, criterion)
         sees = sees_of(criterion)
@@ -181,13 +184,13 @@ class Verifier:
         """
         if self._last[0] != (row["output_id"], sees):
             content = output_id(stored_output(row))
-            case = _case(row).seen(sees)
+            case = stored_case(row).seen(sees)
             digests = dict.fromkeys((case_digest(case), case_digest(case, shows_chat=False)))
             self._last = ((row["output_id"], sees), content, tuple(digests))
         return self._last[1], self._last[2]
 
     def _reread(self, row: Row, judge: AskedJudge, criterion: Criterion) -> None:
-        differences = misread(row, criterion, _case(row).seen(sees_of(criterion)), judge.identity, judge.style)
+        differences = misread(row, criterion, stored_case(row).seen(sees_of(criterion)), judge.identity, judge.style)
         if differences is None:
             return self.verification.skip(NOT_REREAD)
         if judge.is_partly_stored and row["status"] not in ENDINGS:
@@ -202,6 +205,7 @@ class Verifier:
         self.verification.find(LedgerMismatch(row["judgment_id"], row["run_id"], subject, found, expected))
 
 
-def _case(row: Row) -> Case:
+def stored_case(row: Row) -> Case:
+    """Case of a stored output, as a row of `outputs` has it."""
     steps = trajectory_of(read_stored_steps(row["steps"]), row["output"])
     return Case(row["prompt"], row["output"], row["reference"], tuple(row["context"] or ()), trajectory=steps)

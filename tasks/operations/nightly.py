@@ -20,6 +20,7 @@ from gradebook.tasks.lake.compaction import Upkeep
 from gradebook.tasks.lake.connections import connect, lake_exists
 from gradebook.tasks.lake.rows import Row, model_name, read_rows
 from gradebook.tasks.lake.sql import query
+from gradebook.tasks.operations.sentinel import Watch
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.reporting.drawing.figures import table_of
 from gradebook.tasks.reporting.export.markdown import escaped, table_text
@@ -30,6 +31,7 @@ from gradebook.tasks.workspace.folder import RunFolder
 
 _ROUNDING_USD = 1e-9
 MOST_NAMED = 5  # suites in the summary sentence
+ALPHA = 0.05  # below which a difference of the outputs' means is beyond chance
 LONGEST_FAULT = 300  # characters of a suite's fault in the summary sentence
 
 
@@ -41,6 +43,7 @@ class SuiteMean:
     mean: float | None
     before: float | None
     difference: float | None
+    is_moved: bool | None = None  # whether the difference is beyond chance; None: unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,8 @@ class SuiteEnd:
     counted_usd: what the suite counts toward a budget by its own record, requests that may have been billed included.
     None without a record.
     fault: why there is no published run; None if there is one. unmet: gates and rules that are not met. unchecked: why
-    the rule against the baseline was not checked; None if it was, or there is none.
+    the rule against the baseline was not checked; None if it was, or there is none. watch: of the judge on the suite's
+    anchors; None without anchors, or where watch_fault says why.
     """
 
     suite: str
@@ -64,12 +68,27 @@ class SuiteEnd:
     fault: str | None = None
     counted_usd: float | None = None
     unchecked: str | None = None
+    watch: Watch | None = None
+    watch_fault: str | None = None
 
     @property
     def spent_usd(self) -> float | None:
-        """Maximum cost of the suite; None if unknown."""
+        """Maximum cost of the suite, its anchors included; None if unknown."""
         costs = [usd for usd in (self.cost_usd, self.counted_usd) if usd is not None]
-        return max(costs, default=None)
+        return max(costs) + (self.watch_usd or 0.0) if costs else None
+
+    @property
+    def watch_usd(self) -> float | None:
+        """Cost of the anchors; None if unknown."""
+        return 0.0 if self.watch is None else self.watch.cost_usd
+
+    @property
+    def judge_words(self) -> str | None:
+        """What the anchors say of the judge, and with the comparison of the outputs, what changed."""
+        if self.watch is None:
+            return f"the judge was not watched: {self.watch_fault}" if self.watch_fault else None
+        changed = attribute([mean.is_moved for mean in self.means], is_judge_changed=self.watch.is_changed)
+        return "; ".join(filter(None, (self.watch.sentence, *self.watch.notes, changed)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +114,13 @@ class Night:
     @property
     def cost_usd(self) -> float | None:
         """Total cost of the suites; None if one is unknown."""
-        costs = [end.cost_usd for end in self.ends]
+        costs = [cost for end in self.ends for cost in (end.cost_usd, end.watch_usd)]
         return None if None in costs else sum(cost for cost in costs if cost is not None)
 
     @property
     def possible_usd(self) -> float:
         """Maximum cost, beyond `cost_usd`, of requests without a counted reply, as far as it is recorded."""
-        return sum((end.spent_usd or 0.0) - (end.cost_usd or 0.0) for end in self.ends)
+        return sum(max((end.counted_usd or 0.0) - (end.cost_usd or 0.0), 0.0) for end in self.ends)
 
     @property
     def sentence(self) -> str:
@@ -122,7 +141,7 @@ class Night:
         values = {"date": self.date.isoformat(), "sentence": self.sentence, "budget_usd": self.budget_usd, **counts}
         upkeep = self.upkeep.as_json() if self.upkeep else None
         return values | {
-            "suites": [asdict(end) for end in self.ends],
+            "suites": [asdict(end) | {"judge": end.judge_words} for end in self.ends],
             "upkeep": upkeep,
             "upkeep_fault": self.upkeep_fault,
         }
@@ -207,7 +226,8 @@ def night_text(night: Night) -> str:
     for end in night.ends:
         parts = [f"run {escaped(end.run_id)}"] if end.run_id else []
         parts += [f"[report]({end.report})"] if end.report else []
-        parts += [str(escaped(sentence)) for sentence in (*end.unmet, *filter(None, (end.fault, end.unchecked)))]
+        sentences = (*end.unmet, *filter(None, (end.fault, end.unchecked, end.judge_words)))
+        parts += [str(escaped(sentence)) for sentence in sentences]
         lines.append(f"- **{escaped(end.suite)}**: {'; '.join(parts)}")
     spent = price_words(night.cost_usd)
     lines += ["", f"Spent {spent}" + ("." if night.budget_usd is None else f" of {price_words(night.budget_usd)}.")]
@@ -217,6 +237,20 @@ def night_text(night: Night) -> str:
     if upkeep := night.upkeep_fault or (night.upkeep and night.upkeep.sentence):
         lines += ["", str(escaped(f"Upkeep of the lake: {upkeep}"))]
     return "\n".join(lines) + "\n"
+
+
+def attribute(outputs_moved: Sequence[bool | None], *, is_judge_changed: bool) -> str | None:
+    """What changed since the baseline, the judge or the system; None if the outputs are not known to be comparable."""
+    known = [is_moved for is_moved in outputs_moved if is_moved is not None]
+    if is_judge_changed:
+        if any(known):
+            return "the outputs' scores moved as well, so what the system did is unknown until the judge is the same"
+        return "the outputs' scores did not move beyond chance" if known else None
+    if not known:
+        return None
+    if any(known):
+        return "the outputs' scores moved and the anchors' did not: the system changed"
+    return "neither the outputs' scores nor the anchors' moved beyond chance"
 
 
 def suite_rows(night: Night) -> list[tuple[str, ...]]:
@@ -240,7 +274,9 @@ def _means(summary: RunSummary) -> list[SuiteMean]:
     means = []
     for row in summary.scores:
         pair: Row = before.get((row["model"], row["checkpoint"]), {})
-        means.append(SuiteMean(model_name(row), row["mean"], pair.get("mean_a"), pair.get("mean_diff")))
+        p = pair.get("p")
+        is_moved = None if p is None else p < ALPHA
+        means.append(SuiteMean(model_name(row), row["mean"], pair.get("mean_a"), pair.get("mean_diff"), is_moved))
     return means
 
 

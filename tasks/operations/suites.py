@@ -1,19 +1,21 @@
 """Suites file of a nightly run: outputs, rubric, judge, baseline and budget of each suite."""
 
 import glob
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from itertools import chain, islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError, create_model
 
 from gradebook.rubrics.model.errors import MOST_FAULTS, Fault, InputError, SuitesError
 from gradebook.rubrics.model.levels import Frozen
 from gradebook.rubrics.statistics.rule_parser import RuleError, parse_rule
+from gradebook.rubrics.statistics.series import Series
 from gradebook.rubrics.text.named_files import read_whole
 from gradebook.rubrics.text.plain_words import Place, describe, keys_of, place_text
 from gradebook.rubrics.text.yaml_lines import YamlText, read_yaml
@@ -21,9 +23,10 @@ from gradebook.tasks.comparing.baseline import LATEST
 from gradebook.tasks.comparing.gate import FIGURES
 from gradebook.tasks.judging.settings.deadline import read_deadline
 from gradebook.tasks.judging.settings.judge import REPLAY_PREFIX
+from gradebook.tasks.operations.anchors import WatchRequest
 from gradebook.tasks.runs.option_fields import suite_field
-from gradebook.tasks.runs.request import DEFAULT_LAKE, EvaluationRequest, Use, options_of, read_request
-from gradebook.tasks.system.operator_settings import read_operator_settings, where_to_allow
+from gradebook.tasks.runs.request import DEFAULT_LAKE, EvaluationRequest, SeriesOfNights, Use, options_of, read_request
+from gradebook.tasks.system.operator_settings import FOLDERS, is_below, read_operator_settings, where_to_allow
 
 DATE = "{date}"
 MOST_BYTES = 10_000_000
@@ -31,12 +34,42 @@ MOST_BYTES = 10_000_000
 SUITE_ID_PATTERN = r"^[A-Za-z0-9]([A-Za-z0-9_-]{0,46}[A-Za-z0-9])?$"
 _ID_WORDS = "1 to 48 letters, digits, - and _, with a letter or digit at both ends"
 _SUFFIXES = (".yaml", ".yml")
+_GLOBS = ("outputs", "ratings")
+_KEYS_WITH_PATHS = (*_GLOBS, "rubric", "judge", "embedder")
 PASSWORD = "PGPASSWORD"
 _CONNECTION_WORD = re.compile(r"(?P<key>host|port|dbname|user)=(?P<value>[A-Za-z0-9_.:-]+)")
 _CONNECTION_URL = re.compile(r"(?:postgresql:|postgres:)?//(?:\w+@)?(?P<host>[A-Za-z0-9_.-]+)(?::(?P<port>\d+))?/\w*")
 _BRACES = re.compile(r"\{[^{}]*\}")
 
 Usd = Annotated[float, Field(ge=0, strict=True)]
+
+
+class AnchorSettings(Frozen):
+    """Anchors of a suite, asked before its outputs."""
+
+    set: Annotated[str, Field(min_length=1)]
+    """name of a set that `gradebook anchors make` made"""
+    per_night: Annotated[int, Field(ge=1, le=100_000, strict=True)] = 40
+    """outputs to ask about on a night"""
+    reference: Annotated[int, Field(ge=1, le=32, strict=True)] = 3
+    """replies on each output of the set that an epoch of the judge begins with"""
+    alpha: Annotated[float, Field(gt=0, lt=1, strict=True)] = 0.05
+    """most probability of a false alarm in an epoch, over all criteria"""
+    fail: Annotated[bool, Field(strict=True)] = False
+    """whether an alarm counts as a gate that is not met"""
+
+
+class SeriesSettings(Frozen):
+    """Series of looks of a suite's gate."""
+
+    alpha: Annotated[float, Field(gt=0, lt=1, strict=True)] = 0.05
+    """most probability of a false alarm in a series"""
+    per: Literal["month", "branch"] = "month"
+    """month: a new series on the first of each month; branch: one series for all nights of the suite"""
+    method: Literal["lord", "obf", "bonferroni"] = "lord"
+    """how alpha is spent"""
+    looks: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 31
+    """planned number of looks, for obf and bonferroni"""
 
 
 _FIELDS: Any = {option.name: suite_field(option) for option in options_of(Use.SUITE)}
@@ -52,6 +85,10 @@ class SuiteSettings(_Options):  # type: ignore[misc]
     """a file of people's ratings; `{date}` as above"""
     baseline: Annotated[str, Field(min_length=1)] | None = LATEST
     """a run to compare with; latest: the suite's run of an earlier nightly run; null: none"""
+    series: SeriesSettings | None = None
+    """error rate of the gate over the nights; keys `alpha`, `per`, `method`, `looks`"""
+    anchors: AnchorSettings | None = None
+    """fixed outputs on which the judge is watched; keys `set`, `per_night`, `reference`, `alpha`, `fail`"""
 
 
 class Suite(SuiteSettings):
@@ -163,9 +200,22 @@ def suite_request(
         trigger="nightly",
         suite=suite.id,
         night=night,
+        series=None if suite.series is None else _series_of(suite.series),
         allow_functions=(),  # the file may be of others: it allows no function, it only leaves some out
         functions_within=request.allow_functions,
     )
+
+
+def _series_of(settings: SeriesSettings) -> SeriesOfNights:
+    return SeriesOfNights(Series(settings.alpha, settings.method, settings.looks), settings.per)
+
+
+def watch_request(suite: Suite, request: EvaluationRequest) -> WatchRequest | None:
+    """Anchors to ask before a suite's outputs; None without anchors or a judge. request: of `suite_request`."""
+    of = suite.anchors
+    if of is None or request.judge is None or request.night is None:
+        return None
+    return WatchRequest(of.set, request.judge, request.night, of.per_night, of.reference, of.alpha, request.budget_usd)
 
 
 def _dated(text: str, night: date) -> str:
@@ -183,6 +233,9 @@ def _model_faults(error: ValidationError) -> Iterator[tuple[Place, str]]:
 
 def _model_around(place: Place) -> type[BaseModel]:
     """Model of the mapping that contains this place."""
+    for name, model in (("anchors", AnchorSettings), ("series", SeriesSettings)):
+        if name in place[:-1]:
+            return model
     if place[:1] == ("suites",) and len(place) > 2:
         return Suite
     return SuiteSettings if place[:1] == ("defaults",) and len(place) > 1 else SuitesFile
@@ -216,7 +269,7 @@ def _own_faults(values: dict[str, Any]) -> Iterator[tuple[Place, str]]:
 
 
 def _setting_faults(settings: dict[str, Any], place: Place) -> Iterator[tuple[Place, str]]:
-    for key in ("outputs", "ratings"):
+    for key in _GLOBS:
         value = settings.get(key)
         for braces in _BRACES.findall(value) if isinstance(value, str) else ():
             if braces != DATE:
@@ -243,21 +296,58 @@ def _text_fault(key: str, value: str, place: str) -> str | None:
 
 
 def _with_places(file: SuitesFile, text: YamlText) -> SuitesFile:
-    """Apply the defaults to the suites, and make paths relative to the working folder."""
+    """Apply the defaults to the suites, and make paths relative to the working folder.
+
+    Raises `SuitesError` for paths elsewhere that the operator does not allow: the file may be of others.
+    """
     folder = Path(text.path).parent
+    if faults := tuple(_places_elsewhere(file, text, folder)):
+        raise SuitesError(faults)
     defaults = file.defaults.model_dump(exclude_unset=True)
     suites = []
     for suite in file.suites:
         values = defaults | suite.model_dump(exclude_unset=True)
-        for key, placed in (("outputs", _in_folder), ("ratings", _in_folder), ("rubric", _named), ("judge", _judge)):
-            if values.get(key):
-                values[key] = placed(folder, values[key])
+        for key in _KEYS_WITH_PATHS:
+            if values.get(key) and (path := _path_in(key, values[key])):
+                placed = _in_folder(folder, path) if key in _GLOBS else str(folder / path)
+                values[key] = values[key].removesuffix(path) + placed
         suites.append(Suite.model_validate(values))
-    places = {"data": _in_folder(folder, file.data) if file.data and "://" not in file.data else file.data}
+    of_lake = {key: getattr(file, key).removesuffix(path) + str(folder / path) for key, path in _paths_of_lake(file)}
+    return file.model_copy(update={"suites": tuple(suites)} | of_lake)
+
+
+def _places_elsewhere(file: SuitesFile, text: YamlText, folder: Path) -> Iterator[Fault]:
+    """Faults for paths that lie neither below the file's folder, nor the working folder, nor an allowed one."""
+    roots = [os.path.realpath(each) for each in (folder, Path(), *read_operator_settings(os.environ).folders)]
+    groups: list[tuple[Place, SuiteSettings]] = [(("defaults",), file.defaults)]
+    groups += [(("suites", index), suite) for index, suite in enumerate(file.suites)]
+    named: list[tuple[Place, str | None]] = [((key,), path) for key, path in _paths_of_lake(file)]
+    for place, settings in groups:
+        named += [((*place, key), _path_in(key, getattr(settings, key) or "")) for key in _KEYS_WITH_PATHS]
+    for place, path in named:
+        if path and not any(is_below(path, root, folder) for root in roots):
+            expected = f"a path below the file's folder or the working folder, or another folder in {FOLDERS}"
+            yield Fault(
+                text.path, text.line_of(place), f"{place_text(place)}: found {path!r:.200}, expected {expected}"
+            )
+
+
+def _path_in(key: str, value: str) -> str | None:
+    """Path in a setting of a suite; None if it is another kind of name."""
+    if key in _GLOBS:
+        return value
+    if key == "judge" and value.startswith(REPLAY_PREFIX):
+        return value.removeprefix(REPLAY_PREFIX)
+    return value if value.endswith(_SUFFIXES) else None
+
+
+def _paths_of_lake(file: SuitesFile) -> Iterator[tuple[str, str]]:
+    """Path of a SQLite catalog and folder of the data, with their keys."""
     catalog, _, address = (file.lake or "").partition(":")
     if catalog == "sqlite" and address:
-        places["lake"] = f"sqlite:{folder / address}"
-    return file.model_copy(update={"suites": tuple(suites)} | places)
+        yield "lake", address
+    if file.data and "://" not in file.data:
+        yield "data", file.data
 
 
 def _in_folder(folder: Path, name: str) -> str:
@@ -265,14 +355,3 @@ def _in_folder(folder: Path, name: str) -> str:
     if Path(name).is_absolute() or not glob.has_magic(name):
         return str(folder / name)
     return str(Path(glob.escape(str(folder))) / name)
-
-
-def _named(folder: Path, name: str) -> str:
-    """File relative to the suites file if the name has a file's suffix; other names are not paths."""
-    return str(folder / name) if name.endswith(_SUFFIXES) else name
-
-
-def _judge(folder: Path, name: str) -> str:
-    if name.startswith(REPLAY_PREFIX):
-        return f"{REPLAY_PREFIX}{folder / name.removeprefix(REPLAY_PREFIX)}"
-    return _named(folder, name)

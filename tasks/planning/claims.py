@@ -1,4 +1,4 @@
-"""Plan of criteria of the method `claims`: which replies the ledger has, and what the others will cost."""
+"""Plan of criteria judged by lists, of claims or of steps: which replies the ledger has, and what the others cost."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -8,15 +8,18 @@ import pyarrow as pa
 
 from gradebook.rubrics.model.methods import ClaimsMethod
 from gradebook.rubrics.model.rubric import Criterion
-from gradebook.rubrics.prompts.claims import CLAIMS_AT_ONCE, Claim, claims_of, sentence_claims
+from gradebook.rubrics.model.taxonomy import Taxonomy
+from gradebook.rubrics.prompts.claims import CLAIMS_AT_ONCE, Claim, claims_of
 from gradebook.tasks.judging.money.prices import prompt_bytes
 from gradebook.tasks.judging.replies.claim_questions import (
-    ClaimQuestion,
     ClaimUnit,
     claim_units,
     extraction_questions,
+    known_claims,
     verification_questions,
 )
+from gradebook.tasks.judging.replies.list_question import ListQuestion
+from gradebook.tasks.judging.replies.step_questions import step_criterion, step_questions, step_unit
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.planning.cases import read_cases
@@ -27,7 +30,7 @@ USUAL_CLAIMS_OF_SENTENCE = 1.5  # until the lake has claims
 
 
 @dataclass(slots=True)
-class ClaimsCount:
+class ListCount:
     """Requests of a criterion. replayed_count: replies in the ledger; request_count: the others, partly estimated."""
 
     replayed_count: int = 0
@@ -39,21 +42,23 @@ class ClaimsCount:
         return estimate_questions(history, judge, criterion_id, self.request_count, self.byte_count, is_first=True)
 
 
-class ClaimsPlanner:
-    """Counts of the requests that criteria of the method `claims` take, shard by shard."""
+class ListPlanner:
+    """Counts of the requests that criteria judged by lists take, shard by shard."""
 
-    def __init__(self, ledger: duckdb.DuckDBPyConnection, judge: JudgeSettings) -> None:
+    def __init__(self, ledger: duckdb.DuckDBPyConnection, judge: JudgeSettings, taxonomy: Taxonomy | None) -> None:
         """ledger: with the view held_judgments."""
-        self._ledger, self._judge = ledger, judge
+        self._ledger, self._judge, self._taxonomy = ledger, judge, taxonomy
         self._claims_of_sentence = _claims_of_sentence(ledger)
         self._seen: set[str] = set()  # keys of requests of an earlier criterion, which are sent once
 
-    def count(self, criterion: Criterion, shards: Iterable[str]) -> ClaimsCount:
+    def count(self, criterion: Criterion, shards: Iterable[str]) -> ListCount:
         """Requests for one criterion. Raises `TypeError` for a criterion of another method."""
+        if criterion.is_stepwise:
+            return self._count_steps(criterion, shards)
         method = criterion.method
         if not isinstance(method, ClaimsMethod):
             raise TypeError(f"{criterion.id}: found the method {method.type}, expected claims")
-        found = ClaimsCount()
+        found = ListCount()
         for shard in shards:
             units = [
                 unit
@@ -65,19 +70,26 @@ class ClaimsPlanner:
             self._add([question for questions in verified for question in questions], found)
         return found
 
+    def _count_steps(self, criterion: Criterion, shards: Iterable[str]) -> ListCount:
+        asked, found = step_criterion(criterion, self._taxonomy), ListCount()
+        for shard in shards:
+            units = (step_unit(asked, *case) for case in read_cases(shard, with_steps=True))
+            self._add([each for unit in units for each in step_questions(asked, unit, self._judge.judge_digest)], found)
+        return found
+
     def _verified(
-        self, criterion: Criterion, method: ClaimsMethod, units: Sequence[ClaimUnit], found: ClaimsCount
-    ) -> Iterator[list[ClaimQuestion]]:
+        self, criterion: Criterion, method: ClaimsMethod, units: Sequence[ClaimUnit], found: ListCount
+    ) -> Iterator[list[ListQuestion]]:
         """Questions that verify the claims that are known; the others are added to `found` as an estimate."""
         digest = self._judge.judge_digest
-        asked = (
-            []
-            if method.precision == "sentence"
-            else [(unit, list(extraction_questions(unit, criterion.id, digest))) for unit in units]
-        )
+        known = [(unit, list(known_claims(method, unit) or ())) for unit in units]
+        asked = [
+            (unit, list(extraction_questions(unit, criterion.id, digest)))
+            for unit in units
+            if known_claims(method, unit) is None
+        ]
         held = self._add([question for _, questions in asked for question in questions], found)
-        known: list[tuple[ClaimUnit, list[Claim]]] = [(unit, list(sentence_claims(unit.text))) for unit in units]
-        if method.precision == "claim":
+        if asked:
             known = []
             for unit, questions in asked:
                 if all(question.request_key in held for question in questions):
@@ -90,7 +102,7 @@ class ClaimsPlanner:
             checked = [claim for claim in claims if claim.kind == "verifiable"]
             yield list(verification_questions(unit, checked, criterion.id, digest))
 
-    def _guess(self, unit: ClaimUnit, found: ClaimsCount) -> None:
+    def _guess(self, unit: ClaimUnit, found: ListCount) -> None:
         """Add the requests that verify the claims of a text before they are known."""
         sentence_count = sum(len(window.sentences) for window in unit.windows)
         usual = Claim(0, 0, 0, USUAL_CLAIM, USUAL_CLAIM, "verifiable")
@@ -101,7 +113,7 @@ class ClaimsPlanner:
             found.byte_count += count * prompt_bytes(one.render(), one.schema)
         found.request_count += count
 
-    def _add(self, questions: Sequence[ClaimQuestion], found: ClaimsCount) -> dict[str, str]:
+    def _add(self, questions: Sequence[ListQuestion], found: ListCount) -> dict[str, str]:
         """Add questions; returns the replies that the ledger has, by request key."""
         keys = dict.fromkeys(question.request_key for question in questions)
         self._ledger.register("wanted_claims", pa.table({"request_key": pa.array(keys, pa.string())}))

@@ -12,6 +12,7 @@ import pyarrow as pa
 from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
 from gradebook.rubrics.model.methods import Sees
 from gradebook.rubrics.model.rubric import Criterion, Rubric
+from gradebook.rubrics.model.taxonomy import Taxonomy
 from gradebook.rubrics.prompts.feedback import FEEDBACK_CRITERION_ID, usual_byte_counts
 from gradebook.tasks.datasets.case_criteria import (
     CASE_CRITERIA,
@@ -23,6 +24,7 @@ from gradebook.tasks.datasets.case_criteria import (
 )
 from gradebook.tasks.datasets.ingest import Ingested
 from gradebook.tasks.judging.money.prices import BYTES_PER_TOKEN, Usage, cost_usd, find_price
+from gradebook.tasks.judging.settings.embedder import Embedder, EmbedderSettings
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.judging.settings.panels import Judge, members_of, writer_of
 from gradebook.tasks.lake.address import Lake
@@ -30,10 +32,11 @@ from gradebook.tasks.lake.connections import connect, lake_exists
 from gradebook.tasks.lake.sql import open_database
 from gradebook.tasks.ledger.ledger import HELD_COLUMNS, HELD_SCHEMA, journaled_judgments
 from gradebook.tasks.planning.cases import plan_cases, read_cases, views_of
-from gradebook.tasks.planning.claims import ClaimsPlanner
+from gradebook.tasks.planning.claims import ListPlanner
 from gradebook.tasks.planning.opinion_estimates import OpinionEstimate, Past, asked_judges, estimate_opinion, read_past
 from gradebook.tasks.planning.request_counts import Tallies
 from gradebook.tasks.planning.shard_plan import ShardCases, ShardPlanner, case_bytes, read_shard
+from gradebook.tasks.planning.similarity import VectorsPlanner, read_compared_texts, similarity_criteria
 from gradebook.tasks.ratings.run_ratings import has_preferred, kept_count, match_ratings
 from gradebook.tasks.workspace.folder import RunFolder
 
@@ -141,12 +144,15 @@ def plan_run(  # noqa: PLR0913 - what is planned, for whom, and what it may look
     is_anew: bool = False,
     is_preview: bool = False,
     folders: tuple[Path, ...] | None = None,
+    embedder: Embedder | None = None,
+    baseline: str | None = None,
 ) -> RunPlan:
     """Write a plan file for each judged criterion and shard; sum up the missing judgments. First call `prepare_plan`.
 
     feedback: of the request; texts by the judge are the last line of the plan. is_anew: plan as if the ledger were
     empty; estimates still use past replies. is_preview: judgments in the journals of killed runs count as stored; a run
     settles them first. folders: of the dataset's files, for images and sounds; None: their names are read as text.
+    embedder, baseline: of the request.
 
     A plan file has one row per wanted opinion: output_id, criterion_id, request_key, judge_index (among the judge's
     members), replicate, is_swapped; then the ledger's columns for the key: status, level_id, distribution, evidence,
@@ -158,8 +164,9 @@ def plan_run(  # noqa: PLR0913 - what is planned, for whom, and what it may look
     asked: tuple[int, ...] = ()
     shortened_count = 0
     judged = rubric.judged_criteria
-    claimed = {each.id: each for each in rubric.criteria if each.method.type == "claims"}
-    if judge is not None and (judged or own_count.criterion_count or claimed):
+    claimed = [each for each in rubric.criteria if each.method.type == "claims"]
+    listed = {each.id: each for each in (*claimed, *rubric.stepwise_criteria)}
+    if judge is not None and (judged or own_count.criterion_count or listed):
         with _ledger(lake) as ledger:
             _hold_judgments(ledger, journaled_judgments(lake) if is_preview else None, is_anew=is_anew)
             planner = ShardPlanner(ledger, folder, judge)
@@ -171,11 +178,17 @@ def plan_run(  # noqa: PLR0913 - what is planned, for whom, and what it may look
                 planner.plan(judged, cases, index)
                 planner.plan_own(cases, index)
             past = read_past(ledger, judge)
-            parts = list(_add_claims(parts, claimed, ledger, judge, past, ingested.shards))
+            parts = list(_add_lists(parts, listed, rubric.taxonomy, ledger, judge, past, ingested.shards))
         tallies = {name: planner.tallies.get(name, {}) for name in (*(each.id for each in judged), CASE_CRITERIA)}
         parts, asked = [*_add_estimates(parts, tallies, judge, past)], asked_judges(tallies)
-        if any(part.request_count for part in parts if part.criterion_id in claimed):
+        if any(part.request_count for part in parts if part.criterion_id in listed):
             asked = tuple(sorted({*asked, members_of(judge).index(writer_of(judge))}))
+    compared_by = {each.id: each for each in similarity_criteria(rubric)}
+    if isinstance(embedder, EmbedderSettings) and compared_by:
+        with _ledger(lake) as ledger:
+            _hold_judgments(ledger, journaled_judgments(lake) if is_preview else None, is_anew=is_anew)
+            vectors = VectorsPlanner(ledger, embedder, read_compared_texts(lake, rubric, baseline))
+            parts = list(_add_vectors(parts, vectors, compared_by, ingested.shards))
     if feedback:
         parts.append(_plan_feedback(judge, rubric, ingested))
     unmatched_count = kept_count(folder.ratings_file) or 0
@@ -211,25 +224,26 @@ def _add_estimates(
         yield _sum_up(part.criterion_id, part.method, part.row_count, estimated)
 
 
-def _add_claims(
+def _add_lists(
     parts: Iterable[CriterionPlan],
-    claimed: Mapping[str, Criterion],
+    listed: Mapping[str, Criterion],
+    taxonomy: Taxonomy | None,
     ledger: duckdb.DuckDBPyConnection,
     judge: Judge,
     past: Past,
     shards: Sequence[str],
 ) -> Iterator[CriterionPlan]:
-    """Plans of the criteria, in order, with those of the method `claims`; recorded replies hold no claims."""
+    """Plans of the criteria, in order, with those judged by lists of claims or steps; recorded replies hold none."""
     writer = writer_of(judge)
     if not isinstance(writer, JudgeSettings):
         yield from parts
         return
-    planner, history = ClaimsPlanner(ledger, writer), past.histories[members_of(judge).index(writer)]
+    planner, history = ListPlanner(ledger, writer, taxonomy), past.histories[members_of(judge).index(writer)]
     for part in parts:
-        if part.criterion_id not in claimed:
+        if part.criterion_id not in listed:
             yield part
             continue
-        found = planner.count(claimed[part.criterion_id], shards)
+        found = planner.count(listed[part.criterion_id], shards)
         estimate = found.estimate(history, writer, part.criterion_id)
         yield replace(
             part,
@@ -242,6 +256,29 @@ def _add_claims(
             cost_high_usd=estimate.cost_high_usd,
             cached_tokens=estimate.cached_tokens,
             open_count=found.request_count,
+        )
+
+
+def _add_vectors(
+    parts: Iterable[CriterionPlan],
+    planner: VectorsPlanner,
+    criteria: Mapping[str, Criterion],
+    shards: Sequence[str],
+) -> Iterator[CriterionPlan]:
+    """Plans of the criteria, in order, with those of the method `similarity`."""
+    for part in parts:
+        if part.criterion_id not in criteria:
+            yield part
+            continue
+        found = planner.count(criteria[part.criterion_id], shards)
+        yield replace(
+            part,
+            replayed_count=found.replayed_count,
+            request_count=found.request_count,
+            prompt_tokens=found.estimate.prompt_tokens,
+            cost_usd=found.estimate.cost_usd,
+            cost_low_usd=found.estimate.cost_low_usd,
+            cost_high_usd=found.estimate.cost_high_usd,
         )
 
 

@@ -3,11 +3,13 @@
 import json
 import math
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import orjson
 
 from gradebook.tasks.lake.address import Lake
@@ -169,6 +171,7 @@ class Status:
     last_published: tuple[Row, ...]
     failures: tuple[Row, ...]
     sizes: Row
+    judges: tuple[Row, ...] = ()  # state of each judge on its anchors, by criterion
 
     @property
     def at_work(self) -> tuple[UnpublishedRun, ...]:
@@ -183,10 +186,18 @@ class Status:
 
     @property
     def is_alarming(self) -> bool:
-        """Whether a run of the last day failed or was interrupted, and no later run replaced it."""
+        """Whether a run of the last day failed or was interrupted, and no later run replaced it, or a judge
+        changed.
+        """
         since = self.now - ALARMING
-        failed = any((row["finished_at"] or row["created_at"]) >= since for row in self.failures)
+        failed = bool(self.drifted) or any((row["finished_at"] or row["created_at"]) >= since for row in self.failures)
         return failed or any(run.quiet_s <= ALARMING.total_seconds() for run in self.left)
+
+    @property
+    def drifted(self) -> tuple[Row, ...]:
+        """Criteria on which a judge changed on the last day."""
+        since = (self.now - ALARMING).date()
+        return tuple(row for row in self.judges if row["state"] == "drifted" and row["night"] >= since)
 
     def go_on(self, run_id: str) -> str | None:
         """Command that resumes a failed run; None if its folder is gone."""
@@ -205,6 +216,7 @@ class Status:
             "last_published": [dict(row) for row in self.last_published],
             "failures": failures,
             "sizes": dict(self.sizes),
+            "judges": [dict(row) for row in self.judges],
         }
 
 
@@ -225,6 +237,9 @@ def read_status(lake: Lake, now: datetime, days: int, lake_words: tuple[str, ...
         failures = read_rows(connection, query("published/failed_runs"), since=now - timedelta(days=days))
         under_way = read_rows(connection, _UNDER_WAY)
         (versions,), (sizes,) = read_rows(connection, _VERSIONS), read_rows(connection, _DATA)
+        judges: tuple[Row, ...] = ()
+        with suppress(duckdb.CatalogException):  # a lake of an earlier gradebook
+            judges = read_rows(connection, query("published/judge_states"), judge=None, until=None)
         published = {row["run_id"] for row in read_rows(connection, _PUBLISHED)}
     return Status(
         now,
@@ -235,6 +250,7 @@ def read_status(lake: Lake, now: datetime, days: int, lake_words: tuple[str, ...
         tuple(last),
         tuple(failures),
         {**versions, **sizes, "catalog_bytes": _catalog_bytes(lake)},
+        judges,
     )
 
 

@@ -1,6 +1,6 @@
 """Ratings of the lake for other systems, each rater's latest, in shapes that `ratings import` reads back.
 
-jsonl, csv      a row a rating
+jsonl, csv      a row a rating; in jsonl the marks of steps in place of the rating that they make
 potato          a row an output and rater, with levels by criterion
 label-studio    a task an output, with an annotation of each rater
 """
@@ -19,6 +19,7 @@ from gradebook.tasks.lake.sql import query
 
 _OUTPUT = ("output_id", "case_id", "model", "checkpoint", "sample_index")
 _TEXTS = ("prompt", "output")
+_WHOSE = ("output_id", "criterion_id", "rater")
 
 
 def exported_ratings(lake: Lake, run_id: str | None, shape: str) -> list[dict[str, Any]]:
@@ -30,6 +31,7 @@ def exported_ratings(lake: Lake, run_id: str | None, shape: str) -> list[dict[st
         if run_id is not None:
             read_published_run(connection, lake, run_id)
         rows = read_rows(connection, query("ratings/exported_ratings"), run_id=run_id)
+        steps = read_rows(connection, query("ratings/exported_steps"), run_id=run_id) if shape == "jsonl" else []
     if not rows:
         found = f"no rating in {lake.name}" if run_id is None else f"no rating of an output of {run_id}"
         raise InputError("export ratings", found, "some", "`gradebook rate` or `gradebook ratings import`")
@@ -39,7 +41,16 @@ def exported_ratings(lake: Lake, run_id: str | None, shape: str) -> list[dict[st
         case "label-studio":
             return list(_label_studio_tasks(rows))
         case _:
-            return [_flat(row) for row in rows]
+            marked = {tuple(row[name] for name in _WHOSE): row["steps"] for row in steps}
+            return [_row(row, marked.get(tuple(row[name] for name in _WHOSE))) for row in rows]
+
+
+def _row(row: Row, steps: list[Row] | None) -> dict[str, Any]:
+    """A rating's own row, or the marks of steps that it was made of."""
+    if steps is None:
+        return _flat(row)
+    marks = [{name: value for name, value in mark.items() if value is not None} for mark in steps]
+    return _slot(row) | {"rater": row["rater"], "rated_at": _latest([row]), "steps": marks}
 
 
 def _flat(row: Row) -> dict[str, Any]:

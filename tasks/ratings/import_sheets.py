@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -19,6 +20,7 @@ from gradebook.tasks.datasets.file_formats import RawRow
 from gradebook.tasks.ratings.evaluation_file import RATING_SCHEMA
 from gradebook.tasks.ratings.import_matching import Matches, slot_fault
 from gradebook.tasks.ratings.import_sources import read_rating_rows
+from gradebook.tasks.ratings.step_ratings import GIVEN_STEPS_SCHEMA
 
 MOST_SHEETS = 2_000_000  # in memory, about a kilobyte each
 MOST_ROW_CHARACTERS = 2_000  # of a refused row
@@ -133,8 +135,18 @@ def _own_scales(criteria: str) -> Scales:
     return scales_of_row(CASE_CRITERIA.validate_json(criteria))
 
 
-def grade_sheets(reading: SheetReading, matches: Matches, scales: Scales, grader: Grader) -> tuple[pa.Table, int]:
-    """Marks of the good sheets as `GIVEN_SCHEMA`, and the number that do not apply; other sheets are refused.
+class Graded(NamedTuple):
+    """Good sheets of a file. marks: as `GIVEN_SCHEMA`; steps: as `GIVEN_STEPS_SCHEMA`; missing_count: of marks that do
+    not apply.
+    """
+
+    marks: pa.Table
+    steps: pa.Table
+    missing_count: int
+
+
+def grade_sheets(reading: SheetReading, matches: Matches, scales: Scales, grader: Grader) -> Graded:
+    """Marks of the good sheets; other sheets are refused.
 
     A mark that does not apply has no level and no score: it may retract the rater's earlier rating.
     """
@@ -156,6 +168,7 @@ def grade_sheets(reading: SheetReading, matches: Matches, scales: Scales, grader
             grader.show(mark, ladder)
         found.append((placed, output_id, ladders))
     rows: list[tuple[Any, ...]] = []
+    steps: list[tuple[Any, ...]] = []
     missing_count = 0
     for placed, output_id, ladders in found:
         try:
@@ -165,19 +178,23 @@ def grade_sheets(reading: SheetReading, matches: Matches, scales: Scales, grader
             continue
         missing_count += rated.count(None)
         rows += _rating_rows(placed, output_id, [each for each in rated if each is not None])
+        steps += _step_rows(placed, output_id, [each for each in rated if each is not None])
         open_ids = [ladder.name for (_, ladder), each in zip(ladders, rated, strict=True) if each is None]
         rows += _missing_rows(placed, output_id, open_ids)
     reading.refused.sort(key=lambda refused: refused[1])
-    return table_of(rows, GIVEN_SCHEMA), missing_count
+    return Graded(table_of(rows, GIVEN_SCHEMA), table_of(steps, GIVEN_STEPS_SCHEMA), missing_count)
 
 
 def _placeable(marks: Sequence[Mark], scales: Scales, left_out: LeftOut) -> Sequence[Mark]:
-    """Marks with errors counted by criterion where an import made such criteria.
+    """Marks, with errors counted by criterion too where an import made such criteria.
 
     Without a running score beside others, if no criterion takes one: it must not cost the other ratings.
     """
-    if scales.trajectory is None and scales.counts:
-        return [one for mark in marks for one in (scales.counted(mark) if mark.kind == "running_score" else [mark])]
+    if scales.counts:
+        is_stepwise = scales.trajectory is not None
+        counted = [scales.counted(mark) if mark.kind == "running_score" else [] for mark in marks]
+        others = [mark for mark in marks if mark.kind != "running_score" or is_stepwise]
+        return [*others, *chain.from_iterable(counted)]
     if scales.trajectory is not None or len(marks) == 1:
         return marks
     scores = [mark for mark in marks if mark.kind == "running_score"]
@@ -210,6 +227,14 @@ def _rating_rows(placed: Placed, output_id: str, rated: Sequence[Rated]) -> Iter
         notes = each.notes or (sheet.notes if is_noted else None)
         row = (output_id, each.criterion_id, sheet.rater, each.level_id, each.score, notes, sheet.rated_at)
         yield (*row, placed.source, placed.line)
+
+
+def _step_rows(placed: Placed, output_id: str, rated: Sequence[Rated]) -> Iterable[tuple[Any, ...]]:
+    """Rows of the steps that a sheet marks."""
+    sheet = placed.sheet
+    for each in rated:
+        for mark in each.steps:
+            yield (output_id, each.criterion_id, sheet.rater, *mark, sheet.rated_at, placed.source)
 
 
 def _missing_rows(placed: Placed, output_id: str, criterion_ids: Iterable[str]) -> Iterable[tuple[Any, ...]]:

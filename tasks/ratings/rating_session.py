@@ -28,6 +28,7 @@ from gradebook.tasks.ratings.pairs import (
 )
 from gradebook.tasks.ratings.rating_queue import Queue, QueuedOutput, choose_outputs, page_source
 from gradebook.tasks.ratings.rating_store import GOLD, RatingStore, Sheet, Task
+from gradebook.tasks.ratings.step_ratings import GIVEN_STEPS_SCHEMA, insert_step_ratings
 from gradebook.tasks.ratings.table import insert_ratings
 
 BY_CODE = ("check", "schema", "function")  # methods whose criteria people need not rate
@@ -94,13 +95,16 @@ class RatingSession:
             return 0
         preferences = preferences_table(marks if self.has_pairs else [], self.run_id, self.baseline_run_id)
         single = [] if self.has_pairs else marks
-        ratings = _ratings_table([each for each in single if not _is_decision(each)], page_source(self.run_id))
+        source = page_source(self.run_id)
+        ratings = _ratings_table([each for each in single if not (_is_decision(each) or _is_step(each))], source)
+        steps = _steps_table([each for each in single if _is_step(each)], source)
         decisions = _decisions_table([each for each in single if _is_decision(each)], self.run_id)
 
         def insert(connection: duckdb.DuckDBPyConnection, _version: int) -> None:
             insert_preferences(connection, preferences)
             connection.register("given_ratings", ratings)
             insert_ratings(connection, "given_ratings")
+            insert_step_ratings(connection, steps)
             connection.register("given_decisions", decisions)
             connection.execute("insert into adjudications by name (from given_decisions except from adjudications)")
 
@@ -203,6 +207,20 @@ def _criteria_to_rate(rubric: Rubric, criterion_ids: Sequence[str]) -> dict[str,
 
 def _is_decision(mark: Row) -> bool:
     return bool(mark["selection"] == Queue.adjudicate.value)
+
+
+def _is_step(mark: Row) -> bool:
+    return "step" in orjson.loads(mark["details"])
+
+
+def _steps_table(marks: list[Row], source: str) -> pa.Table:
+    """Marks of steps as `GIVEN_STEPS_SCHEMA`."""
+    rows = []
+    for mark in marks:
+        named = {"label": mark["level_id"], "rationale": mark["notes"], "source": source}
+        rated_at = datetime.fromisoformat(mark["rated_at"])
+        rows.append({**mark, **named, **orjson.loads(mark["details"]), "rated_at": rated_at})
+    return pa.Table.from_pylist(rows, schema=GIVEN_STEPS_SCHEMA)
 
 
 def _ratings_table(marks: list[Row], source: str) -> pa.Table:

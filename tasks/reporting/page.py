@@ -8,10 +8,12 @@ from typing import Any
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.reporting.drawing.templates import render
+from gradebook.tasks.reporting.sections.agents.agents import read_agents
 from gradebook.tasks.reporting.sections.change.change import read_change
 from gradebook.tasks.reporting.sections.cost.cost import read_cost
 from gradebook.tasks.reporting.sections.criteria.criteria import read_criteria
 from gradebook.tasks.reporting.sections.examples.examples import read_examples
+from gradebook.tasks.reporting.sections.guards.guards import read_guards
 from gradebook.tasks.reporting.sections.history.history import read_history
 from gradebook.tasks.reporting.sections.people.agreement import report_verdict
 from gradebook.tasks.reporting.sections.people.people import read_people
@@ -36,9 +38,11 @@ class Section:
 _SECTIONS: tuple[tuple[str, str, Callable[[ReportSource], Any]], ...] = (
     ("scores", "Scores", read_scores),
     ("criteria", "Criteria", read_criteria),
+    ("agents", "Agents", read_agents),
     ("change", "What changed", read_change),
     ("spread", "Spread", read_spread),
     ("history", "Over time", read_history),
+    ("guards", "Rewards", read_guards),
     ("people", "Judge and people", read_people),
     ("cost", "Cost", read_cost),
     ("trust", "Trust", read_trust),

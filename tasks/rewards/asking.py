@@ -6,23 +6,26 @@ import secrets
 import shutil
 import tempfile
 import threading
+import time
 import weakref
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pyarrow as pa
 
 from gradebook.rubrics.model.errors import UnfinishedError
 from gradebook.rubrics.model.methods import Sees
 from gradebook.rubrics.model.outputs import Output
 from gradebook.rubrics.model.rubric import Criterion, Rubric
-from gradebook.rubrics.model.verdicts import verdict_table
 from gradebook.rubrics.prompts.prompt import Case, case_digest, request_key, view_of
+from gradebook.rubrics.prompts.token_probabilities import expected_score
 from gradebook.rubrics.prompts.trajectory import trajectory_of
 from gradebook.tasks.datasets.media import MediaFiles, audio_of
 from gradebook.tasks.judging.opinions.rows import (
@@ -31,7 +34,6 @@ from gradebook.tasks.judging.opinions.rows import (
     escalated_places,
     first_judge_unsure,
     opinion_rows,
-    opinion_scores,
     place_keys,
     rows_of,
 )
@@ -47,6 +49,7 @@ from gradebook.tasks.judging.session.loop_thread import JudgingThread
 from gradebook.tasks.judging.session.session import JudgingSession, Money, Session, open_sessions, probe_members
 from gradebook.tasks.judging.settings.panels import (
     FIRST,
+    ONLY,
     THEN,
     CascadeSettings,
     Judge,
@@ -55,18 +58,21 @@ from gradebook.tasks.judging.settings.panels import (
     drawn_rows,
     has_several,
     members_of,
+    online_members,
     style_of,
     wanted_opinions,
 )
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import prepare_lake
-from gradebook.tasks.ledger.ledger import held_judgments, settle_journals
+from gradebook.tasks.ledger.known_keys import KnownKeys
+from gradebook.tasks.ledger.ledger import settle_journals
 from gradebook.tasks.rewards.computing import PLACE, Verdicts, verdicts_by_place
 from gradebook.tasks.rewards.rows import ReadOutput
 from gradebook.tasks.rewards.scored import Verdict
 from gradebook.tasks.scoring.judge_shard import AnswerTable
 
 NOT_ASKED = "not_asked"
+NEWEST = 0.2  # weight of the last batch in the pace
 _PLANNED_SCHEMA = pa.schema(
     [
         *(pa.field(name, pa.string()) for name in ("output_id", "criterion_id", "request_key")),
@@ -82,12 +88,46 @@ _PLANNED_SCHEMA = pa.schema(
 Askables = list[Question | PackedQuestion]
 
 
+class Pace:
+    """Pace at which questions are answered, from the batches so far.
+
+    slots: questions in flight at once, at most. A batch that waits behind others takes longer in proportion to the
+    questions that are open; one that does not takes as long as any.
+    """
+
+    def __init__(self, slots: int) -> None:
+        self._slots, self._lock = max(slots, 1), threading.Lock()
+        self._open_count = 0
+        self._question_s = 0.0  # seconds for each open question
+
+    def begin(self, count: int) -> Callable[[bool], None]:
+        """Note a batch of questions; returns what notes its end, and whether all were answered."""
+        begun = time.monotonic()
+        with self._lock:
+            self._open_count += count
+            ahead = max(self._open_count, self._slots)
+
+        def end(is_answered: bool) -> None:
+            with self._lock:
+                self._open_count -= count
+                if is_answered:
+                    found = (time.monotonic() - begun) / ahead
+                    self._question_s += (found - self._question_s) * (NEWEST if self._question_s else 1.0)
+
+        return end
+
+    def expected_s(self, count: int) -> float:
+        """Seconds until further questions are answered; 0 if none is open, or nothing is known yet."""
+        with self._lock:
+            return self._question_s * max(self._open_count + count, self._slots) if self._open_count else 0.0
+
+
 @dataclass(slots=True)
 class Batch:
     """Outputs with their questions, and the answers that have come so far."""
 
     outputs: Sequence[ReadOutput]
-    planned: pa.Table
+    planned: pa.Table  # empty for a judge with one vote
     questions: dict[int, Askables]  # by the judge's index among the members
     answers: dict[Opinion, list[Answer]]
     done: Future[None] = field(default_factory=Future)
@@ -96,6 +136,12 @@ class Batch:
     def count(self) -> int:
         """Questions in total."""
         return sum(map(len, self.questions.values()))
+
+    @property
+    def asked(self) -> Iterator[Question]:
+        """Questions, one for each output, criterion and vote."""
+        for each in chain.from_iterable(self.questions.values()):
+            yield from each.questions if isinstance(each, PackedQuestion) else (each,)
 
     def tables(self) -> Answers:
         """Answers so far, by vote."""
@@ -115,10 +161,29 @@ class _Opened:
     sessions: tuple[Session, ...]
     thread: JudgingThread
     stack: ExitStack
+    leasing: tuple["_Leasing", ...]  # by session
 
     def close(self) -> None:
         with suppress(UnfinishedError):
             self.stack.close()
+
+
+class _Leasing:
+    """Leases of one session. Questions that come while others are leased are leased together after them."""
+
+    def __init__(self, session: Session) -> None:
+        self._session, self._lock = session, asyncio.Lock()
+        self._wanted: set[str] = set()  # of all who wait for the lock
+        self._leased: set[str] = set()
+
+    async def lease(self, keys: set[str]) -> None:
+        """Lease the keys of questions before they are asked."""
+        self._wanted |= keys - self._leased
+        async with self._lock:
+            if not keys <= self._leased and isinstance(self._session, JudgingSession):
+                wanted, self._wanted = self._wanted | (keys - self._leased), set()
+                await asyncio.to_thread(self._session.lease_also, sorted(wanted))
+                self._leased |= wanted
 
 
 @dataclass(slots=True)
@@ -127,15 +192,19 @@ class _State:
 
     lake: Lake | None
     folder: Path  # of the journals
-    run_id: str
+    name: str  # of who asks, the beginning of the id under which the ledger has the replies
+    run_id: str = ""
     pid: int = field(default_factory=os.getpid)
     opening: Future[_Opened] | None = None
     lock: Any = field(default_factory=threading.Lock)
 
+    def __post_init__(self) -> None:
+        self.run_id = f"{self.name}-{os.getpid()}-{secrets.token_hex(6)}"
+
     def renew(self) -> None:
         """Forget what a fork left behind: the threads are the parent's."""
         self.pid, self.opening, self.lock = os.getpid(), None, threading.Lock()
-        self.run_id = _new_run_id()
+        self.__post_init__()
 
     def close(self) -> None:
         """Close the sessions; replies go to the lake's ledger. In a fork's child, nothing is its own."""
@@ -160,10 +229,6 @@ def _renew_states() -> None:
 os.register_at_fork(after_in_child=_renew_states)
 
 
-def _new_run_id() -> str:
-    return f"scorer-{os.getpid()}-{secrets.token_hex(6)}"
-
-
 _View = tuple[bool, Sees]  # whether a criterion's judge hears the row's sound, and what it is shown
 
 
@@ -183,23 +248,33 @@ class Asking:
     """A judge asked about single outputs, by one thread of this process.
 
     lake: its ledger is read and extended, so that no judgment is paid twice; None: replies live as long as this object.
+    again: a further asking of questions that the ledger has, such as `night:2026-11-22`; asked once under this name.
     """
 
-    def __init__(self, rubric: Rubric, judge: Judge, budget_usd: float | None, lake: Lake | None) -> None:
-        self._rubric, self.judge, self._budget_usd = rubric, judge, budget_usd
+    def __init__(  # two of them have defaults
+        self,
+        rubric: Rubric,
+        judge: Judge,
+        budget_usd: float | None,
+        lake: Lake | None,
+        *,
+        name: str = "scorer",
+        again: str = "",
+    ) -> None:
+        self._rubric, self.judge, self._budget_usd, self._again = rubric, judge, budget_usd, again
         if lake is not None:
             prepare_lake(lake)
         self._records = Path(tempfile.mkdtemp(prefix="gradebook-scorer-"))
         weakref.finalize(self, _remove, self._records, os.getpid())  # first made, last called
-        self.state = _State(lake, self._records if lake is None else lake.journal_folder, _new_run_id())
+        self.state = _State(lake, self._records if lake is None else lake.journal_folder, name)
         weakref.finalize(self, _State.close, self.state)
         _states.add(self)
-        self._opinions = wanted_opinions(judge)
+        self._opinions, self._has_several = wanted_opinions(judge), has_several(judge)
         self._digests = {one: asked_as(judge, one).judge_digest for one in self._opinions}
         self._styles = {one: style_of(judge, one) for one in self._opinions}
         self._packings = {one: packing_of(asked_as(judge, one)) for one in self._opinions}
         self._asked = {each.id: wanted_opinions(judge, each.id) for each in rubric.judged_criteria}
-        self._leased: set[str] = set()
+        self.pace = Pace(sum(each.max_in_flight for each in online_members(judge)))
 
     def close(self) -> None:
         """Close the sessions and settle the replies; a later question opens them again."""
@@ -212,6 +287,8 @@ class Asking:
         if not batch.count:
             batch.done.set_result(None)
             return batch
+        ended = self.pace.begin(batch.count)
+        batch.done.add_done_callback(lambda done: ended(done.exception() is None))
         opening = self._opening()
 
         def begin(opened: Future[_Opened]) -> None:
@@ -255,7 +332,7 @@ class Asking:
             if state.lake is not None:
                 for session in sessions:
                     if isinstance(session, JudgingSession):
-                        session.open_leases(partial(held_judgments, state.lake))
+                        session.open_leases(KnownKeys(state.lake))
             thread = next((each.thread for each in sessions if isinstance(each, JudgingSession)), None)
             if thread is None:
                 thread = JudgingThread()
@@ -265,8 +342,7 @@ class Asking:
             stack.close()
             opening.set_exception(error)
         else:
-            self._leased.clear()
-            opening.set_result(_Opened(sessions, thread, stack))
+            opening.set_result(_Opened(sessions, thread, stack, tuple(map(_Leasing, sessions))))
 
     async def _ask(self, opened: _Opened, batch: Batch) -> None:
         if not isinstance(self.judge, CascadeSettings):
@@ -294,10 +370,8 @@ class Asking:
         if not isinstance(session, JudgingSession):
             session.ask([each for each in questions if isinstance(each, Question)], keep)
             return
-        keys = [key for each in questions for key in _keys(each) if key not in self._leased]
-        if self.state.lake is not None and keys:
-            self._leased.update(keys)
-            await asyncio.to_thread(session.lease_also, keys)
+        if self.state.lake is not None:
+            await opened.leasing[index].lease({key for each in questions for key in _keys(each)})
         await session.ask_here(questions, keep)
 
     # -------- questions
@@ -307,14 +381,14 @@ class Asking:
         for each in {one.output_id: one for one in outputs}.values():
             for opinion, question in self._questions(each):
                 parts = question.questions if isinstance(question, PackedQuestion) else (question,)
-                for part in parts:
+                for part in parts if self._has_several else ():
                     values = (part.output_id, part.criterion_id, part.request_key, *_opinion_values(opinion))
                     for name, value in zip(planned, values, strict=True):
                         planned[name].append(value)
                 questions.setdefault(opinion.judge_index, []).append(question)
         count = len(planned["output_id"])
         nothing = {name: [None] * count for name in _PLANNED_SCHEMA.names[6:]}
-        table = pa.table(planned | nothing, _PLANNED_SCHEMA)
+        table = pa.table(planned | nothing, _PLANNED_SCHEMA) if count else _PLANNED_SCHEMA.empty_table()
         return Batch(outputs, table, questions, {opinion: [] for opinion in self._opinions})
 
     def _questions(self, read: ReadOutput) -> Iterator[tuple[Opinion, Question | PackedQuestion]]:
@@ -351,7 +425,7 @@ class Asking:
             read.output_id,
             criterion,
             case,
-            request_key(self._digests[opinion], asked, digest, opinion.replicate),
+            request_key(self._digests[opinion], asked, f"{digest}{self._again}", opinion.replicate),
             opinion.replicate,
             output.case_id,
             output.model,
@@ -363,11 +437,27 @@ class Asking:
     # -------- verdicts
     def verdicts(self, batch: Batch, missing: str) -> Verdicts:
         """Verdicts on the judged criteria of a batch. missing: reason of those without an answer."""
+        found = self._combined(batch) if self._has_several else self._by_one_vote(batch)
+        return {place: _with_reason(verdict, missing) for place, verdict in found.items()}
+
+    def _judged(self, read: ReadOutput) -> tuple[Criterion, ...]:
+        return (*self._rubric.judged_criteria, *(own for own in read.own if own.method.type == "judge"))
+
+    def _by_one_vote(self, batch: Batch) -> Verdicts:
+        """Verdicts of a judge with one vote on each criterion, without tables: most calls have few outputs."""
+        answers = {(one.question.output_id, one.question.criterion.id): one for one in list(batch.answers[ONLY])}
+        return {
+            (place, criterion.id): _verdict(criterion, answers.get((read.output_id, criterion.id)))
+            for place, read in enumerate(batch.outputs)
+            for criterion in self._judged(read)
+        }
+
+    def _combined(self, batch: Batch) -> Verdicts:
+        """Verdicts combined from several votes."""
         answers, verdicts = batch.tables(), Verdicts()
         asked: dict[str, list[tuple[int, Criterion]]] = {}
         for place, each in enumerate(batch.outputs):
-            judged = (*self._rubric.judged_criteria, *(own for own in each.own if own.method.type == "judge"))
-            for criterion in judged:
+            for criterion in self._judged(each):
                 asked.setdefault(criterion.id, []).append((place, criterion))
         for wanted in asked.values():
             for criterion, places in _by_criterion(wanted):
@@ -375,7 +465,7 @@ class Asking:
                 table = self._verdict_table(criterion, ids, batch.planned, answers)
                 by_row = verdicts_by_place(table.set_column(1, "output_id", pa.array(map(str, range(len(places))))))
                 verdicts |= {(places[row], name): verdict for (row, name), verdict in by_row.items()}
-        return {place: _with_reason(verdict, missing) for place, verdict in verdicts.items()}
+        return verdicts
 
     def _verdict_table(
         self, criterion: Criterion, ids: pa.ChunkedArray, planned: pa.Table, answers: Answers
@@ -388,13 +478,18 @@ class Asking:
             )
             for opinion in self._opinions
         }
-        if has_several(self.judge):
-            is_unsure = first_judge_unsure(self.judge, rows) if isinstance(self.judge, CascadeSettings) else None
-            return combined_verdicts(PLACE, self.judge, criterion, ids, rows, is_unsure)[0]
-        (only,) = rows.values()
-        columns = {"reasons": "reason", "evidence": "evidence", "rationales": "rationale"}
-        others = {name: only.column(column) for name, column in columns.items()}
-        return verdict_table(PLACE, criterion, ids, only.column("level_id"), opinion_scores(criterion, only), **others)
+        is_unsure = first_judge_unsure(self.judge, rows) if isinstance(self.judge, CascadeSettings) else None
+        return combined_verdicts(PLACE, self.judge, criterion, ids, rows, is_unsure)[0]
+
+
+def _verdict(criterion: Criterion, answer: Answer | None) -> Verdict:
+    """Verdict of one vote: the score of its level, or the expected one under its distribution."""
+    if answer is None:
+        return Verdict(None, None, NOT_ASKED, None)
+    score = next((each.score for each in criterion.ranked_levels if each.id == answer.level_id), None)
+    if answer.distribution:
+        score = expected_score(orjson.loads(answer.distribution), criterion)
+    return Verdict(score, answer.level_id, answer.reason, answer.evidence, answer.rationale)
 
 
 def _remove(folder: Path, pid: int) -> None:

@@ -22,8 +22,13 @@ from gradebook.tasks.scoring.functions import FUNCTION_COLUMNS, FunctionPool, sc
 from gradebook.tasks.workspace.timings import Timing
 
 PLACE = "place"  # run id of verdicts that belong to no run
-
-
+# Reasons of the criteria that nothing scores here.
+NEEDS = {
+    "ratings": "needs_people: ratings count in a run",
+    "claims": "needs_a_run: the claims of an output are found and checked in a run",
+    "similarity": "needs_a_run: similarity is measured beside the other cases of a run",
+    "steps": "needs_a_run: the steps of an output are judged in a run",
+}
 Verdicts = dict[tuple[int, str], Verdict]  # by the output's place in the batch and the criterion's id
 
 
@@ -44,7 +49,7 @@ class CodeScorer:
         ]
         self._schemas = [each for each in rubric.criteria if isinstance(each.method, SchemaMethod)]
         self._called = [each for each in rubric.criteria if each.method.type == "function"]
-        self._others = [each for each in rubric.criteria if each.method.type in ("ratings", "claims", "similarity")]
+        self._others = [(each, reason) for each in rubric.criteria if (reason := _needed(each)) is not None]
         self._columns = {column for each in self._checks for column in stored_columns(each.check.name)}
 
     def score(self, outputs: Sequence[ReadOutput]) -> Verdicts:
@@ -59,7 +64,7 @@ class CodeScorer:
             for each in self._checks
         ]
         checked += [self._validated(each, places, shard.column("output").chunk(0)) for each in self._schemas]
-        tables = [leave_unscored(PLACE, each, shard) for each in self._others]
+        tables = [leave_unscored(PLACE, each, shard, reason) for each, reason in self._others]
         if self._called:
             rows = _shard(outputs, places, FUNCTION_COLUMNS)
             timing = Timing("score")
@@ -85,6 +90,11 @@ def verdicts_by_place(table: pa.Table) -> Verdicts:
     columns = (table.column(name).to_pylist() for name in Verdict._fields)
     keys = zip(places, table.column("criterion_id").to_pylist(), strict=True)
     return dict(zip(keys, map(Verdict._make, zip(*columns, strict=True)), strict=True))
+
+
+def _needed(criterion: Criterion) -> str | None:
+    """Reason of a criterion that nothing scores here."""
+    return NEEDS.get("steps" if criterion.is_stepwise else criterion.method.type)
 
 
 def _prepared(criterion: Criterion, method: CheckMethod) -> _Prepared:

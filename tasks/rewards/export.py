@@ -4,6 +4,7 @@ rewards       a row an output: reward, bounds, scores by criterion, weights, fai
 pairs         a row a pair of outputs of a case whose rewards differ by more than the judge's noise
 sft           a row an output worth imitating
 curriculum    a row a case: mean, spread over its outputs, weak criteria
+weak          a row a weak spot, with what to generate new prompts from
 judgments     a row a judge's level with its rationale, to train a judge
 best          the best outputs of each case
 """
@@ -254,6 +255,25 @@ def judgment_rows(lake: Lake, run_id: str) -> tuple[Row, ...]:
     with connect_up_to_date(lake, is_pinned=True) as connection:
         read_published_run(connection, lake, run_id)
         return read_rows(connection, query("rewards/judged_verdicts"), run_id=run_id)
+
+
+def weak_rows(lake: Lake, found: RewardedRun, count: int) -> Iterator[Row]:
+    """A row a weak spot, the one with the largest gain first: what is asked, what a good output has, and examples.
+
+    Slices of outputs are spots beyond chance, after correction for their number; a row without a slice is a criterion
+    over all outputs of a model.
+    """
+    criteria = {each.id: each for each in found.rubric.criteria if each.reward}
+    named = {"run_id": found.run["run_id"], "criterion_ids": [*criteria], "row_count": count}
+    with connect_up_to_date(lake, is_pinned=True) as connection:
+        rows = read_rows(connection, query("rewards/weak_spots"), **named)
+    for row in rows:
+        criterion = criteria[row["criterion_id"]]
+        aim = criterion.ranked_levels[0 if found.rubric.weight_of(criterion) < 0 else -1]
+        examples = json.loads(row.pop("examples"))
+        for each in examples:
+            each["prompt"] = read_messages(each["prompt"])
+        yield row | {"description": criterion.description, "aim": aim.description, "examples": examples}
 
 
 def best_rows(found: RewardedRun, count: int) -> Iterator[Row]:

@@ -29,6 +29,7 @@ from gradebook.tasks.rewards.computing import CodeScorer, Verdicts
 from gradebook.tasks.rewards.mending import Feedback, feedback_on
 from gradebook.tasks.rewards.rows import Given, ReadOutput, RowReader, refuse_misfits, rows_of_batch
 from gradebook.tasks.rewards.scored import CriterionScore, Score, Verdict
+from gradebook.tasks.rubric_store.given import GivenRubric, load_rubric
 from gradebook.tasks.runs.function_settings import read_function_settings, refuse_other_functions, runnable_functions
 from gradebook.tasks.scoring.functions import FunctionPool, probe_functions
 
@@ -49,7 +50,7 @@ class RubricScorer:
 
     def __init__(  # noqa: PLR0913 - each is a setting with a default
         self,
-        rubric: Rubric,
+        rubric: GivenRubric,
         judge: str | None = None,
         *,
         deadline_s: float | None = None,
@@ -57,18 +58,20 @@ class RubricScorer:
         on_fault: OnFault = "none",
         gates: str = "veto",
         lake: str | None = None,
+        data: str | None = None,
         column_map: Mapping[str, str] | None = None,
         allow_functions: Iterable[str] = (),
     ) -> None:
-        """rubric: copied, so that a later change has no effect.
+        """rubric: as `load_rubric` takes it; copied, so that a later change has no effect.
 
         judge: a model's name, a judge file or replay:FILE, as `--judge`; None leaves judged criteria unscored.
         deadline_s: most seconds of a call; criteria without an answer by then are unscored, and the answer counts for
         the next call. budget_usd: maximum spend of this scorer. on_fault: `none` scores None if the judge fails or the
         budget is reached, `raise` raises `EndpointUnavailable` or `BudgetReached`. gates: effect of a failed gate on a
         reward: veto (the lowest score), penalty=X (X off for each) or ignore. lake: URI of a lake whose ledger is read
-        and extended, so that no judgment is paid twice; default: none. column_map: your columns by gradebook's names,
-        as `--map`: {"reference": "answer"}. allow_functions: packages whose functions may run. Raises `InputError`.
+        and extended, so that no judgment is paid twice; default: none. data: location of its Parquet files. column_map:
+        your columns by gradebook's names, as `--map`: {"reference": "answer"}. allow_functions: packages whose
+        functions may run. Raises `InputError`.
         """
         if on_fault not in ("none", "raise"):
             raise InputError("on_fault", repr(on_fault), "none or raise")
@@ -76,8 +79,8 @@ class RubricScorer:
             raise InputError("deadline_s", f"{deadline_s:g}", "seconds, above 0")
         if budget_usd is not None and not 0 <= budget_usd < float("inf"):
             raise InputError("budget_usd", f"{budget_usd:g}", "dollars, 0 or more")
-        self.rubric = rubric.model_copy(deep=True)
-        self.__name__ = rubric.id  # trainers log a reward function by its name
+        self.rubric = load_rubric(rubric).model_copy(deep=True)
+        self.__name__ = self.rubric.id  # trainers log a reward function by its name
         self._deadline_s, self._on_fault = deadline_s, on_fault
         self._gates = Gates.read(gates)
         self._rule = ScoreRule(self.rubric)
@@ -90,8 +93,8 @@ class RubricScorer:
         has_functions = bool(runnable_functions(self.rubric, functions))
         self._functions = FunctionPool(functions) if has_functions else None
         self._code = CodeScorer(self.rubric, self._functions)
-        read = None if judge is None else _checked_judge(judge, self.rubric, budget_usd)
-        found = None if lake is None else find_lake(lake)
+        read = None if judge is None else checked_judge(judge, self.rubric, budget_usd)
+        found = None if lake is None else find_lake(lake, data)
         self._asking = None if read is None else Asking(self.rubric, read, budget_usd, found)
         self._parts = tuple(_part(self.rubric, each) for each in self.rubric.criteria)
         self._known: dict[tuple[float | None, ...], tuple[OutputScore, Reward | None]] = {}
@@ -119,7 +122,7 @@ class RubricScorer:
         read = self._reader.read(outputs)
         batch = self._start(read)
         end = self._end()
-        code = self._code.score(read)
+        code = await asyncio.to_thread(self._code.score, read)
         if batch is not None:
             waiting = asyncio.shield(asyncio.wrap_future(batch.done))
             waiting.add_done_callback(_retrieve)
@@ -131,6 +134,13 @@ class RubricScorer:
         """Faults that the output has to mend, as a text for the model that answers again."""
         (read,) = self._reader.read([output])
         return feedback_on(self._score([read])[0], self.rubric, read.own)
+
+    def expected_s(self, count: int) -> float:
+        """Seconds until the judge has answered about `count` further outputs, by its pace so far.
+
+        0 where nothing waits for it, or its pace is unknown.
+        """
+        return 0.0 if self._asking is None else self._asking.pace.expected_s(count * len(self.rubric.judged_criteria))
 
     # -------- rewards
     def __call__(
@@ -171,6 +181,11 @@ class RubricScorer:
         """Weights of `criteria`, in their order: 0 for a gate, below 0 for a penalty."""
         return [each.weight for each in self._parts if each.is_rewarded]
 
+    @property
+    def judge(self) -> str | None:
+        """Name of the judge, as in the tables; None without one."""
+        return None if self._asking is None else self._asking.judge.judge
+
     # -------- ends
     def close(self) -> None:
         """Release what is open; replies go to the lake's ledger. A later call opens it again, but not functions."""
@@ -188,7 +203,7 @@ class RubricScorer:
         self.close()
 
     def __repr__(self) -> str:
-        judge = "" if self._asking is None else f", judge {self._asking.judge.judge}"
+        judge = "" if self.judge is None else f", judge {self.judge}"
         return f"<{type(self).__name__} {self.rubric.id} {self.rubric.version}{judge}>"
 
     # -------- inside
@@ -316,7 +331,7 @@ def _reward_rule(rubric: Rubric, gates: Gates) -> RewardRule | None:
     return None
 
 
-def _checked_judge(name: str, rubric: Rubric, budget_usd: float | None) -> Judge:
+def checked_judge(name: str, rubric: Rubric, budget_usd: float | None) -> Judge:
     """Judge of a name, checked as a run checks it. Raises `JudgeSettingsError`."""
     judge = read_judge(name, os.environ)
     for member in members_of(judge):

@@ -37,7 +37,9 @@ def verl(scorer: RubricScorer, *, unscored: float | None = None) -> Callable[...
         row = _row(solution_str, ground_truth, extra_info)
         found = scorer.score(row | {"metadata": row.get("metadata", {}) | {"data_source": data_source}})
         scores = {name: each.score for name, each in found.criteria.items()}
-        return {"score": _reward(found, unscored)} | {name: score for name, score in scores.items() if name != "score"}
+        return {"score": reward_value(found, unscored)} | {
+            name: score for name, score in scores.items() if name != "score"
+        }
 
     return compute_score
 
@@ -51,13 +53,8 @@ def openrlhf(scorer: RubricScorer, *, unscored: float | None = None) -> Callable
     def reward_func(
         queries: Sequence[str], prompts: Sequence[str], labels: Sequence[Any] | None = None, **_: Any
     ) -> dict[str, Any]:
-        references = labels if labels is not None else [None] * len(queries)
-        rows = [
-            _row(query.removeprefix(prompt), label, None) | {"prompt": prompt}
-            for query, prompt, label in zip(queries, prompts, references, strict=True)
-        ]
-        found = scorer.score_all(rows)
-        rewards = [_reward(each, unscored) for each in found]
+        found = scorer.score_all(openrlhf_rows(queries, prompts, labels))
+        rewards = [reward_value(each, unscored) for each in found]
         nan = float("nan")
         logs = {
             name: _tensor([nan if each.criteria[name].score is None else each.criteria[name].score for each in found])
@@ -68,16 +65,30 @@ def openrlhf(scorer: RubricScorer, *, unscored: float | None = None) -> Callable
     return reward_func
 
 
+def openrlhf_rows(queries: Sequence[str], prompts: Sequence[str], labels: Sequence[Any] | None) -> list[dict[str, Any]]:
+    """Rows of a batch of OpenRLHF. Raises `ValueError` if the lists have other lengths."""
+    references = labels if labels is not None else [None] * len(queries)
+    return [
+        _row(query.removeprefix(prompt), label, None) | {"prompt": prompt}
+        for query, prompt, label in zip(queries, prompts, references, strict=True)
+    ]
+
+
 def slime(scorer: RubricScorer, *, unscored: float | None = None) -> Callable[..., Awaitable[Any]]:
     """Make a `custom_rm`: a float for a sample with prompt, response and label, a list for a list of them."""
 
     async def custom_rm(_args: Any, samples: Any, **_: Any) -> Any:
         listed = samples if isinstance(samples, list) else [samples]
-        rows = [_row(each.response, each.label, None) | {"prompt": prompt_of(each.prompt)} for each in listed]
-        rewards = [_reward(each, unscored) for each in await scorer.ascore_all(rows)]
+        rows = [slime_row(each.prompt, each.response, each.label) for each in listed]
+        rewards = [reward_value(each, unscored) for each in await scorer.ascore_all(rows)]
         return rewards if isinstance(samples, list) else rewards[0]
 
     return custom_rm
+
+
+def slime_row(prompt: Any, response: Any, label: Any) -> dict[str, Any]:
+    """Row of a sample of slime."""
+    return _row(response, label, None) | {"prompt": prompt_of(prompt)}
 
 
 def verifiers(
@@ -88,7 +99,7 @@ def verifiers(
     def function(name: str, criterion_id: str | None) -> Callable[..., Awaitable[float]]:
         async def reward(completion: Any, prompt: Any = None, answer: Any = None, **_: Any) -> float:
             row = _row(completion_text(completion), answer, None) | {"prompt": prompt_of(prompt)}
-            return _reward(await scorer.ascore(row), unscored, criterion_id)
+            return reward_value(await scorer.ascore(row), unscored, criterion_id)
 
         reward.__name__ = name
         return reward
@@ -110,7 +121,7 @@ def _row(output: Any, reference: Any, others: Mapping[str, Any] | None) -> dict[
     return known | {"output": output}
 
 
-def _reward(found: Score, unscored: float | None, criterion_id: str | None = None) -> float:
+def reward_value(found: Score, unscored: float | None, criterion_id: str | None = None) -> float:
     """Reward of an output, or the score of one criterion. Raises `Unscored`."""
     value = None if found.reward is None else found.reward.value
     if criterion_id is not None:

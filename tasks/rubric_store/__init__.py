@@ -1,5 +1,6 @@
 """Rubrics: versions in the lake, files on disk.
 
 versions  find_rubric, store_rubric, list_versions: immutable versions in the lake
+given     load_rubric: a rubric from a file, a name, a mapping or an object
 files     lint_rubrics, import_file, export_source: rubric files
 """

@@ -7,15 +7,24 @@ from datetime import date, datetime
 from decimal import Decimal
 from enum import Flag, StrEnum, auto
 from types import MappingProxyType, UnionType
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.statistics.series import Series
 from gradebook.tasks.datasets.one_checkpoint import OneCheckpoint
 from gradebook.tasks.datasets.traces.names import GIVEN_FORMATS
 from gradebook.tasks.judging.settings.deadline import read_deadline
 from gradebook.tasks.workspace.folder import RUN_ID
 
 DEFAULT_LAKE = "sqlite:lake/catalog.sqlite"
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesOfNights:
+    """Series of a suite's gate. per: month begins a new one on its first day, branch never does."""
+
+    series: Series
+    per: Literal["month", "branch"] = "month"
 
 
 class Use(Flag):
@@ -147,6 +156,14 @@ class EvaluationRequest:
         ),
     ] = None
     _: KW_ONLY
+    embedder: Annotated[
+        str | None,
+        Option(
+            "embedder of similarities: a model name, an embedder file (YAML), a folder, or lexical",
+            EVERYWHERE,
+            Panel.JUDGE,
+        ),
+    ] = None
     ratings: Annotated[str | None, Option("a file of people's ratings", EVERYWHERE, Panel.OUTPUTS)] = None
     column_map: Annotated[
         Mapping[str, str],
@@ -306,6 +323,7 @@ class EvaluationRequest:
     dataset: str | None = None  # name of the outputs in the table `runs`, if it is not their path
     suite: str | None = None  # of a nightly run, whose runs are compared with each other
     night: date | None = None  # date of the nightly run
+    series: SeriesOfNights | None = None  # looks of the suite's gate
     functions_within: tuple[str, ...] = ()  # packages of a suites file, beyond which no function runs
     has_page: bool = True  # whether the report's page is written, whose charts take longer than a small run
     again: tuple[str, ...] = ()  # command that resumes the run, if it is not `gradebook evaluate`

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.datasets.discovery import dataset_folders
+from gradebook.tasks.judging.settings.embedder import Embedder
 from gradebook.tasks.judging.settings.panels import Judge
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.runs.function_settings import FunctionSettings
@@ -29,6 +30,7 @@ class Run:
     functions: FunctionSettings
     dataset_digest: str
     created_at: datetime
+    embedder: Embedder | None = None  # None: similarities are lexical
     taken_over: Mapping[str, object] = field(
         default_factory=dict
     )  # columns of its row that are copied from another run

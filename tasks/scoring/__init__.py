@@ -5,6 +5,8 @@ shards           score_shard, score_criteria, score_own_criteria, collect_shard:
 computed         score_check, score_schema, Computation: criteria decided by code
 case_criteria    score_case_criteria: per-case criteria of the rows
 claims           score_claims: the claims of outputs found and checked
+steps            score_steps_of: the steps of agents judged and counted
+list_answers     ListAsker: replies that are lists, from the ledger or the judge
 similarity       score_similarity, OtherCases: outputs beside their own texts and those of other cases
 judge            score_judge, judge_outputs: verdicts of a judge
 judge_shard      JudgedShards: the judges' answers about each shard

@@ -2,28 +2,30 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
-from gradebook.rubrics.model.methods import ClaimsMethod
+from gradebook.rubrics.model.methods import CITATION_MEASURES, ClaimsMethod
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.model.verdicts import verdict_table
-from gradebook.rubrics.prompts.claims import CheckedClaim, Claim, claims_of, sentence_claims, verdicts_of
+from gradebook.rubrics.prompts.claims import CheckedClaim, Claim, claims_of, verdicts_of
+from gradebook.rubrics.prompts.reply_parser import is_quoted
 from gradebook.tasks.judging.replies.claim_questions import (
-    ClaimAnswer,
-    ClaimQuestion,
     ClaimUnit,
+    citation_parts,
     claim_units,
     extraction_questions,
+    known_claims,
     verification_questions,
 )
+from gradebook.tasks.judging.replies.list_question import ListQuestion
 from gradebook.tasks.judging.session.session import JudgingSession
 from gradebook.tasks.lake.address import Lake
-from gradebook.tasks.ledger.ledger import held_judgments
 from gradebook.tasks.planning.cases import read_cases
+from gradebook.tasks.scoring.list_answers import ListAsker
 from gradebook.tasks.system.files import write_parquet
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.timings import Timing
@@ -36,6 +38,7 @@ CLAIM_SCHEMA = pa.schema(
         *(pa.field(name, pa.string()) for name in ("verdict", "quote", "request_key")),
     ]
 )
+NO_CITATION = "not_applicable: no citation, or no sentence"
 NOT_APPLICABLE = "not_applicable: no claim that can be checked"
 RECORDED = "no_claims: recorded replies hold none"
 MOST_SPANS = 20  # of a verdict's evidence
@@ -82,7 +85,7 @@ def score_claims(
         for output_id, case in read_cases(shard)
     }
     checked = [each for units in outputs.values() for each in units if each.unit.reason is None]
-    asker = _Asker(folder.run_id, lake, session, timing)
+    asker = ListAsker(folder.run_id, lake, session, timing)
     _find_claims(checked, criterion.id, method, asker)
     _verify_claims(checked, criterion.id, asker)
     write_parquet(folder.claims_file(criterion.id, shard_index), _claim_table(folder.run_id, criterion.id, checked))
@@ -90,49 +93,21 @@ def score_claims(
     return _verdicts(folder.run_id, criterion, method, outputs)
 
 
-def leave_claims_unscored(run_id: str, criterion: Criterion, output_ids: pa.ChunkedArray, reason: str) -> pa.Table:
-    """Verdicts of a criterion whose claims nobody is asked about: all unscored, with the reason."""
+def leave_lists_unscored(run_id: str, criterion: Criterion, output_ids: pa.ChunkedArray, reason: str) -> pa.Table:
+    """Verdicts of a criterion whose claims or steps nobody is asked about: all unscored, with the reason."""
     count = len(output_ids)
     nothing = (pa.nulls(count, pa.string()), pa.nulls(count, pa.float64()))
     return verdict_table(run_id, criterion, output_ids, *nothing, reasons=pa.repeat(reason, count))
 
 
-class _Asker:
-    """Answers to questions about claims, from the ledger or from the judge."""
-
-    def __init__(self, run_id: str, lake: Lake, session: JudgingSession, timing: Timing) -> None:
-        self._run_id, self._lake, self._session, self._timing = run_id, lake, session, timing
-        self.judge_digest: str = session.settings.judge_digest
-
-    def ask(self, questions: Iterable[ClaimQuestion]) -> Mapping[str, ClaimAnswer]:
-        """Answer by request key; equal questions are one."""
-        wanted = {question.request_key: question for question in questions}
-        answers = {
-            key: ClaimAnswer(key, row["rationale"], None, 0, row["run_id"], row["cost_usd"])
-            for key, row in (held_judgments(self._lake, list(wanted)) if wanted else {}).items()
-        }
-        for answer in answers.values():
-            if answer.paid_by != self._run_id:
-                self._timing.replayed_count += 1
-                saved = self._timing.saved_usd
-                known = saved is not None and answer.cost_usd is not None
-                self._timing.saved_usd = (saved or 0.0) + (answer.cost_usd or 0.0) if known else None
-        missing = [question for key, question in wanted.items() if key not in answers]
-        self._session.lease_also(question.request_key for question in missing)
-
-        def keep(answer: ClaimAnswer) -> None:
-            answers[answer.request_key] = answer
-
-        self._session.ask(missing, keep)
-        return answers
-
-
-def _find_claims(checked: Sequence[_Checked], criterion_id: str, method: ClaimsMethod, asker: _Asker) -> None:
-    if method.precision == "sentence":
-        for each in checked:
-            each.claims = list(sentence_claims(each.unit.text))
-        return
-    asked = [(each, list(extraction_questions(each.unit, criterion_id, asker.judge_digest))) for each in checked]
+def _find_claims(checked: Sequence[_Checked], criterion_id: str, method: ClaimsMethod, asker: ListAsker) -> None:
+    asked: list[tuple[_Checked, list[ListQuestion]]] = []
+    for each in checked:
+        known = known_claims(method, each.unit)
+        if known is None:
+            asked.append((each, list(extraction_questions(each.unit, criterion_id, asker.judge_digest))))
+        else:
+            each.claims = list(known)
     answers = asker.ask(question for _, questions in asked for question in questions)
     for each, questions in asked:
         for window, question in zip(each.unit.windows, questions, strict=True):
@@ -145,7 +120,7 @@ def _find_claims(checked: Sequence[_Checked], criterion_id: str, method: ClaimsM
             each.dropped_count += dropped_count
 
 
-def _verify_claims(checked: Sequence[_Checked], criterion_id: str, asker: _Asker) -> None:
+def _verify_claims(checked: Sequence[_Checked], criterion_id: str, asker: ListAsker) -> None:
     asked = [
         (
             each,
@@ -170,7 +145,10 @@ def _verify_claims(checked: Sequence[_Checked], criterion_id: str, asker: _Asker
 
 def _claim_table(run_id: str, criterion_id: str, checked: Sequence[_Checked]) -> pa.Table:
     rows: list[dict[str, Any]] = []
+    counts: Counter[tuple[str, str]] = Counter()  # by output and side, which citations divide
     for each in checked:
+        first = counts[each.unit.output_id, each.unit.side]
+        counts[each.unit.output_id, each.unit.side] += len(each.claims)
         for index, claim in enumerate(each.claims):
             said, key = each.verdicts.get(index, (None, None))
             rows.append(
@@ -179,7 +157,7 @@ def _claim_table(run_id: str, criterion_id: str, checked: Sequence[_Checked]) ->
                     "output_id": each.unit.output_id,
                     "criterion_id": criterion_id,
                     "side": each.unit.side,
-                    "claim_index": index,
+                    "claim_index": first + index,
                     "sentence": claim.sentence,
                     "start": claim.start,
                     "stop": claim.stop,
@@ -225,14 +203,59 @@ def _score(method: ClaimsMethod, units: Sequence[_Checked]) -> tuple[float | Non
             return None, each.unit.reason, None
         if each.fault is not None:
             return None, *each.fault
+    if method.measure in CITATION_MEASURES:
+        score = _citation_score(method, units)
+        return score, NO_CITATION if score is None else None, None
     if any(not each.asked for each in units):
         return None, NOT_APPLICABLE, None
-    if method.measure == "not_contradicted":
-        return 1 - units[0].count("contradicted") / len(units[0].asked), None, None
+    return _measured(method, units), None, None
+
+
+def _measured(method: ClaimsMethod, units: Sequence[_Checked]) -> float:
     shares = [each.count("supported") / len(each.asked) for each in units]
-    if method.measure == "f1":
-        return (2 * shares[0] * shares[1] / sum(shares) if sum(shares) else 0.0), None, None
-    return shares[0], None, None
+    match method.measure:
+        case "passages":
+            return _passages_score(units[0])
+        case "not_contradicted":
+            return 1 - units[0].count("contradicted") / len(units[0].asked)
+        case "f1":
+            return 2 * shares[0] * shares[1] / sum(shares) if sum(shares) else 0.0
+        case _:
+            return shares[0]
+
+
+def _passages_score(checked: _Checked) -> float:
+    """Average precision of the passages: one is relevant if it holds the quote that supports a claim."""
+    quotes = [said.quote for said, _ in checked.verdicts.values() if said.verdict == "supported"]
+    source = checked.unit.source
+    ranks = [rank for rank, each in enumerate(source, 1) if any(is_quoted([quote], each) for quote in quotes)]
+    return sum(place / rank for place, rank in enumerate(ranks, 1)) / len(ranks) if ranks else 0.0
+
+
+def _citation_score(method: ClaimsMethod, units: Sequence[_Checked]) -> float | None:
+    """Citation recall or precision as by Gao et al. (2023, ALCE); None without sentences, or without citations.
+
+    Recall: share of the sentences that the passages they cite support together. Precision: share of the citations
+    whose sentence is supported, and that support it alone or that the others can't do without.
+    """
+    cited: dict[int, tuple[int, ...]] = {}
+    is_supported: dict[tuple[int, tuple[int, ...]], bool] = {}
+    for each in units:
+        for claim in each.unit.claims or ():
+            cited.setdefault(claim.sentence, each.unit.cited)  # the first is of all that the sentence cites
+            is_supported[claim.sentence, each.unit.cited] = each.count("supported") == 1
+    if method.measure == "citation_recall":
+        return sum(is_supported[number, all_of] for number, all_of in cited.items()) / len(cited) if cited else None
+    good_count = citation_count = 0
+    for number, all_of in cited.items():
+        parts = citation_parts(all_of)
+        alone, without = parts[: len(parts) // 2], parts[len(parts) // 2 :]
+        citation_count += len(alone) or len(all_of)
+        if is_supported[number, all_of]:
+            pairs = zip(alone, without, strict=True)
+            needed = [is_supported[number, one] or not is_supported[number, others] for one, others in pairs]
+            good_count += sum(needed) if alone else 1
+    return good_count / citation_count if citation_count else None
 
 
 def _evidence(units: Sequence[_Checked]) -> str | None:
@@ -258,16 +281,17 @@ _NAMES = {
 def _words(units: Sequence[_Checked]) -> str | None:
     """What was counted: "output: 4 of 6 claims supported, 1 contradicted, 1 not in the source; left out: 2 opinion"."""
     sentences = []
-    for each in units:
-        if not each.verdicts:
+    for side in ("output", "reference"):
+        of_side = [each for each in units if each.unit.side == side]
+        counts: Counter[str] = Counter(said.verdict for each in of_side for said, _ in each.verdicts.values())
+        if not counts:
             continue
-        counts: Counter[str] = Counter(said.verdict for said, _ in each.verdicts.values())
-        parts = [f"{counts['supported']} of {len(each.verdicts)} claims supported"]
+        parts = [f"{counts['supported']} of {counts.total()} claims supported"]
         parts += [f"{counts[name]} {words}" for name, words in _NAMES.items() if name != "supported" and counts[name]]
-        kinds = Counter(claim.kind for claim in each.claims)
+        kinds = Counter(claim.kind for each in of_side for claim in each.claims)
         others = [f"{kinds[kind]} {kind}" for kind in ("opinion", "ambiguous") if kinds[kind]]
-        others += [f"{each.dropped_count} with words that the text lacks"] if each.dropped_count else []
-        sentences.append(
-            f"{each.unit.side}: {', '.join(parts)}" + (f"; left out: {', '.join(others)}" if others else "")
-        )
+        dropped_count = sum(each.dropped_count for each in of_side)
+        others += [f"{dropped_count} with words that the text lacks"] if dropped_count else []
+        others += [f"{uncited} without a source"] if (uncited := sum(each.unit.is_uncited for each in of_side)) else []
+        sentences.append(f"{side}: {', '.join(parts)}" + (f"; left out: {', '.join(others)}" if others else ""))
     return "; ".join(sentences) or None

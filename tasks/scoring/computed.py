@@ -68,7 +68,7 @@ def score_schema(
     return grade_outputs(run_id, criterion, text_column(shard, "output_id"), found)
 
 
-def leave_unscored(run_id: str, criterion: Criterion, shard: pa.Table) -> pa.Table:
+def leave_unscored(run_id: str, criterion: Criterion, shard: pa.Table, reason: str | None = None) -> pa.Table:
     """Verdicts of a criterion that cannot be scored: all unscored, with the reason. Returns `VERDICT_SCHEMA`."""
     count = shard.num_rows
     return verdict_table(
@@ -77,7 +77,7 @@ def leave_unscored(run_id: str, criterion: Criterion, shard: pa.Table) -> pa.Tab
         text_column(shard, "output_id"),
         pa.nulls(count, pa.string()),
         pa.nulls(count, pa.float64()),
-        reasons=pa.repeat(f"unsupported_method: {criterion.method.type}", count),
+        reasons=pa.repeat(reason or f"unsupported_method: {criterion.method.type}", count),
     )
 
 

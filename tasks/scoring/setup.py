@@ -7,12 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from gradebook.rubrics.model.rubric import Criterion
+from gradebook.rubrics.model.taxonomy import Taxonomy
 from gradebook.tasks.judging.session.session import Session, writer_session
+from gradebook.tasks.judging.settings.embedder import LEXICAL
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.planning.plan import RunPlan
+from gradebook.tasks.planning.similarity import read_compared_texts
 from gradebook.tasks.runs.run import Run
 from gradebook.tasks.runs.runner import PROCESSES, read_runner
 from gradebook.tasks.scoring.computed import Computation, is_computed
+from gradebook.tasks.scoring.embeddings import embed_texts
 from gradebook.tasks.scoring.functions import FunctionPool, opened_functions
 from gradebook.tasks.scoring.judge_sessions import judging
 from gradebook.tasks.scoring.judge_shard import JudgedShards
@@ -29,10 +33,11 @@ class ScoringSetup:
     schemas: Mapping[str, dict[str, Any]]  # the rubric's, by name
     dataset_folders: tuple[Path, ...] = ()  # relative paths in outputs are resolved in these
     functions: FunctionPool | None = None  # None: no function of the rubric may run
-    lake: Lake | None = None  # whose ledger answers questions about claims
+    lake: Lake | None = None  # whose ledger answers questions about claims and steps
     session: Session | None = None  # of the judge, or of the one that writes texts; None: no judge
     judged: JudgedShards | None = None  # answers of the judge by shard
     others: OtherCases = field(default_factory=OtherCases)  # that similarities are compared with
+    taxonomy: Taxonomy | None = None  # the rubric's, of errors that steps may have
     checks: CheckPool | None = None  # None: checks and schemas run in this process
 
     def computation(self, criterion: Criterion, shard: str, shard_index: int) -> Computation:
@@ -45,13 +50,24 @@ class ScoringSetup:
 def opened_setup(run: Run, plan: RunPlan, shards: Sequence[str] = ()) -> Iterator[ScoringSetup]:
     """Setup of a run, open while the block runs. shards: of the run. Raises as `judging`."""
     log_file, runner = run.folder.path / "functions.log", read_runner(run.request.runner)
+    compared = read_compared_texts(run.lake, run.rubric, run.request.baseline)
+    make_space = embed_texts(run, plan, compared, shards)  # before other requests: both have one budget
+    others = OtherCases(shards, make_space, compared, LEXICAL if run.embedder is None else run.embedder.name)
     with judging(run, plan) as sessions, opened_functions(run.rubric, run.functions, log_file) as functions:
         judged = session = None
         if run.judge is not None:
             session = writer_session(run.judge, sessions)
             judged = JudgedShards(run.folder, run.rubric, run.judge, sessions, run.folders)
         setup = ScoringSetup(
-            run.folder, run.rubric.schemas, run.folders, functions, run.lake, session, judged, OtherCases(shards)
+            run.folder,
+            run.rubric.schemas,
+            run.folders,
+            functions,
+            run.lake,
+            session,
+            judged,
+            others,
+            run.rubric.taxonomy,
         )
         computations = [
             setup.computation(criterion, shard, index)

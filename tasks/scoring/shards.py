@@ -14,7 +14,7 @@ from gradebook.tasks.datasets.case_criteria import CASE_CRITERIA
 from gradebook.tasks.judging.session.session import JudgingSession
 from gradebook.tasks.ratings.run_ratings import prefers_people, score_ratings
 from gradebook.tasks.scoring.case_criteria import score_case_criteria
-from gradebook.tasks.scoring.claims import RECORDED, leave_claims_unscored, score_claims
+from gradebook.tasks.scoring.claims import RECORDED, leave_lists_unscored, score_claims
 from gradebook.tasks.scoring.computed import compute_verdicts, is_computed, read_columns, write_counted
 from gradebook.tasks.scoring.functions import FUNCTION_COLUMNS, score_function
 from gradebook.tasks.scoring.human_preferred import score_preferred
@@ -22,6 +22,7 @@ from gradebook.tasks.scoring.judge import NO_JUDGE, judge_outputs, score_judge, 
 from gradebook.tasks.scoring.process_worker import LastShard
 from gradebook.tasks.scoring.setup import ScoringSetup
 from gradebook.tasks.scoring.similarity import score_similarity
+from gradebook.tasks.scoring.steps import RECORDED_STEPS, score_steps_of
 from gradebook.tasks.system.files import replaced_file
 from gradebook.tasks.system.processes import COMPUTING
 from gradebook.tasks.system.progress import reporter
@@ -107,8 +108,10 @@ def _write_own(setup: ScoringSetup, shard: str, shard_index: int, path: Path, ti
 
 def _score(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int, timing: Timing) -> pa.Table:
     run_id, method = setup.folder.run_id, criterion.method
-    if method.type == "ratings":
+    if method.type == "ratings":  # of steps too: their score is the rating
         return score_ratings(run_id, criterion, _read_columns(shard), setup.folder.ratings_file)
+    if criterion.is_stepwise:
+        return _steps(setup, criterion, shard, shard_index, timing)
     if method.type == "judge":
         return _judged(setup, criterion, shard, shard_index, timing)
     if method.type == "function":
@@ -124,7 +127,15 @@ def _claims(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: 
         return score_claims(setup.folder, criterion, shard, shard_index, setup.lake, session, timing)
     output_ids = _read_columns(shard).column("output_id")
     reason = NO_JUDGE if session is None else RECORDED
-    return leave_claims_unscored(setup.folder.run_id, criterion, output_ids, reason)
+    return leave_lists_unscored(setup.folder.run_id, criterion, output_ids, reason)
+
+
+def _steps(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int, timing: Timing) -> pa.Table:
+    session, folder = setup.session, setup.folder
+    if isinstance(session, JudgingSession) and setup.lake is not None:
+        return score_steps_of(folder, criterion, setup.taxonomy, shard, shard_index, setup.lake, session, timing)
+    output_ids = _read_columns(shard).column("output_id")
+    return leave_lists_unscored(folder.run_id, criterion, output_ids, NO_JUDGE if session is None else RECORDED_STEPS)
 
 
 def _judged(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int, timing: Timing) -> pa.Table:

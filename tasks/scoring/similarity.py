@@ -1,24 +1,24 @@
 """Verdicts on criteria of the method `similarity`: outputs beside their own texts and those of other cases."""
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from heapq import nsmallest
 from itertools import islice
 from threading import Lock
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from gradebook.rubrics.model.methods import SimilarityMethod
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.model.verdicts import verdict_table
 from gradebook.rubrics.prompts.prompt import Case
-from gradebook.rubrics.statistics.lexical import LexicalVectors
 from gradebook.rubrics.statistics.similarity import Counts, Similarities, compare_vectors, starts_of
+from gradebook.tasks.judging.settings.embedder import LEXICAL
 from gradebook.tasks.planning.cases import read_cases
+from gradebook.tasks.planning.similarity import ComparedTexts, Passages, case_ids_of, shard_cases
+from gradebook.tasks.scoring.embeddings import MakeSpace, Space, lexical_space
 from gradebook.tasks.system.files import write_parquet
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.timings import Timing
@@ -29,12 +29,12 @@ SIMILARITY_SCHEMA = pa.schema(
         pa.field("similarity", pa.float64(), nullable=False),
         pa.field("null_similarity", pa.float64()),
         pa.field("other_case_count", pa.int64(), nullable=False),
+        pa.field("embedder", pa.string(), nullable=False),
     ]
 )
 MOST_OTHERS = 200  # cases to compare with: the null's standard error is then below 1/14 of their spread
 FEWEST_OTHERS = 5
 BATCH = 500  # outputs
-Passages = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +44,30 @@ class _Others:
     case_ids: tuple[str, ...]
     starts: Counts  # (case,), the first text of each
     texts: Any  # (text, dim), their vectors
-    space: LexicalVectors
+    space: Space
 
     @classmethod
-    def among(cls, passages: Mapping[str, Passages]) -> Self:
-        """Cases by id, each with at least one text."""
-        texts = [text for each in passages.values() for text in each]
-        space = LexicalVectors(texts)
-        return cls(tuple(passages), starts_of([*passages.values()]), space.vectors(texts), space)
+    def among(cls, passages: Mapping[str, Passages], make_space: MakeSpace) -> Self:
+        """Cases by id, each with at least one text; those with a text without a vector are left out."""
+        space = make_space([text for each in passages.values() for text in each])
+        usable = {case_id: each for case_id, each in passages.items() if not any(map(space.fault, each))}
+        texts = [text for each in usable.values() for text in each]
+        return cls(tuple(usable), starts_of([*usable.values()]), space.vectors(texts), space)
 
 
 class OtherCases:
     """Other cases of a run, for each column that is compared with; found once for all shards."""
 
-    def __init__(self, shards: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        shards: Sequence[str] = (),
+        make_space: MakeSpace = lexical_space,
+        compared: ComparedTexts | None = None,
+        embedder: str = LEXICAL,
+    ) -> None:
+        """compared: texts that outputs are compared with. embedder: name of what gives the vectors."""
         self._shards, self._lock = tuple(shards), Lock()
+        self._make_space, self.compared, self.embedder = make_space, compared or ComparedTexts(), embedder
         self._found: dict[tuple[str, str | None], _Others] = {}
 
     def of(self, method: SimilarityMethod) -> _Others:
@@ -66,39 +75,33 @@ class OtherCases:
         key = method.against, method.separator
         with self._lock:
             if key not in self._found:
-                chosen = dict(sorted(nsmallest(MOST_OTHERS, self._passages(method).items(), key=_drawn)))
-                self._found[key] = _Others.among(chosen)
+                chosen = dict(sorted(self._passages(method).items()))
+                self._found[key] = _Others.among(chosen, self._make_space)
             return self._found[key]
 
     def _passages(self, method: SimilarityMethod) -> dict[str, Passages]:
-        """Texts of each case, of its first row that has any; of at most twice as many cases as are chosen at a time."""
+        """Texts of up to 200 cases, each of its first row that has any, in the order in which cases are drawn."""
+        in_shards = [case_ids_of(shard) for shard in self._shards]
+        drawn = sorted(set().union(*in_shards), key=_drawn)
+        first, size = 0, 2 * MOST_OTHERS  # most cases have a text
         found: dict[str, Passages] = {}
-        for shard in self._shards:
-            for case_id, _, case in _cases(shard):
-                if case_id not in found and (passages := _passages(method, case)):
-                    found[case_id] = passages
-                    if len(found) > 2 * MOST_OTHERS:
-                        found = dict(nsmallest(MOST_OTHERS, found.items(), key=_drawn))
-        return found
+        while first < len(drawn) and len(found) < MOST_OTHERS:
+            tried = drawn[first : first + size]
+            read: dict[str, Passages] = {}
+            for shard, case_ids in zip(self._shards, in_shards, strict=True):
+                wanted = set(tried).difference(read)
+                rows = read_cases(shard, case_ids=list(wanted))
+                for case_id, (_, case) in zip((each for each in case_ids if each in wanted), rows, strict=True):
+                    if case_id not in read and (passages := self.compared.of(method, case_id, case)):
+                        read[case_id] = passages
+            found |= {case_id: read[case_id] for case_id in tried if case_id in read}
+            first, size = first + size, 4 * size
+        return dict(islice(found.items(), MOST_OTHERS))
 
 
-def _drawn(entry: tuple[str, Passages]) -> bytes:
+def _drawn(case_id: str) -> bytes:
     """Order in which cases are drawn: by the digest of the case's id."""
-    return hashlib.blake2b(entry[0].encode("utf-8", "surrogatepass"), digest_size=16).digest()
-
-
-def _cases(shard: str) -> Iterator[tuple[str, str, Case]]:
-    """Case id, output id and case of each row."""
-    case_ids = pq.read_table(shard, columns=["case_id"]).column("case_id").to_pylist()
-    for case_id, (output_id, case) in zip(case_ids, read_cases(shard), strict=True):
-        yield case_id, output_id, case
-
-
-def _passages(method: SimilarityMethod, case: Case) -> Passages:
-    passages = case.passages(method.against)
-    if method.separator is None:
-        return passages
-    return tuple(part.strip() for each in passages for part in each.split(method.separator) if part.strip())
+    return hashlib.blake2b(case_id.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def score_similarity(
@@ -112,25 +115,14 @@ def score_similarity(
     method = criterion.method
     if not isinstance(method, SimilarityMethod):
         raise TypeError(f"{criterion.id}: found the method {method.type}, expected similarity")
-    tables, rows = [], list[dict[str, object]]()
-    cases = _cases(shard)
+    tables, rows = [], list[pa.Table]()
+    cases = shard_cases(shard)
     while part := list(islice(cases, BATCH)):
-        compared, found = _compare(method, part, others.of(method))
-        tables.append(_verdicts(folder.run_id, criterion, method, part, compared, found))
-        for place, (_, output_id) in enumerate(compared):
-            null = found.null[place]
-            rows.append(
-                {
-                    "run_id": folder.run_id,
-                    "output_id": output_id,
-                    "criterion_id": criterion.id,
-                    "similarity": found.own[place],
-                    "null_similarity": None if np.isnan(null) else null,
-                    "other_case_count": found.other_counts[place],
-                }
-            )
+        compared = _compare(method, part, others.compared, others.of(method))
+        tables.append(_verdicts(folder.run_id, criterion, method, part, compared))
+        rows.append(_rows(folder.run_id, criterion.id, others.embedder, compared))
         timing.row_count += len(part)
-    table = pa.Table.from_pylist(rows, schema=SIMILARITY_SCHEMA)
+    table = pa.concat_tables([SIMILARITY_SCHEMA.empty_table(), *rows])
     write_parquet(folder.similarities_file(criterion.id, shard_index), table)
     return pa.concat_tables(tables) if tables else verdict_table(folder.run_id, criterion, *_NOTHING)
 
@@ -138,12 +130,27 @@ def score_similarity(
 _NOTHING = pa.nulls(0, pa.string()), pa.nulls(0, pa.string()), pa.nulls(0, pa.float64())
 
 
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """Similarities of the outputs that have vectors to be compared, and reasons why the others have none."""
+
+    output_ids: tuple[str, ...]
+    found: Similarities
+    gaps: Mapping[str, str]
+
+
 def _compare(
-    method: SimilarityMethod, part: Sequence[tuple[str, str, Case]], others: _Others
-) -> tuple[list[tuple[str, str]], Similarities]:
-    """Case id and output id of the outputs that have something to be compared with, and their similarities."""
-    own = [(case_id, output_id, case.output, _passages(method, case)) for case_id, output_id, case in part]
-    own = [each for each in own if each[-1]]
+    method: SimilarityMethod, part: Sequence[tuple[str, str, Case]], texts: ComparedTexts, others: _Others
+) -> _Compared:
+    gaps: dict[str, str] = {}
+    own: list[tuple[str, str, str, Passages]] = []
+    for case_id, output_id, case in part:
+        passages = texts.of(method, case_id, case)
+        fault = next(filter(None, map(others.space.fault, (case.output, *passages))), None) if passages else None
+        if not passages or fault is not None:
+            gaps[output_id] = fault or f"no_{method.against}: nothing to compare with"
+        else:
+            own.append((case_id, output_id, case.output, passages))
     vectors = others.space.vectors
     case_ids = np.array([case_id for case_id, *_ in own], object)
     found = compare_vectors(
@@ -154,7 +161,22 @@ def _compare(
         others.starts,
         case_ids[:, np.newaxis] != np.array(others.case_ids, object),
     )
-    return [(case_id, output_id) for case_id, output_id, *_ in own], found
+    return _Compared(tuple(output_id for _, output_id, *_ in own), found, gaps)
+
+
+def _rows(run_id: str, criterion_id: str, embedder: str, compared: _Compared) -> pa.Table:
+    """Rows of `SIMILARITY_SCHEMA`."""
+    count, found = len(compared.output_ids), compared.found
+    columns = [
+        pa.repeat(run_id, count),
+        pa.array(compared.output_ids, pa.string()),
+        pa.repeat(criterion_id, count),
+        pa.array(found.own, pa.float64()),
+        pa.array(found.null, pa.float64(), mask=np.isnan(found.null)),
+        pa.array(found.other_counts, pa.int64()),
+        pa.repeat(embedder, count),
+    ]
+    return pa.table(columns, schema=SIMILARITY_SCHEMA)
 
 
 def _verdicts(
@@ -162,10 +184,10 @@ def _verdicts(
     criterion: Criterion,
     method: SimilarityMethod,
     part: Sequence[tuple[str, str, Case]],
-    compared: Sequence[tuple[str, str]],
-    found: Similarities,
+    compared: _Compared,
 ) -> pa.Table:
-    places = {output_id: place for place, (_, output_id) in enumerate(compared)}
+    places = {output_id: place for place, output_id in enumerate(compared.output_ids)}
+    found = compared.found
     scores: list[float | None] = []
     reasons: list[str | None] = []
     rationales: list[str | None] = []
@@ -173,13 +195,12 @@ def _verdicts(
     for _, output_id, _ in part:
         place = places.get(output_id)
         score, words = None, None
-        reason: str | None = f"no_{method.against}: nothing to compare with"
+        reason = compared.gaps.get(output_id)
         if place is not None:
             own, null, count = float(found.own[place]), found.null[place], int(found.other_counts[place])
             words = f"similarity {own:.3f} to its {method.against}" + (
                 f", {null:.3f} on average to those of {count:,} other cases" if count else "; no other case"
             )
-            reason = None
             if not method.is_rescaled:
                 score = min(max(own, 0.0), 1.0)
             elif count < FEWEST_OTHERS:

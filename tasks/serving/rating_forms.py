@@ -2,14 +2,19 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl
 
+from gradebook.rubrics.importers.ratings.shapes import Misfit, Slip
+from gradebook.rubrics.importers.ratings.trajectory import StepScale
 from gradebook.rubrics.model.levels import Level
 from gradebook.rubrics.model.rubric import Criterion, Overall
+from gradebook.rubrics.model.taxonomy import StepMark, describe_steps, score_steps
+from gradebook.rubrics.prompts.step_marks import JUDGED_KINDS
 from gradebook.tasks.ratings.rating_store import Mark
+from gradebook.tasks.reporting.sections.examples.cards import Card
 
 CAUSES = {
     "ambiguous_text": "the text is ambiguous",
@@ -20,6 +25,8 @@ CAUSES = {
 }
 CONFIDENCES = ("low", "medium", "high")
 _DETAILS = {"cause": tuple(CAUSES), "confidence": CONFIDENCES, "needs_rubric_update": ("yes",)}
+STEP_DETAILS = ("error", "severity")
+MOST_STEP_NOTE = 1_000  # characters
 NOT_APPLICABLE = "n/a"  # no level's id has a slash
 MOST_NOTE = 5_000  # characters
 MOST_QUOTES, MOST_QUOTE = 10, 1_000  # marked for a criterion, and characters of each
@@ -27,7 +34,61 @@ MOST_FIELDS = 2_000
 LONGEST_SHEET_S = 3_600.0  # a longer time was not spent on the sheet
 
 
-Criteria = Mapping[str, Criterion | Overall]
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """Step of the output as a row of the sheet. criterion_id: of the criterion that the steps' marks rate."""
+
+    criterion_id: str
+    question: str
+    scale: StepScale
+    index: int
+    card: Card
+
+    @property
+    def ranked_levels(self) -> tuple[Level, ...]:
+        """Labels of a step, worst first."""
+        return self.scale.levels
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """Errors to choose from, as type or type/subtype."""
+        kinds = self.scale.taxonomy.kinds if self.scale.taxonomy else ()
+        return tuple("/".join(word for word in kind if word) for kind in kinds)
+
+    @property
+    def severities(self) -> tuple[str, ...]:
+        """Severities to choose from, from slight to grave."""
+        penalties = self.scale.penalties or {}
+        return tuple(sorted(penalties, key=lambda name: penalties[name]))
+
+    def slip(self, level_id: str, details: Mapping[str, str], note: str | None) -> Slip:
+        """What the rater chose, as an import reads it; a right step has no error, whatever was chosen before."""
+        details = {} if level_id == self.ranked_levels[-1].id else details
+        return Slip(str(self.index), details.get("error"), details.get("severity"), level_id, rationale=note)
+
+
+Criteria = Mapping[str, Criterion | Overall | StepRow]
+
+
+def step_rows(criterion: Criterion, scale: StepScale, cards: Iterable[Card]) -> dict[str, StepRow]:
+    """Rows of the steps that an agent took, by name: the criterion's id and the step's number."""
+    rows = (
+        StepRow(criterion.id, criterion.description, scale, card.number, card) for card in cards if not card.left_out
+    )
+    return {f"{row.criterion_id}.{row.index}": row for row in rows if row.card.kind in JUDGED_KINDS}
+
+
+def step_marks(criteria: Criteria, content: Mapping[str, str]) -> dict[str, list[StepMark]]:
+    """Marks of steps by criterion, without the steps that were passed over. Raises `Misfit` for an unfinished one."""
+    marks: dict[str, list[StepMark]] = {}
+    for name, row in criteria.items():
+        level = content.get(f"level.{name}", "")
+        if isinstance(row, StepRow):
+            of_criterion = marks.setdefault(row.criterion_id, [])
+            if level not in ("", NOT_APPLICABLE):
+                slip = row.slip(level, _details_of(name, row, content), content.get(f"note.{name}"))
+                of_criterion.extend(row.scale.marks([slip]))
+    return marks
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +106,7 @@ class Row:
     opinions: Sequence[Mapping[str, Any]] = ()
     details: Mapping[str, str] = field(default_factory=dict)
     evidence: str = ""
+    step: StepRow | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,23 +129,26 @@ def group_rows(
     """
     groups: dict[str, list[Row]] = {}
     for criterion_id, criterion in criteria.items():
+        step = criterion if isinstance(criterion, StepRow) else None
+        category, name, is_gate = "", f"Step {step.index}" if step else None, False
         if isinstance(criterion, Criterion):
             category, name, is_gate = criterion.category or "", criterion.name, criterion.gate
-        else:
-            category, name, is_gate = "", criterion.label, False
+        elif isinstance(criterion, Overall):
+            name = criterion.label
         groups.setdefault(category, []).append(
             Row(
                 criterion_id,
                 name or criterion_id.replace("_", " "),
-                criterion.description,
+                criterion.question if isinstance(criterion, StepRow) else criterion.description,
                 is_gate,
                 criterion.ranked_levels,
                 content.get(f"level.{criterion_id}", ""),
                 content.get(f"note.{criterion_id}", ""),
                 criterion_id in missing,
                 (opinions or {}).get(criterion_id, ()),
-                {name: content.get(f"{name}.{criterion_id}", "") for name in _DETAILS},
+                {name: content.get(f"{name}.{criterion_id}", "") for name in _known_details(criterion)},
                 content.get(f"evidence.{criterion_id}", ""),
+                step,
             )
         )
     return tuple(Group(name, tuple(rows)) for name, rows in groups.items())
@@ -99,20 +164,46 @@ class SheetForm:
     content: Mapping[str, str]
 
     def missing(self, criteria: Criteria, *, is_decision: bool = False) -> tuple[str, ...]:
-        """Criteria without a level or `n/a`; of decisions, also those without a cause."""
+        """Criteria without a level or `n/a`; of decisions, also those without a cause, and steps without an error."""
         fields = ("level", "cause") if is_decision else ("level",)
-        return tuple(each for each in criteria if not all(self.content.get(f"{name}.{each}") for name in fields))
+        return tuple(
+            each
+            for each, criterion in criteria.items()
+            if not all(self.content.get(f"{name}.{each}") for name in fields) or self._is_unfinished(each, criterion)
+        )
+
+    def _is_unfinished(self, name: str, criterion: Criterion | Overall | StepRow) -> bool:
+        if not isinstance(criterion, StepRow):
+            return False
+        try:
+            step_marks({name: criterion}, self.content)
+        except Misfit:
+            return True
+        return False
 
     def marks(self, criteria: Criteria) -> tuple[Mark, ...]:
-        """Ratings by criterion; without level and score where a criterion does not apply."""
+        """Ratings by criterion; without level and score where a criterion does not apply.
+
+        A step's mark has the step's number and its error as details; the score of all steps is one more rating.
+        """
         marks = []
         for criterion_id, criterion in criteria.items():
             chosen = self.content.get(f"level.{criterion_id}", "")
             level = next((each for each in criterion.ranked_levels if each.id == chosen), None)
             note = self.content.get(f"note.{criterion_id}") or None
             level_id, score = (None, None) if level is None else (level.id, level.score)
-            marks.append(Mark(criterion_id, level_id, score, note, _details_of(criterion_id, self.content)))
-        return tuple(marks)
+            details = _details_of(criterion_id, criterion, self.content)
+            if isinstance(criterion, StepRow):
+                details = _step_details(criterion, details if level_id else {}, level_id)
+            marks.append(Mark(criterion_id, level_id, score, note, details))
+        return (*marks, *self._step_scores(criteria))
+
+    def _step_scores(self, criteria: Criteria) -> Iterator[Mark]:
+        scales = {row.criterion_id: row.scale for row in criteria.values() if isinstance(row, StepRow)}
+        for criterion_id, marks in step_marks(criteria, self.content).items():
+            penalties = scales[criterion_id].penalties
+            score = score_steps(marks, penalties) if marks else None
+            yield Mark(criterion_id, None, score, describe_steps(marks, penalties) if marks else None)
 
 
 class WrongForm(ValueError):
@@ -133,8 +224,9 @@ def read_form(body: bytes, criteria: Criteria) -> SheetForm:
         level, note = fields.get(f"level.{criterion_id}", ""), fields.get(f"note.{criterion_id}", "").strip()
         if level not in ("", NOT_APPLICABLE) and level not in [each.id for each in criterion.ranked_levels]:
             raise WrongForm(f"{criterion_id}: no level {level[:80]!r}")
-        content |= {f"level.{criterion_id}": level, f"note.{criterion_id}": _note(note)}
-        for name, known in _DETAILS.items():
+        most = MOST_STEP_NOTE if isinstance(criterion, StepRow) else MOST_NOTE
+        content |= {f"level.{criterion_id}": level, f"note.{criterion_id}": _note(note, most)}
+        for name, known in _known_details(criterion).items():
             chosen = fields.get(f"{name}.{criterion_id}", "")
             if chosen not in ("", *known):
                 raise WrongForm(f"{criterion_id}: no {name} {chosen[:80]!r}")
@@ -163,12 +255,30 @@ def _evidence(criterion_id: str, text: str) -> str:
     return json.dumps([each.replace("\x00", "") for each in quotes], ensure_ascii=False) if quotes else ""
 
 
-def _details_of(criterion_id: str, content: Mapping[str, str]) -> dict[str, str]:
-    names = (*_DETAILS, "evidence")
+def _known_details(criterion: Criterion | Overall | StepRow) -> Mapping[str, tuple[str, ...]]:
+    """Fields of a row beside its level and note, with the values that they may have."""
+    if isinstance(criterion, StepRow):
+        return dict(zip(STEP_DETAILS, (criterion.errors, criterion.severities), strict=True))
+    return _DETAILS
+
+
+def _details_of(
+    criterion_id: str, criterion: Criterion | Overall | StepRow, content: Mapping[str, str]
+) -> dict[str, str]:
+    names = (*_known_details(criterion), "evidence")
     return {name: value for name in names if (value := content.get(f"{name}.{criterion_id}"))}
 
 
-def _note(text: str) -> str:
-    if len(text) > MOST_NOTE:
-        raise WrongForm(f"a note of {len(text):,} characters, at most {MOST_NOTE:,} are stored")
+def _step_details(row: StepRow, details: Mapping[str, str], level_id: str | None) -> dict[str, str]:
+    """Details of a step's mark: its criterion and number, and its error unless the step is right."""
+    is_wrong = level_id is not None and level_id != row.ranked_levels[-1].id
+    error_type, _, error_subtype = (details.get("error") or "").partition("/")
+    named = {"error_type": error_type, "error_subtype": error_subtype, "severity": details.get("severity")}
+    placed = {"criterion_id": row.criterion_id, "step": str(row.index)}
+    return placed | {name: value for name, value in named.items() if value and is_wrong}
+
+
+def _note(text: str, most: int) -> str:
+    if len(text) > most:
+        raise WrongForm(f"a note of {len(text):,} characters, at most {most:,} are stored")
     return text.replace("\r\n", "\n").replace("\x00", "")

@@ -17,7 +17,9 @@ from starlette.requests import Request, cookie_parser
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from gradebook.rubrics.importers.ratings.grading import scales_of_rubric
 from gradebook.rubrics.model.errors import GradebookError
+from gradebook.rubrics.model.rubric import Criterion
 from gradebook.tasks.datasets.media import MediaFiles
 from gradebook.tasks.ratings.rating_session import RatingSession
 from gradebook.tasks.ratings.rating_store import SUBMITTED, Progress, Sheet, StaleSheet
@@ -28,15 +30,18 @@ from gradebook.tasks.serving.rating_forms import (
     CONFIDENCES,
     Criteria,
     SheetForm,
+    StepRow,
     WrongForm,
     group_rows,
     read_form,
+    step_rows,
 )
 from gradebook.tasks.serving.readable import readable, readable_case, steps_shown
 from gradebook.tasks.system.listeners import Guard, Headers, Message, Rules, Tokens
 
 STORE_EVERY_S = 30.0
 MOST_FORM_BYTES = 1_000_000
+MOST_RATED_STEPS = 100  # from each end of a trajectory
 COOKIE = "gradebook_rater"
 _FORM_TYPE = "application/x-www-form-urlencoded"
 Told = Callable[[str], None]
@@ -49,6 +54,7 @@ class RatingApp:
         """tell: takes remarks for the person who started the server."""
         self._session, self._tokens, self._tell = session, tokens, tell
         self._files = MediaFiles(folders_of(session.dataset))
+        self._scales = scales_of_rubric(session.rubric)
 
     def routes(self) -> list[Route]:
         return [
@@ -102,8 +108,19 @@ class RatingApp:
         """Criteria on a sheet: of a lead's sheet those in dispute."""
         opinions = sheet.texts["opinions"]
         if not opinions:
-            return self._session.criteria
+            return self._with_steps(sheet)
         return {name: each for name, each in self._session.criteria.items() if name in opinions}
+
+    def _with_steps(self, sheet: Sheet) -> Criteria:
+        """Criteria of the session; in place of the one that steps rate, a row for each step that the output has."""
+        criteria, scales = self._session.criteria, self._scales
+        stepwise = criteria.get(scales.trajectory or "")
+        if not isinstance(stepwise, Criterion) or self._session.has_pairs:
+            return criteria
+        rows = step_rows(stepwise, scales.steps, steps_shown(sheet.texts.get("steps"), MOST_RATED_STEPS).cards)
+        if not rows:
+            return criteria
+        return rows | {name: each for name, each in criteria.items() if each is not stepwise}
 
     def _saved(self, position: int, rater: str, body: bytes) -> Response:
         store, sheet = self._session.store, self._given(position, rater)
@@ -139,7 +156,8 @@ class RatingApp:
         status: int = 200,
     ) -> Response:
         progress = self._session.store.progress(sheet.rater, time())
-        texts = sheet.texts
+        texts, criteria = sheet.texts, self._criteria_of(sheet)
+        has_step_rows = any(isinstance(each, StepRow) for each in criteria.values())
         shown = [readable_case(texts.get("prompt"), *each, self._files) for each in self._session.answers(sheet)]
         return self._page(
             "sheet.html.j2",
@@ -152,10 +170,11 @@ class RatingApp:
             pictures=shown[0].media,
             answers=[each.output for each in shown],
             reference=readable(texts["reference"]) if texts.get("reference") else None,
-            trajectory=steps_shown(texts.get("steps")),
+            trajectory=None if has_step_rows else steps_shown(texts.get("steps")),
+            penalties=self._scales.steps.penalties,
             contexts=[readable(each) for each in texts.get("context") or ()],
             groups=group_rows(
-                self._criteria_of(sheet),
+                criteria,
                 sheet.content if form is None else form.content,
                 missing,
                 texts["opinions"],

@@ -80,13 +80,13 @@ def readable_case(prompt: str | None, output: str, audio: str | None, files: Med
     return ReadableCase(turns_of(case.prompt), tuple(media["prompt"]), text)
 
 
-def steps_shown(steps: str | None) -> StepCards:
-    """Steps of an agent as cards. steps: JSON, as sheets have it; None: there are none."""
+def steps_shown(steps: str | None, most: int = MOST_CARDS) -> StepCards:
+    """Steps of an agent as cards. steps: JSON, as sheets have it; None: there are none. most: cards from each end."""
     found = json.loads(steps) if steps else []
     same = dict.fromkeys(("agent", "latency_ms", "tokens", "cost_usd")) | {"step_count": len(found)}
     same["error_count"] = sum(step["error"] is not None for step in found)
     rows = [same | step | {"step_index": place} for place, step in enumerate(found)]
-    shown = rows if len(rows) <= 2 * MOST_CARDS else rows[:MOST_CARDS] + rows[-MOST_CARDS:]
+    shown = rows if len(rows) <= 2 * most else rows[:most] + rows[-most:]
     return step_cards(shown, ())
 
 

@@ -1,5 +1,6 @@
 """One app on one address, until Ctrl-C or SIGTERM."""
 
+import math
 import signal
 import socket
 from contextlib import suppress
@@ -27,9 +28,10 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def serve_app(app: Any, listener: socket.socket) -> None:
-    """Answer requests until the process is told to end; requests under way are finished first."""
-    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=10, ws="none", **server_settings())
+def serve_app(app: Any, listener: socket.socket, grace_s: float = 10) -> None:
+    """Answer requests until the process is told to end; requests under way have `grace_s` to be finished first."""
+    most_s = math.ceil(grace_s)
+    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=most_s, ws="none", **server_settings())
     # uvicorn raises the signal again once all is closed: whoever called still has work to finish then.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with suppress(KeyboardInterrupt):

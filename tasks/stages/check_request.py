@@ -14,8 +14,9 @@ from gradebook.tasks.datasets.case_criteria import own_level_scores, taken_ids
 from gradebook.tasks.datasets.discovery import dataset_files
 from gradebook.tasks.datasets.ingest import refuse_bad_rows
 from gradebook.tasks.datasets.row_parser import RowFitter
-from gradebook.tasks.judging.money.prices import find_price, refuse_unpriced
+from gradebook.tasks.judging.money.prices import embedding_price, find_price, refuse_unpriced
 from gradebook.tasks.judging.replies.recorded_judge import check_replies
+from gradebook.tasks.judging.settings.embedder import Embedder, EmbedderSettings, read_embedder
 from gradebook.tasks.judging.settings.files import read_judge
 from gradebook.tasks.judging.settings.judge import JudgeSettings, ReplaySettings
 from gradebook.tasks.judging.settings.keys import refuse_unpaired_keys
@@ -29,6 +30,7 @@ from gradebook.tasks.judging.settings.panels import (
 )
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.ledger.recordings import refuse_record
+from gradebook.tasks.planning.similarity import refuse_latest_baseline, similarity_criteria
 from gradebook.tasks.ratings.evaluation_file import read_ratings
 from gradebook.tasks.rubric_store.versions import find_rubric, refuse_changed_rubric, refuse_inactive_rubric
 from gradebook.tasks.runs.function_settings import FunctionSettings, read_function_settings, refuse_other_functions
@@ -36,6 +38,7 @@ from gradebook.tasks.runs.request import EvaluationRequest, refuse_bad_values
 from gradebook.tasks.runs.runner import read_runner, refuse_unreachable_server
 from gradebook.tasks.scoring.computed import is_computed
 from gradebook.tasks.scoring.functions import probe_functions
+from gradebook.tasks.scoring.static_vectors import read_static_model
 
 UNATTENDED = ("nightly", "checkpoint")  # triggers whose runs use active rubrics alone
 
@@ -49,6 +52,7 @@ class CheckedRequest:
     files: tuple[Path, ...]
     lake: Lake
     functions: FunctionSettings
+    embedder: Embedder | None = None
 
 
 def check_request(request: EvaluationRequest) -> CheckedRequest:
@@ -85,7 +89,22 @@ def check_request(request: EvaluationRequest) -> CheckedRequest:
     if any(map(is_computed, rubric.criteria)):  # clusters do no other work
         refuse_unreachable_server(runner)
     probe_functions(rubric, functions)
-    return CheckedRequest(rubric, judge, files, lake, functions)
+    return CheckedRequest(rubric, judge, files, lake, functions, _read_embedder(request, rubric))
+
+
+def _read_embedder(request: EvaluationRequest, rubric: Rubric) -> Embedder | None:
+    """Embedder of a request. Raises `InputError` if no criterion needs it, or what it needs is missing."""
+    refuse_latest_baseline(rubric, request.baseline)
+    embedder = read_embedder(request.embedder, os.environ)
+    if embedder is not None and not similarity_criteria(rubric):
+        raise InputError("--embedder", f"no criterion of the method similarity in {rubric.id}", "one, or no --embedder")
+    if isinstance(embedder, EmbedderSettings):
+        refuse_unpaired_keys(embedder.asking, os.environ)
+        if request.budget_usd is not None:
+            refuse_unpriced(embedder.asking, embedding_price(embedder.asking))
+    elif embedder is not None:
+        read_static_model(embedder.folder)
+    return embedder
 
 
 def refuse_bad_start(request: EvaluationRequest, checked: CheckedRequest) -> None:

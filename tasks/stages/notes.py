@@ -29,7 +29,9 @@ def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | 
     barred = [each.id for each in run.rubric.criteria if function_of(each) and each.id not in runnable]
     barred_count = sum(count for method, count in own.methods.items() if method not in ROW_METHODS)
     claimed = [criterion.id for criterion in run.rubric.criteria if criterion.method.type == "claims"]
-    judged = [criterion.id for criterion in run.rubric.judged_criteria] + claimed
+    stepwise = [criterion.id for criterion in run.rubric.stepwise_criteria]
+    judged = [criterion.id for criterion in run.rubric.judged_criteria] + claimed + stepwise
+    is_recorded = run.judge is not None and not isinstance(writer_of(run.judge), JudgeSettings)
     own_judged_count = own.methods.get("judge", 0)
     sampled = ingested.sample.sentence if ingested.sample else ""
     sentences = {
@@ -45,9 +47,8 @@ def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | 
         f"methods that no row may choose: {_named([], barred_count)} unscored": barred_count,
         f"functions of packages that are not allowed: {', '.join(barred)} unscored": barred,
         f"{counted(plan.unmatched_rating_count, 'rating')} of other outputs left out": plan.unmatched_rating_count,
-        f"recorded replies hold no claims: {', '.join(claimed)} unscored": (
-            claimed and run.judge is not None and not isinstance(writer_of(run.judge), JudgeSettings)
-        ),
+        f"recorded replies hold no claims: {', '.join(claimed)} unscored": claimed and is_recorded,
+        f"recorded replies hold no verdicts on steps: {', '.join(stepwise)} unscored": stepwise and is_recorded,
         f"no --judge: {_named(judged, own_judged_count)} unscored": (
             (judged or own_judged_count) and run.judge is None
         ),

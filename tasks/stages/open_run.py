@@ -122,6 +122,7 @@ def _run_of(
         functions=checked.functions,
         dataset_digest=dataset_digest,
         created_at=created,
+        embedder=checked.embedder,
     )
 
 
@@ -199,8 +200,10 @@ def run_row(run: Run, status: str, reason: str | None) -> dict[str, object]:
     baseline = stored_baseline(run.folder) if request.baseline else Baseline()
     settings = json_values(request, Use.SETTINGS) | {
         "judge": run.judge.identity if run.judge else None,  # `gradebook ledger verify` recomputes keys from it
+        "embedder": run.embedder.identity if run.embedder else None,
         "baseline_run_id": baseline.run_id,
         "baseline_fault": baseline.fault,
+        "series": baseline.series,
         "ratings_version": ratings_version(run.folder.ratings_file),
         "suite": request.suite,  # with the night, `latest` finds the nightly run before
         "night": None if request.night is None else request.night.isoformat(),
@@ -293,6 +296,7 @@ def _fingerprint(request: EvaluationRequest, checked: CheckedRequest, dataset_di
         "outputs": dataset_digest,
         "rubric": rubric_digest(checked.rubric),
         "judge": verdict_digest(checked.judge) if checked.judge else None,
+        "embedder": checked.embedder.digest if checked.embedder else None,
         "ratings": digest_files((Path(request.ratings),)) if request.ratings else None,
         "allow_functions": runnable_functions(checked.rubric, checked.functions),
     }

@@ -75,4 +75,6 @@ def plan_again(run: Run, ingested: Ingested, *, is_preview: bool = False) -> Run
         feedback=run.request.feedback,
         is_preview=is_preview,
         folders=run.folders,
+        embedder=run.embedder,
+        baseline=run.request.baseline,
     )

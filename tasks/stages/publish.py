@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gradebook.rubrics.model.errors import GradebookError, InputError
+from gradebook.tasks.comparing.judges import read_epoch
 from gradebook.tasks.datasets.case_criteria import case_criteria_files
 from gradebook.tasks.datasets.ingest import Ingested
 from gradebook.tasks.lake.address import Lake
@@ -121,6 +122,7 @@ def _publish(run: Run, ingested: Ingested, notes: list[str]) -> int:
     parts_of_tables = (
         ("opinions", folder.opinion_files()),
         ("claims", folder.claims_files()),
+        ("step_verdicts", folder.step_verdicts_files()),
         ("similarities", folder.similarities_files()),
     )
 
@@ -146,7 +148,9 @@ def _publish(run: Run, ingested: Ingested, notes: list[str]) -> int:
             _insert_parquet(connection, "written_feedback", folder.feedback_file)
         _insert_ratings(connection, folder)
         _insert_cost(connection, run, "publish", ingested.output_count, *clock)
-        replace_row(connection, {**run_row(run, "published", None), **totals, "version": version})
+        epoch = read_epoch(connection, run.judge)
+        row = {**run_row(run, "published", None), **totals, "version": version, "judge_epoch": epoch}
+        replace_row(connection, row)
 
     extra = json.dumps({"run_id": run.run_id, "rubric": f"{run.rubric.id} {run.rubric.version}"})
     try:

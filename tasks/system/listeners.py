@@ -121,6 +121,19 @@ def refuse_without(auth: str, open_paths: tuple[str, ...] = ()) -> Refuse:
     return refuse
 
 
+def refuse_without_token(token: str | None) -> Refuse:
+    """Ask for a token: as a bearer, or as the password of HTTP's basic scheme, which a URL can hold. None: for none."""
+
+    def refuse(_scope: Message, headers: Headers) -> int | None:
+        scheme, _, given = "".join(headers.get("authorization", [])).partition(" ")
+        if scheme.lower() == "basic":
+            with suppress(ValueError):
+                given = base64.b64decode(given, validate=True).decode().partition(":")[2]
+        return None if token is None or is_password(given, token) else 401
+
+    return refuse
+
+
 @dataclass(frozen=True)
 class Rules:
     """Rules of a server for the requests that it takes.

@@ -3,6 +3,7 @@
 They come from the environment and the user's own settings file, never from the current folder, which may be others'.
 """
 
+import glob
 import ipaddress
 import os
 import re
@@ -10,6 +11,7 @@ import stat
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -118,6 +120,19 @@ def allowing(name: str, address: str) -> str:
 def where_to_allow(entry: str) -> str:
     """Where the operator writes an entry for a key, as the end of a sentence."""
     return f'{KEYS}="{entry}" in the environment, or {entry!r} under [keys] allow in ~/.config/gradebook/settings.toml'
+
+
+def is_below(place: str, root: str, folder: Path = Path()) -> bool:
+    """Whether a file, folder or glob lies below a resolved folder; the part before its first star is resolved.
+
+    folder: where a relative place counts from.
+    """
+    parts = Path(place).parts
+    plain = list(takewhile(lambda part: not glob.has_magic(part), parts))
+    return (
+        ".." not in parts[len(plain) :]
+        and os.path.commonpath([root, os.path.realpath(folder.joinpath(*plain))]) == root
+    )
 
 
 def is_loopback(host: str) -> bool:

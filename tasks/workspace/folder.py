@@ -20,6 +20,7 @@ _WORKING_FOLDERS = (
     "collected",
     "opinions",
     "claims",
+    "step_verdicts",
     "similarities",
     "case_criteria",
     "marts",
@@ -152,6 +153,14 @@ class RunFolder:
     def claims_files(self) -> list[Path]:
         """Files of claims of all criteria and shards, in order."""
         return sorted((self.path / "claims").glob("*/*.parquet"))
+
+    def step_verdicts_file(self, criterion_id: str, shard_index: int) -> Path:
+        """Judged steps of one shard's outputs, by one criterion."""
+        return self.path / "step_verdicts" / criterion_id / f"shard-{shard_index:05d}.parquet"
+
+    def step_verdicts_files(self) -> list[Path]:
+        """Files of judged steps of all criteria and shards, in order."""
+        return sorted((self.path / "step_verdicts").glob("*/*.parquet"))
 
     def similarities_file(self, criterion_id: str, shard_index: int) -> Path:
         """Similarities of one shard's outputs, by one criterion."""

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import gradebook
 from gradebook.flows.api import evaluation, given, published, scoring
+from gradebook.tasks.rubric_store import given as given_rubrics
 
 ROOT = Path(__file__).parents[2]
-MODULES = (evaluation, given, published, scoring)
+MODULES = (evaluation, given, given_rubrics, published, scoring)
 # A change of these is a change for every caller: it needs a line in CHANGELOG.md, a removal a new major version.
 SIGNATURES = {
     "check": "(output, rubric, judge=None, *, at_least=None)",
-    "evaluate": "(outputs, rubric, judge=None, lake=None, *, baseline=None, require=None, fail_if=None,"
+    "evaluate": "(outputs, rubric, judge=None, lake=None, *, embedder=None, baseline=None, require=None, fail_if=None,"
     " across_judges=False, gate='both', budget_usd=None, ratings=None, column_map=None, trace_format=None,"
     " sample=None, max_bad_rate=0.01, allow_unscored=False, allow_functions=(), feedback=None, deadline=None,"
     " record=None, run_id=None, data=None, dataset=None, progress=None, prefect=None)",
@@ -25,7 +26,7 @@ SIGNATURES = {
     "open_lake": "(uri=None, data=None, at=None)",
     "score": "(output, rubric, judge=None)",
     "Scorer": "(rubric, judge=None, *, deadline_s=None, budget_usd=None, on_fault='none', gates='veto', lake=None,"
-    " column_map=None, allow_functions=())",
+    " data=None, column_map=None, allow_functions=())",
 }
 MEMBERS = {
     "Difference": "as_dict found is_failed verdict",
@@ -34,7 +35,7 @@ MEMBERS = {
     "Run": "compare criteria failed is_met outputs report scores sql summary to_arrow to_pandas verdicts",
     "Score": "as_dict criteria failed_gates is_passed output_id pass_threshold reward score score_high score_low"
     " unscored",
-    "Scorer": "ascore ascore_all close criteria feedback score score_all score_batch weights",
+    "Scorer": "ascore ascore_all close criteria expected_s feedback judge score score_all score_batch weights",
 }
 KINDS = "Criterion CriterionScore Level Rubric"
 ERRORS = """

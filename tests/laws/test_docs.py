@@ -24,10 +24,12 @@ from gradebook.rubrics.model.columns import OUTPUT_COLUMNS
 from gradebook.rubrics.model.levels import Level, Scale
 from gradebook.rubrics.model.methods import METHODS
 from gradebook.rubrics.model.rubric import Category, Criterion, Notes, Overall, Rubric
+from gradebook.rubrics.model.taxonomy import Taxonomy
 from gradebook.tasks.datasets.conversations import split_conversation
 from gradebook.tasks.datasets.file_formats import RawRow
 from gradebook.tasks.datasets.row_parser import RowFitter
 from gradebook.tasks.judging.replies.recorded_judge import RecordedReply
+from gradebook.tasks.judging.settings.embedder import EmbedderSettings
 from gradebook.tasks.judging.settings.judge import JudgeSettings, Prices
 from gradebook.tasks.lake.schema import make_tables, make_views
 from gradebook.tasks.operations.suites import Suite, SuitesFile
@@ -225,6 +227,7 @@ KEYS: dict[str, type[BaseModel]] = {
     "category keys": Category,
     "overall keys": Overall,
     "notes keys": Notes,
+    "taxonomy keys": Taxonomy,
 }
 GENERATED: dict[str, tuple[str, Callable[[], str]]] = {
     **{mark: ("docs/rubric-format.md", partial(key_table, model)) for mark, model in KEYS.items()},
@@ -351,6 +354,8 @@ def test_a_yaml_file_that_is_shown_is_right(page, block):
         assert SuitesFile.model_validate(shown)
     elif "rubrics" in shown:
         assert ReviewMap.model_validate(shown)
+    elif "batch_size" in shown:
+        assert EmbedderSettings.model_validate(shown)
     else:
         assert parse_rubric(block, page) if "id" in shown else JudgeSettings.model_validate(shown)
 

@@ -45,7 +45,18 @@ IMPORTED_LATE = {
     ("tasks/system/tracing.py", "gradebook.tasks.system.exporters"): "opentelemetry; where an exporter is configured",
 }
 WITH_AN_EXTRA = {"tasks/system/exporters.py"}  # modules of an extra of pyproject.toml, imported late
-PURE = {"pydantic", "pydantic_core", "yaml", "orjson", "numpy", "pyarrow", "jsonschema", "referencing", "gradebook"}
+PURE = {
+    "pydantic",
+    "pydantic_core",
+    "yaml",
+    "jinja2",
+    "orjson",
+    "numpy",
+    "pyarrow",
+    "jsonschema",
+    "referencing",
+    "gradebook",
+}
 # Libraries of checks and statistics beyond that: pure too, but slow to import, so inside functions only.
 CHECK_LIBRARIES = {"py3langid", "rapidfuzz", "soundfile", "sqlglot", "tokenizers"}
 STATISTICS_LIBRARIES = {"scipy"}

@@ -27,6 +27,7 @@ from aiohttp import web
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.support.loopback_batches import LoopbackBatches
+from tests.support.loopback_embeddings import embeddings_body
 from tests.support.loopback_faults import BODY_FAULTS, TEXT_FAULTS, send_broken
 from tests.support.loopback_limits import PrefixCache, RequestLimit, drawn_fault
 from tests.support.loopback_plain import plain_text
@@ -59,6 +60,7 @@ class LoopbackJudge:
         self.tls: ssl.SSLContext | None = None
         self.is_gullible = False  # answers with the word after "level:" in the text, whatever the schema says
         self.finish_reason = "stop"
+        self.model_suffix = "-2026"  # of the model that says it answered
         self.counts: Counter[str] = Counter()  # requests a prompt digest
         self.bodies: list[dict[str, Any]] = []
         self.is_keeping_bodies = True
@@ -74,6 +76,7 @@ class LoopbackJudge:
         app.router.add_get("/v1/models", self._models)
         app.router.add_get("/stats", self._stats)
         app.router.add_post("/v1/chat/completions", self._completion)
+        app.router.add_post("/v1/embeddings", self._completion)
         self.batches.mount(app)
         return app
 
@@ -205,11 +208,13 @@ class LoopbackJudge:
         self.cached_tokens += cached_tokens
         self.prompt_tokens += usage["prompt_tokens"]
         self.completion_tokens += usage["completion_tokens"]
+        if "input" in body:
+            return embeddings_body(body, usage)
         return {
             "id": "chatcmpl-1",
             "object": "chat.completion",
             "created": 0,
-            "model": body["model"] + "-2026",
+            "model": body["model"] + self.model_suffix,
             "choices": [choice | {"logprobs": self._logprobs(body, message)}],
             "usage": usage | {"prompt_tokens_details": {"cached_tokens": cached_tokens}},
             "service_tier": self.service_tier,
@@ -224,6 +229,8 @@ class LoopbackJudge:
         return {"content": [_token(token, levels) for token in tokens]}
 
     def _text(self, body: dict[str, Any], prompt: str, fault: str) -> str:
+        if "input" in body:
+            return ""
         if "response_format" not in body:
             return self.writer(body) if self.writer else plain_text(prompt, fault)
         asked = body["response_format"]["json_schema"]
@@ -253,9 +260,17 @@ class LoopbackJudge:
         return {key: reply[key] for key in schema["properties"]}
 
 
+def level_reply(body: dict[str, Any], meaning: str) -> str:
+    """Reply that takes the level of this description, whatever its label."""
+    criterion = json.loads(body["messages"][-1]["content"].splitlines()[4])
+    labels = {level["meaning"]: level["label"] for level in criterion["levels"]}
+    reply = {"evidence": [], "rationale": "So.", "level": labels[meaning]}
+    return json.dumps({name: reply[name] for name in body["response_format"]["json_schema"]["schema"]["properties"]})
+
+
 def _texts(body: dict[str, Any]) -> str:
     """All texts of a request's messages; pictures and sounds aside."""
-    contents = [message.get("content") or "" for message in body["messages"]]
+    contents = body.get("input") or [message.get("content") or "" for message in body["messages"]]
     parts = [part for each in contents for part in ([{"text": each}] if isinstance(each, str) else each)]
     return "\n".join(part["text"] for part in parts if isinstance(part, dict) and "text" in part)
 

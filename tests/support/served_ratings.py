@@ -1,4 +1,4 @@
-"""A published run of ten outputs, one of six pairs of them, and the rating pages of a session over one."""
+"""A published run of ten outputs, one of six pairs, one of an agent, and the rating pages of a session over one."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,13 +12,28 @@ from gradebook.tasks.ratings.rating_session import RatingSession
 from gradebook.tasks.serving.rating_page import rating_app
 from gradebook.tasks.system.listeners import Tokens
 from tests.support.new_lakes import write_copy
+from tests.support.published_runs import publish
 from tests.support.rated_lake import TONE
+from tests.support.samples import write_lines
 from tests.support.scored_lake import make_lake, write_scores
 
 RUN = "run-1"
 HOST = "127.0.0.1:8000"
 ORIGIN = f"http://{HOST}"
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m\u202egnp.exe"
+STEPS_RUBRIC = """
+id: stepped
+version: 1.0.0
+taxonomy:
+  types: [{id: tool, subtypes: [{id: wrong_tool}, {id: wrong_arguments}]}, {id: fact}]
+  severities: {minor: 1, major: 10}
+criteria:
+  - {id: steps, description: Is the step right?, method: {type: ratings, unit: step}}
+  - id: tone
+    description: Is it kind?
+    method: {type: ratings}
+    levels: [{id: bad, score: 0}, {id: good, score: 1}]
+"""
 
 
 @dataclass
@@ -90,3 +105,18 @@ def paired_run(folder: Path) -> Lake:
 
     commit(lake, "texts", tell)
     return lake
+
+
+def stepped_run(folder: Path) -> Lake:
+    """A published run of one output of an agent, with four steps whose texts are hostile."""
+    rubric = folder / "rubric.yaml"
+    rubric.write_text(STEPS_RUBRIC, encoding="utf-8")
+    steps = [
+        {"kind": "user", "output": "Book a train."},
+        {"kind": "tool", "name": HOSTILE, "input": {"to": "Bonn"}, "output": HOSTILE},
+        {"kind": "tool", "name": "maps", "error": "no such place"},
+        {"kind": "model", "output": "Done."},
+    ]
+    row = {"case_id": "c1", "model": "m", "prompt": "Book a train.", "output": "Done.", "steps": steps}
+    publish(write_lines(folder / "outputs.jsonl", [row]), rubric, run_id=RUN)
+    return find_lake(f"sqlite:{folder}/lake/catalog.sqlite")

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Literal, Self
+from typing import Literal, NamedTuple, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +16,7 @@ from gradebook.rubrics.check_kit.matching import all_matches, place_findings, sa
 from gradebook.rubrics.check_kit.regexes import Regex
 from gradebook.rubrics.check_kit.rows import RowFinding
 from gradebook.rubrics.checks.grounding.citation_marks import (
+    STYLES,
     CitationMarkSettings,
     Style,
     cited_ids,
@@ -26,6 +27,7 @@ from gradebook.rubrics.checks.grounding.citation_marks import (
     read_mark,
     split_at_marks,
 )
+from gradebook.rubrics.text.sentences import split_sentences
 
 CITED = "\x01"  # replaces a citation mark while sentences are split
 # A sentence and the marks after its full stop, which belong to it; possessive, so that it never backtracks.
@@ -67,6 +69,40 @@ class CitationSourceSettings(CitationMarkSettings):
         if self.style == "author_year" and self.context_pattern is None:
             raise ValueError("found style author_year without context_pattern, expected a pattern of the passages' ids")
         return self
+
+
+class CitedSentence(NamedTuple):
+    """Sentence without its citation marks; start, stop: its place in the text; cited: positions of passages, from 1."""
+
+    text: str
+    start: int
+    stop: int
+    cited: tuple[int, ...]
+
+
+def cited_sentences(text: str) -> list[CitedSentence]:
+    """Sentences of a text, each with the passages that marks in brackets cite: [1], [2, 3], [4-6].
+
+    Marks at the start of a sentence belong to the one before, as after a full stop. A mark without a position cites
+    passage 0, which no context has.
+    """
+    style = STYLES["brackets"]
+    found: list[CitedSentence] = []
+    for sentence in split_sentences(text):
+        [pieces] = split_at_marks(pa.array([sentence.text]), style)
+        kept, cited = pieces[0], list[int]()
+        for mark, following in zip(pieces[1::2], pieces[2::2], strict=True):
+            positions = [position_of(each) or 0 for each in read_mark(mark, style)]
+            if positions and not LETTER.search(kept) and found:
+                before = found[-1]
+                found[-1] = before._replace(cited=tuple(dict.fromkeys((*before.cited, *positions))))
+            else:
+                cited += positions
+            is_end = positions and following[:1] in (".", ",", ";", ":", "!", "?", "…", "。")
+            kept = (kept.rstrip() if is_end else kept) + (following if positions else mark + following)
+        if LETTER.search(kept):
+            found.append(CitedSentence(kept.strip(), sentence.start, sentence.stop, tuple(dict.fromkeys(cited))))
+    return found
 
 
 @register_check(

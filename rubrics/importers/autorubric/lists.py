@@ -8,8 +8,8 @@ from gradebook.rubrics.model.errors import Fault, RubricError
 from gradebook.rubrics.text.plain_words import Place
 from gradebook.rubrics.text.yaml_lines import YamlText, read_yaml
 
-_START_OF_DOCUMENT = re.compile(r"\A((?:[ \t]*(?:#[^\n]*)?\n)*)---[ \t]*(?=\n|#)")
-_OPENS_WITH_BRACKET = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)*[ \t]*\[")
+_START_OF_DOCUMENT = re.compile(r"\A((?:[ \t]*+(?:#[^\n]*+)?\n)*+)---[ \t]*(?=\n|#)")
+_OPENS_WITH_BRACKET = re.compile(r"(?:[ \t]*+(?:#[^\n]*+)?\n)*+[ \t]*\[")
 _LINE_IN_A_MESSAGE = re.compile(r"(?<=\(first in line )[0-9]+")
 
 

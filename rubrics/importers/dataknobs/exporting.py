@@ -60,7 +60,8 @@ def _simplify(rubric: Rubric, wanted: Row) -> Row:
 def _simplify_criterion(criterion: Criterion, weight: float) -> Row:
     levels = criterion.scale.levels if criterion.scale else criterion.levels
     method = criterion.method.model_dump(by_alias=True)
-    named = {key: method[key] for key in ("type", "check", "function", "schema") if key in method}
+    placed = ("type", "check", "function", "schema", "template")
+    named = {key: method[key] for key in placed if method.get(key) is not None}
     plain = {
         "id": criterion.id,
         "name": criterion.name,

@@ -93,8 +93,11 @@ def _with_schemas(foreign: Row, reading: Reading) -> Row:
 
 def _with_schema(criterion: Any, number: int, reading: Reading) -> Any:
     method = mapping_of(mapping_of(criterion).get("scoring_method"))
-    name, folder = method.get("schema_ref"), Path(reading.path).parent
-    if not isinstance(name, str) or method.get("schema") is not None or not _is_file(folder, name):
+    name = method.get("schema_ref")
+    if not isinstance(name, str) or method.get("schema") is not None:
+        return criterion
+    folder = Path(reading.path).parent
+    if not _is_file(folder, name):
         return criterion
     try:
         schema = read_schema(name, folder)

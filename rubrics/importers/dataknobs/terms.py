@@ -19,6 +19,7 @@ from gradebook.rubrics.importers.metadata import FIRST_VERSION, filled, given
 from gradebook.rubrics.model.errors import ModelFault
 from gradebook.rubrics.model.levels import Share, pass_or_fail
 from gradebook.rubrics.model.methods import FUNCTION_PATTERN
+from gradebook.rubrics.model.own_templates import check_template
 from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import LARGEST_WEIGHT
 
@@ -190,7 +191,9 @@ def _express_level(level: Row, omitted: Collection[str]) -> Row:
 def _understand_method(foreign: ForeignMethod) -> Row:
     reference = foreign.function_ref or ""
     if foreign.type == "llm_decode":
-        return {"type": "judge"}
+        template = foreign.decode_prompt
+        is_own = template is not None and template != DECODE_PROMPT and _is_template(template)
+        return {"type": "judge"} | ({"template": template} if is_own else {})
     if foreign.type == "schema":
         if foreign.json_schema is None:
             return {"type": "function", "function": SCHEMA_STAND_IN}
@@ -202,6 +205,14 @@ def _understand_method(foreign: ForeignMethod) -> Row:
     return {"type": "function", "function": reference, "takes": "content"}
 
 
+def _is_template(text: str) -> bool:
+    """Whether a judge can be shown a case by a text; any other is stored, and all columns are shown."""
+    try:
+        return bool(check_template(text))
+    except ValueError:
+        return False
+
+
 def _express_method(plain: Row) -> Row:
     match plain["type"]:
         case "check":
@@ -210,4 +221,4 @@ def _express_method(plain: Row) -> Row:
             return {"type": "deterministic", "function_ref": plain["function"]}
         case "schema":
             return {"type": "schema", "schema": plain["schema"]}
-    return {"type": "llm_decode", "decode_prompt": DECODE_PROMPT}
+    return {"type": "llm_decode", "decode_prompt": plain.get("template", DECODE_PROMPT)}

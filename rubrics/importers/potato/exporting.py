@@ -48,7 +48,15 @@ def write_potato(rubric: Rubric) -> Exported:
 
 
 def _note_rubric(rubric: Rubric, lost: Kept) -> None:
-    note_lost(rubric, "potato", lost, "name description overall notes", "name category levels scale", "description")
+    expressed = "taxonomy" if any(map(is_of_trajectory, rubric.criteria)) else ""
+    note_lost(
+        rubric,
+        "potato",
+        lost,
+        f"name description overall notes {expressed}",
+        "name category levels scale",
+        "description",
+    )
     for criterion in rubric.criteria:
         if not is_of_trajectory(criterion):
             note_method(criterion.method, "ratings", lost)

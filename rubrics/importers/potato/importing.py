@@ -22,6 +22,7 @@ from gradebook.rubrics.importers.potato.trajectory import (
     note_trajectory_faults,
     read_trajectory,
     spelling_of,
+    taxonomy_of,
 )
 from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.text.plain_words import shown
@@ -67,6 +68,8 @@ def read_potato(text: str, path: str) -> Imported:
     title = values.get(TITLE) if are_many and isinstance(values.get(TITLE), str) else None
     around = _kept_around(values, (TITLE,) if title else (), kept)
     rubric = _many_schemes(parts, title or PurePath(path).stem, kept) if are_many else _one_scheme(parts[0])
+    trajectories = [found.scheme for found in schemes if isinstance(found.scheme, TrajectoryScheme)]
+    rubric |= {"taxonomy": taxonomy_of(trajectories[0])} if len(trajectories) == 1 else {}
     rubric |= kept_as("potato", {**({} if are_many else parts[0].kept), **around})
     return reading.finish(rubric, kept)
 

@@ -7,20 +7,22 @@ error is 94. As a points rubric, whose score is sum(weight * score) / sum of the
 - for each kind of error and each severity, a penalty whose level is the number of such errors, 0 to `most`, the count
   that uses up the start: ceil(initial / -severity). Level n scores n / most and the weight is most * severity, so n
   errors take most * severity * n / most = n * severity points;
-- `step_correctness`, weight 0: the steps' labels as levels, worst first; it is rated and does not affect the score.
+- `step_correctness`, weight 0: the steps' labels as levels, worst first; people label each step by them, and it does
+  not affect the score.
 
 With -1 and -5, `most` is 100 and 20 and both weights are -100:
 (100 * 1 - 100 * 1/100 - 100 * 1/20) / 100 = (100 - 1 - 5) / 100 = 0.94.
 
-Lost are the step of an error, and errors of one kind and severity beyond `most`, which is at most 100 (a severity
-smaller than a hundredth of the start reaches that limit while points are left; the import reports it). Errors that
-together deduct more than the start give a negative score. Each count has to be rated, 0 if there is no such error:
-a missing one leaves the score undefined, as any missing verdict does.
+The kinds and severities are the rubric's taxonomy too, so that marks of steps are stored by it. Lost are errors of
+one kind and severity beyond `most`, which is at most 100 (a severity smaller than a hundredth of the start reaches that
+limit while points are left; the import reports it). Errors that together deduct more than the start give a negative
+score. Each count has to be rated, 0 if there is no such error: a missing one leaves the score undefined, as any missing
+verdict does.
 """
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import AliasChoices, BeforeValidator, Field
@@ -28,6 +30,7 @@ from pydantic import AliasChoices, BeforeValidator, Field
 from gradebook.rubrics.importers.foreign_file import OpenMapping, Reading
 from gradebook.rubrics.importers.ids import DistinctIds
 from gradebook.rubrics.importers.metadata import Kept, filled, plain_number
+from gradebook.rubrics.importers.ratings.trajectory import SCORE_OF_LABEL
 from gradebook.rubrics.model.levels import MOST_LEVELS
 from gradebook.rubrics.model.rows import Row
 
@@ -39,13 +42,6 @@ DIGITS = 9  # of a weight, to remove the rounding error of 34 * 0.3
 DEFAULT_START = 100
 DEFAULT_SEVERITIES = {"minor": -1, "major": -5, "critical": -10}
 DEFAULT_LABELS = ("correct", "incorrect", "partially_correct")
-# Whole labels, in lower case: a single word is ambiguous, as in "no error", "not wrong" and "never correct".
-LABELS_BY_SCORE: dict[float, tuple[str, ...]] = {
-    0: ("incorrect", "not correct", "wrong", "error", "fail", "failed"),
-    0.5: ("partially correct", "partly correct", "partially incorrect", "partial", "mixed"),
-    1: ("correct", "right", "no error", "no errors", "error free", "pass", "passed"),
-}
-SCORE_OF_LABEL = {label: score for score, labels in LABELS_BY_SCORE.items() for label in labels}
 UNKNOWN_LABEL_SCORE = 0.5
 
 Points = Annotated[float, Field(gt=0, le=LARGEST_POINTS, allow_inf_nan=False)]
@@ -196,12 +192,37 @@ def _steps_criterion(labels: Sequence[_Named], kept: Kept) -> Row:
         levels.append({"id": level_id, "score": score, **filled({"label": None if name == level_id else name})})
     return {
         "id": "step_correctness",
-        "description": "Are the steps right? The label of the trajectory's worst step.",
+        "description": "Is each step right?",
         "weight": 0,
-        "method": {"type": "ratings"},
+        "method": {"type": "ratings", "unit": "step"},
         "levels": sorted(levels, key=lambda level: float(level["score"])),
         "metadata": {"potato": {"part": "steps"}},
     }
+
+
+def taxonomy_of(scheme: TrajectoryScheme) -> Row:
+    """Taxonomy of a rubric with the scheme's kinds of error. Penalties are shares of its start, out of 100."""
+    severity_ids = DistinctIds()
+    penalties = (
+        (severity, round(min(-severity.weight / scheme.start, 1) * 100, DIGITS)) for severity in scheme.severities
+    )
+    groups = ((group, {"subtypes": _kinds((kind, {}) for kind in group.types)}) for group in scheme.groups)
+    severities = {severity_ids.take(severity.name): plain_number(points) for severity, points in penalties}
+    return {"types": _kinds(groups), "severities": severities}
+
+
+def _kinds(entries: Iterable[tuple[_Named | _Group, Row]]) -> list[Row]:
+    ids = DistinctIds()
+    kinds = []
+    for entry, more in entries:
+        words = entry.left.get("description")
+        kind_id = ids.take(entry.name)
+        named = {
+            "name": None if entry.name == kind_id else entry.name,
+            "description": words if isinstance(words, str) else None,
+        }
+        kinds.append({"id": kind_id, **filled(named), **filled(more)})
+    return kinds
 
 
 def _label_score(name: str) -> float | None:

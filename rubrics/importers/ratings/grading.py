@@ -17,9 +17,10 @@ from gradebook.rubrics.importers.ratings.ladders import (
     missing_values,
 )
 from gradebook.rubrics.importers.ratings.shapes import OVERALL, Mark, Misfit
-from gradebook.rubrics.importers.ratings.trajectory import DEFAULT_PENALTIES, TRAJECTORY, describe_slips, running_score
+from gradebook.rubrics.importers.ratings.trajectory import DEFAULT_PENALTIES, TRAJECTORY, StepScale
 from gradebook.rubrics.model.methods import RatingsMethod
 from gradebook.rubrics.model.rubric import Criterion, Rubric
+from gradebook.rubrics.model.taxonomy import StepMark, describe_steps, score_steps
 
 Key = TypeVar("Key")
 Found = TypeVar("Found")
@@ -29,17 +30,18 @@ MOST_SHOWN_CRITERIA = 20
 
 @dataclass(frozen=True, slots=True)
 class Scales:
-    """Criteria that may be rated: ladders by id, ids by name and by folded name; a trajectory's penalties.
+    """Criteria that may be rated: ladders by id, ids by name and by folded name.
 
-    ids_in_schemes: ids by scheme, the criterion's category, and folded name. counts: ids of the criteria that count a
-    trajectory's errors, by folded kind and severity; empty for a kind of several.
+    trajectory: id of the criterion that the marks of steps rate, by the scale `steps`. ids_in_schemes: ids by scheme,
+    the criterion's category, and folded name. counts: ids of the criteria that count a trajectory's errors, by folded
+    kind and severity; empty for a kind of several.
     """
 
     ladders: Mapping[str, Ladder]
     ids: Mapping[str, str]
     plain_ids: Mapping[str, str]
     trajectory: str | None = None
-    penalties: Mapping[str, float] = field(default_factory=lambda: dict(DEFAULT_PENALTIES))
+    steps: StepScale = field(default_factory=lambda: StepScale(penalties=DEFAULT_PENALTIES))
     ids_in_schemes: Mapping[tuple[str, str], str] = field(default_factory=dict)
     counts: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
@@ -47,7 +49,7 @@ class Scales:
         """Ladder of the marked criterion. Raises `Misfit`."""
         if mark.kind == "running_score":
             if self.trajectory is None:
-                expected = f"expected one whose method is {{type: ratings, penalties: ...}}, or one named {TRAJECTORY}"
+                expected = f"expected one with `unit: step` or `penalties`, or one named {TRAJECTORY}"
                 raise Misfit(f"annotations: found no criterion for a running score, {expected}")
             return self.ladders[self.trajectory]
         found = self.find(mark.criterion, mark.scheme)
@@ -62,11 +64,14 @@ class Scales:
         """Marks of the criteria that count errors, 0 included, in place of a running score. Raises `Misfit`."""
         steps: dict[str, list[str]] = {each: [] for each in self.counts.values() if each}
         for slip in mark.value:
-            found = self.counts.get((folded(slip.error_type), folded(slip.severity)))
+            if not (slip.error_type and slip.severity):
+                continue
+            kind = " / ".join(word for word in (*slip.error_type.split("::"), slip.error_subtype) if word)
+            found = self.counts.get((folded(kind), folded(slip.severity)))
             if not found:
                 kinds = {each: " ".join(kind) for kind, each in reversed([*self.counts.items()]) if each}
                 known = [kinds[each] for each in steps][:MOST_SHOWN_CRITERIA]
-                found_kind = f"{words_of(slip.error_type)} {slip.severity}"
+                found_kind = f"{words_of(kind)} {slip.severity}"
                 raise Misfit(f"annotations: found {found_kind}, expected one of {', '.join(known)}")
             steps[found].append(slip.step)
         return [
@@ -85,12 +90,13 @@ class Scales:
 
 @dataclass(frozen=True, slots=True)
 class Rated:
-    """Graded mark: score in 0..1; level_id: None for a bare score."""
+    """Graded mark: score in 0..1; level_id: None for a bare score. steps: what it is made of, of a trajectory."""
 
     criterion_id: str
     level_id: str | None
     score: float
     notes: str | None
+    steps: tuple[StepMark, ...] = ()
 
 
 def _steps_text(steps: Sequence[str], notes: str | None) -> str | None:
@@ -112,7 +118,14 @@ def scales_of_rubric(rubric: Rubric) -> Scales:
         for name in (each.id, *_names(each))
     )
     counts = _unique((kind, each.id) for each in rubric.criteria for kind in _counted_kinds(each))
-    return replace(_scales(ladders, rubric.criteria), ids_in_schemes=_unique(ids), counts=counts)
+    scales = _scales(ladders, rubric.criteria)
+    punished, stepwise = scales.trajectory, [each for each in rubric.criteria if each.is_stepwise]
+    if len(stepwise) == 1 and punished in (None, TRAJECTORY, stepwise[0].id):
+        steps = StepScale(stepwise[0].ranked_levels, rubric.penalties_of(stepwise[0]), rubric.taxonomy)
+        scales = replace(scales, trajectory=stepwise[0].id, steps=steps)
+    elif rubric.taxonomy:
+        scales = replace(scales, steps=replace(scales.steps, taxonomy=rubric.taxonomy))
+    return replace(scales, ids_in_schemes=_unique(ids), counts=counts)
 
 
 def scales_of_row(criteria: Sequence[Criterion]) -> Scales:
@@ -126,7 +139,7 @@ def _scales(ladders: dict[str, Ladder], criteria: Iterable[Criterion]) -> Scales
     plain_ids = _unique((folded(name), each.id) for each in criteria for name in (each.id, *_names(each)))
     punished = [each for each in criteria if isinstance(each.method, RatingsMethod) and each.method.penalties]
     if len(punished) == 1 and isinstance(punished[0].method, RatingsMethod):
-        return Scales(ladders, ids, plain_ids, punished[0].id, punished[0].method.penalties or {})
+        return Scales(ladders, ids, plain_ids, punished[0].id, StepScale(penalties=punished[0].method.penalties))
     return Scales(ladders, ids, plain_ids, TRAJECTORY if TRAJECTORY in ladders and not punished else None)
 
 
@@ -181,9 +194,11 @@ class Grader:
     def grade(self, mark: Mark, ladder: Ladder, scales: Scales) -> Rated | None:
         """Grade a mark; None if it does not apply. Raises `Misfit`."""
         if mark.kind == "running_score":
-            score = running_score(mark.value, scales.penalties)
-            slips = describe_slips(mark.value, scales.penalties)
-            return Rated(ladder.name, None, score, f"{slips}\n{mark.notes}" if mark.notes else slips)
+            marks = scales.steps.marks(mark.value)
+            score, words = score_steps(marks, scales.steps.penalties), describe_steps(marks, scales.steps.penalties)
+            if score is None:
+                return None
+            return Rated(ladder.name, None, score, f"{words}\n{mark.notes}" if mark.notes else words, marks)
         grade = self._graded(mark, ladder)
         return None if grade is None else Rated(ladder.name, *grade, mark.notes)
 

@@ -4,7 +4,9 @@ The schemes are next to the ids of the row, or within `label_annotations` or `an
 `criteria_ratings`, and those of `trajectory_eval`, are read too.
 """
 
+import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from gradebook.rubrics.importers.ratings.columns import (
@@ -29,6 +31,7 @@ NOTES = "notes"
 
 def read_potato_row(row: Row, naming: Naming, left_out: LeftOut) -> Sequence[Sheet]:
     """Sheet of a line. Raises `Misfit`."""
+    row = _with_steps(row)
     if is_rated_trace(row) or is_trajectory(row):
         for scheme, _ in _schemes(row):
             left_out.note(f"the scheme {scheme} beside a rubric or a trajectory")
@@ -45,6 +48,19 @@ def read_potato_row(row: Row, naming: Naming, left_out: LeftOut) -> Sequence[She
         raise Misfit('found no scheme, expected one such as {"scheme": {"criterion": "4"}}')
     words = "\n".join(text for text in notes if text) or None
     return [Sheet(read_slot(row, naming), read_rater(row, naming), read_moment(row, naming), words, tuple(marks))]
+
+
+def _with_steps(row: Row) -> Row:
+    """The row with the steps that a form of `trajectory_eval` keeps as a JSON text of its scheme."""
+    for scheme, values in _schemes(row):
+        for name, value in values.items():
+            if isinstance(value, str) and value.lstrip().startswith("{") and '"steps"' in value:
+                with suppress(ValueError, RecursionError):
+                    steps = json.loads(value)["steps"]
+                    rest = {key: each for key, each in row.items() if key not in (scheme, *HOLDERS)}
+                    others = {key: each for key, each in values.items() if key != name}
+                    return {**rest, "steps": steps} | ({scheme: others} if others else {})
+    return row
 
 
 def has_schemes(row: Row) -> bool:

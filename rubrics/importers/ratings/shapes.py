@@ -47,11 +47,14 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Slip:
-    """Error in a step of a trajectory."""
+    """What a person said of a step of a trajectory: its label, and its error if it has one."""
 
     step: str
-    error_type: str
-    severity: str
+    error_type: str | None = None
+    severity: str | None = None
+    label: str | None = None
+    error_subtype: str | None = None
+    rationale: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,18 @@
-"""Errors that a person marked in the steps of a trajectory, as one running score.
+"""What a person marked in the steps of a trajectory, as one running score and a mark a step.
 
-A row is {trace_id, annotator, timestamp, annotations: [{step, error_type, severity}]}. The score starts at 100 and each
-error deducts the penalty of its severity: score = max(0, 100 - sum of penalties) / 100, 1 for an empty list. The
-penalties are those of Potato's `trajectory_eval` (minor 1, major 5, critical 10) unless the rubric's criterion has
-`penalties`.
+A row is {trace_id, annotator, timestamp, annotations: [{step, label, error_type, error_subtype, severity, rationale}]},
+or has such a list as `steps`. A step without a label has an error. The score is that of `score_steps`; without a
+taxonomy the penalties are those of Potato's `trajectory_eval` (minor 1, major 5, critical 10) unless the rubric's
+criterion has `penalties`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from gradebook.rubrics.importers.ratings.columns import (
     name_text,
+    notes_text,
     read_moment,
     read_notes,
     read_rater,
@@ -18,65 +20,138 @@ from gradebook.rubrics.importers.ratings.columns import (
     words_of,
 )
 from gradebook.rubrics.importers.ratings.shapes import Mark, Misfit, Naming, Sheet, Slip
+from gradebook.rubrics.model.levels import Level
 from gradebook.rubrics.model.rows import Row
+from gradebook.rubrics.model.taxonomy import NamedError, StepMark, Taxonomy, folded_name, points_of, step_levels
 
-START = 100.0
-TRAJECTORY = "trajectory"  # the rated criterion if none has penalties
+TRAJECTORY = "trajectory"  # the rated criterion if none is of steps
 DEFAULT_PENALTIES: Mapping[str, float] = {"minor": 1, "major": 5, "critical": 10}
 MOST_SLIPS = 10_000
-_STEP = ("step", "step_index", "step_id")
+MOST_SHOWN_KINDS = 20
+_STEP = ("step", "step_index", "step_id", "location")
+_LABEL = ("label", "correctness")
 _ERROR_TYPE = ("error_type", "type", "category")
+_SUBTYPE = ("error_subtype", "subtype")
+_SEVERITY = ("severity", "impact")
+_RATIONALE = ("rationale", "description", "notes")
+# Whole labels, in lower case: a single word is ambiguous, as in "no error", "not wrong" and "never correct".
+LABELS_BY_SCORE: dict[float, tuple[str, ...]] = {
+    0: ("incorrect", "not correct", "wrong", "error", "fail", "failed"),
+    0.5: ("partially correct", "partly correct", "partially incorrect", "partial", "mixed"),
+    1: ("correct", "right", "no error", "no errors", "error free", "pass", "passed"),
+}
+SCORE_OF_LABEL = {label: score for score, labels in LABELS_BY_SCORE.items() for label in labels}
+
+
+@dataclass(frozen=True, slots=True)
+class StepScale:
+    """How the steps of an output may be marked. levels: labels, worst first; penalties: None if labels are scored."""
+
+    levels: tuple[Level, ...] = step_levels()
+    penalties: Mapping[str, float] | None = None
+    taxonomy: Taxonomy | None = None
+
+    def marks(self, slips: Iterable[Slip]) -> tuple[StepMark, ...]:
+        """Marks with the scale's own labels, kinds and severities. Raises `Misfit` for others."""
+        return tuple(map(self._mark, slips))
+
+    def _mark(self, slip: Slip) -> StepMark:
+        level = self._level(slip)
+        if level == self.levels[-1]:
+            if slip.error_type or slip.severity:
+                raise Misfit(f"step {slip.step}: found an error on a step labelled {level.id}, expected none")
+            return StepMark(slip.step, level.id, level.score, rationale=slip.rationale)
+        is_bare = slip.label is None
+        severity = self._severity(slip) if is_bare or slip.severity or self.penalties else None
+        error_type, error_subtype = self._error(slip) if is_bare or slip.error_type or self.taxonomy else (None, None)
+        mark = StepMark(slip.step, level.id, level.score, error_type, error_subtype, severity, slip.rationale)
+        if severity is not None and self.penalties is not None and points_of(mark, self.penalties) is None:
+            raise Misfit(f"severity: found {error_type} / {severity}, expected one of {', '.join(self.penalties)}")
+        return mark
+
+    def _level(self, slip: Slip) -> Level:
+        if slip.label is None:
+            return self.levels[0]
+        name = folded_name(slip.label)
+        found = next((each for each in self.levels if name in (folded_name(each.id), folded_name(each.label))), None)
+        found = found or next((each for each in self.levels if each.score == SCORE_OF_LABEL.get(name)), None)
+        if found is None:
+            labels = ", ".join(each.id for each in self.levels)
+            raise Misfit(f"step {slip.step}: found the label {words_of(slip.label)}, expected one of {labels}")
+        return found
+
+    def _severity(self, slip: Slip) -> str:
+        named = self.penalties or (self.taxonomy.severities if self.taxonomy else {}) or {slip.severity or "": 0}
+        known = {name.rpartition("/")[2]: None for name in named}
+        found = next((name for name in known if folded_name(name) == folded_name(slip.severity)), None)
+        if not found:
+            words = words_of(slip.severity) if slip.severity else "nothing"
+            raise Misfit(f"severity: found {words}, expected one of {', '.join(known)}")
+        return found
+
+    def _error(self, slip: Slip) -> NamedError:
+        if self.taxonomy is None:
+            if slip.error_type is None:
+                raise Misfit(f"step {slip.step}: error_type: found nothing, expected a value")
+            return NamedError(slip.error_type, slip.error_subtype)
+        found = self.taxonomy.find(slip.error_type, slip.error_subtype)
+        if found is None:
+            kinds = [" / ".join(word for word in kind if word) for kind in self.taxonomy.kinds]
+            more = ", ..." if len(kinds) > MOST_SHOWN_KINDS else ""
+            named = " / ".join(word for word in (slip.error_type, slip.error_subtype) if word)
+            expected = f"expected one of {', '.join(kinds[:MOST_SHOWN_KINDS])}{more}"
+            raise Misfit(f"annotations: found {words_of(named) if named else 'nothing'}, {expected}")
+        return found
 
 
 def is_trajectory(row: Row) -> bool:
-    """Whether a row lists the errors of a trajectory's steps."""
-    return isinstance(row.get("annotations"), list) and not any("result" in each for each in _mappings(row))
+    """Whether a row lists what a person marked in the steps of a trajectory."""
+    return _listed(row) is not None
 
 
 def read_trajectory_row(row: Row, naming: Naming) -> Sheet:
-    """Sheet of a row: its only mark has the errors and the person's notes. Raises `Misfit`."""
-    found = row["annotations"]
+    """Sheet of a row: its only mark has the steps' marks and the person's notes. Raises `Misfit`."""
+    found = _listed(row) or []
     if len(found) > MOST_SLIPS:
         raise Misfit(f"annotations: found {len(found):,} errors, expected at most {MOST_SLIPS:,}")
-    slips = tuple(_slip(each, index) for index, each in enumerate(found))
+    slips = tuple(each for index, entry in enumerate(found) if (each := _slip(entry, index)) is not None)
     mark = Mark("", slips, "running_score", read_notes(row, naming))
     return Sheet(read_slot(row, naming), read_rater(row, naming), read_moment(row, naming), None, (mark,))
 
 
-def running_score(slips: Sequence[Slip], penalties: Mapping[str, float]) -> float:
-    """Share of the start left after the errors, 0..1. Raises `Misfit` for an error without a penalty."""
-    return max(0.0, START - sum(penalty_of(slip, penalties) for slip in slips)) / START
-
-
-def penalty_of(slip: Slip, penalties: Mapping[str, float]) -> float:
-    """Points of an error: those of its type and severity, `type/severity`, or else of its severity. Raises `Misfit`."""
-    found = penalties.get(f"{slip.error_type}/{slip.severity}", penalties.get(slip.severity))
-    if found is None:
-        raise Misfit(f"severity: found {words_of(slip.severity)}, expected one of {', '.join(penalties)}")
-    return found
-
-
-def describe_slips(slips: Sequence[Slip], penalties: Mapping[str, float]) -> str:
-    """Errors in words: "step 3: wrong_tool (major, -5)", separated by semicolons."""
-    words = (
-        f"step {each.step}: {each.error_type} ({each.severity}, -{penalty_of(each, penalties):g})" for each in slips
+def _listed(row: Row) -> list[Any] | None:
+    """Marks of steps that a row lists; None if it has none."""
+    found = row.get("annotations")
+    if isinstance(found, list) and not any(isinstance(each, dict) and "result" in each for each in found):
+        return found
+    steps = row.get("steps")
+    is_marked = isinstance(steps, list) and any(
+        isinstance(each, dict) and any(name in each for name in (*_LABEL, "error_type")) for each in steps
     )
-    return "; ".join(words) or "no errors"
+    return steps if is_marked else None
 
 
-def _slip(value: Any, index: int) -> Slip:
+def _slip(value: Any, index: int) -> Slip | None:
+    """A step's mark; None for a step that a form lists without a label."""
     if not isinstance(value, dict):
         raise Misfit(f"annotations[{index}]: found {words_of(value)}, expected an error: step, error_type, severity")
-    return Slip(_part(value, _STEP, index), _part(value, _ERROR_TYPE, index), _part(value, ("severity",), index))
+    label, error_type = _part(value, _LABEL, index), _part(value, _ERROR_TYPE, index)
+    subtype, severity = _part(value, _SUBTYPE, index), _part(value, _SEVERITY, index)
+    if label is None and error_type is None and any(name in value for name in _LABEL):
+        return None
+    if label is None:
+        error_type, severity = _given(error_type, _ERROR_TYPE, index), _given(severity, _SEVERITY, index)
+    step = _given(_part(value, _STEP, index), _STEP, index)
+    rationale = next((notes_text(value[name]) for name in _RATIONALE if value.get(name)), None)
+    return Slip(step, error_type, severity, label, subtype, rationale)
 
 
-def _part(value: Row, names: Sequence[str], index: int) -> str:
-    found = next((value[name] for name in names if value.get(name) is not None), None)
-    text = name_text(f"annotations[{index}].{names[0]}", found)
+def _part(value: Row, names: Sequence[str], index: int) -> str | None:
+    found = next((value[name] for name in names if value.get(name) not in (None, "")), None)
+    return name_text(f"annotations[{index}].{names[0]}", found)
+
+
+def _given(text: str | None, names: Sequence[str], index: int) -> str:
     if text is None:
         raise Misfit(f"annotations[{index}].{names[0]}: found nothing, expected a value")
     return text
-
-
-def _mappings(row: Row) -> list[Row]:
-    return [each for each in row["annotations"] if isinstance(each, dict)]

@@ -9,6 +9,7 @@ with final as (
         runs.rubric_digest,
         runs.judge,
         runs.settings,
+        runs.judge_epoch,
         rubrics.body,
     from runs
     left join rubrics on runs.rubric_id = rubrics.rubric_id and runs.rubric_version = rubrics.rubric_version

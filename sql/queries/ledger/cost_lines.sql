@@ -5,7 +5,12 @@ with own as (select distinct run_id, criterion_id from case_criteria),
 
 billed as (
     select
-        if(judgments.criterion_id = '(feedback)', 'feedback', 'score') as stage,
+        case
+            when judgments.criterion_id = '(feedback)' then 'feedback'
+            -- The sentinel's replies belong to no run.
+            when starts_with(judgments.run_id, 'anchors-') and runs.run_id is null then 'anchors'
+            else 'score'
+        end as stage,
         if(own.criterion_id is null, judgments.criterion_id, '(own)') as criterion,
         judgments.judge,
         make_timestamp(epoch_us(judgments.asked_at))::date::varchar as day,
@@ -20,6 +25,7 @@ billed as (
             as is_uncounted,
     from judgments
     left join own on judgments.run_id = own.run_id and judgments.criterion_id = own.criterion_id
+    left join runs on judgments.run_id = runs.run_id
     where
         (judgments.attempts > 0 or judgments.prompt_bytes is not null)  -- a recorded reply was never sent
         and ($run_id is null or judgments.run_id = $run_id)

@@ -9,7 +9,7 @@ with final as (
             order by verdict = 'supported', side, claim_index
         ) as claims,
     from claims
-    where run_id = $run_id and verdict is not null and list_contains($output_ids, output_id)
+    where run_id = $run_id and verdict is not null and side <> 'citation' and list_contains($output_ids, output_id)
     group by output_id, criterion_id
 )
 

@@ -12,7 +12,7 @@ from gradebook.tasks.judging.batches.state import Intent
 from gradebook.tasks.judging.money.prices import cost_usd, least_prompt_tokens, prompt_bytes
 from gradebook.tasks.judging.replies.completion import Reply, drop_false_usage
 from gradebook.tasks.judging.replies.journal import Journal
-from gradebook.tasks.judging.replies.judgment_row import judgment_row, reply_columns
+from gradebook.tasks.judging.replies.judgment_row import judgment_row, read_parts, reply_columns
 from gradebook.tasks.judging.replies.question import Askable, Question
 
 
@@ -62,7 +62,7 @@ def _unread(question: Askable[Any]) -> Askable[Any]:
 
 def _judgment(job: BatchJob, intent: Intent, question: Askable[Any], reply: Reply) -> dict[str, Any]:
     request = _unread(question).request()
-    read = request.read(reply.text, reply.finish_reason, reply.refusal, reply.choices)
+    read = read_parts(request, reply, is_plain=job.settings.reply_format == "text")[0]
     reply = drop_false_usage(reply, least_prompt_tokens(request.messages))
     paid_usd = None if reply.usage is None else cost_usd(job.price, reply.usage, tier=BATCH_TIER)
     asked_at = intent.submitted_at or intent.intended_at

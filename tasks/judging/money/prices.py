@@ -96,10 +96,16 @@ class Usage:
     audio_tokens: int = 0
 
 
-def find_price(settings: JudgeSettings, address: Address | None = None) -> Price | None:
+def embedding_price(settings: JudgeSettings) -> Price | None:
+    """As `find_price`, of an embedder, whose vectors are not priced by their length."""
+    return find_price(settings, is_embedding=True)
+
+
+def find_price(settings: JudgeSettings, address: Address | None = None, *, is_embedding: bool = False) -> Price | None:
     """The user's own price, else the list price of the model; None if there is neither: unknown is not free.
 
     address: where the request is sent, if not the judge's own; the user's price for that address comes first.
+    is_embedding: a model without a price of output tokens will do.
     """
     prices = (address.prices if isinstance(address, Fallback) else None) or settings.prices
     if prices is not None:
@@ -110,12 +116,12 @@ def find_price(settings: JudgeSettings, address: Address | None = None) -> Price
     base_url = (address or settings).base_url
     usage = PricedUsage(input_tokens=1, output_tokens=1)
     try:
-        return _list_price(calc_price(usage, settings.model, provider_api_url=base_url).model_price)
+        return _list_price(calc_price(usage, settings.model, provider_api_url=base_url).model_price, is_embedding)
     except LookupError:
         pass
     for provider in LIST_PRICE_PROVIDERS:
         try:
-            return _list_price(calc_price(usage, settings.model, provider_id=provider).model_price)
+            return _list_price(calc_price(usage, settings.model, provider_id=provider).model_price, is_embedding)
         except LookupError:
             continue
     return None
@@ -146,11 +152,12 @@ def _own_price(prices: Prices) -> Price:
     )
 
 
-def _list_price(price: "ModelPrice") -> Price | None:
-    if price.input_mtok is None or price.output_mtok is None:
+def _list_price(price: "ModelPrice", is_embedding: bool) -> Price | None:
+    output = Decimal(0) if price.output_mtok is None and is_embedding else price.output_mtok
+    if price.input_mtok is None or output is None:
         return None
     cached = price.input_mtok if price.cache_read_mtok is None else price.cache_read_mtok
-    units = (price.input_mtok, cached, price.output_mtok, price.cache_write_mtok, price.input_audio_mtok)
+    units = (price.input_mtok, cached, output, price.cache_write_mtok, price.input_audio_mtok)
     starts = {tier.start for unit in units if unit is not None and not isinstance(unit, Decimal) for tier in unit.tiers}
     tiers = tuple((start, _length_price(*units, start + 1)) for start in sorted(starts))
     return replace(_length_price(*units, 0), tiers=tiers)

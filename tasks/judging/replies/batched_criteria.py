@@ -14,7 +14,7 @@ from gradebook.rubrics.prompts.batched_criteria import (
     read_packed,
     render_packed,
 )
-from gradebook.rubrics.prompts.prompt import Messages, criterion_digest, view_of
+from gradebook.rubrics.prompts.prompt import Messages, criterion_digest, template_of, view_of
 from gradebook.rubrics.prompts.repairs import repair_messages
 from gradebook.rubrics.prompts.reply_parser import ReadReply
 from gradebook.tasks.judging.replies.question import Answer, Outcome, Question, Request
@@ -23,10 +23,14 @@ from gradebook.tasks.judging.settings.judge import JudgeSettings
 
 def packs_of(criteria: Sequence[Criterion], packing: int) -> list[tuple[Criterion, ...]]:
     """Batches of criteria that see and hear the same, each at most `packing` long and as long as labels suffice."""
+
+    def view(criterion: Criterion) -> tuple[tuple[bool, str], str]:
+        return view_of(criterion), template_of(criterion) or ""
+
     packs: list[tuple[Criterion, ...]] = []
-    for criterion in sorted(criteria, key=view_of):
+    for criterion in sorted(criteria, key=view):
         longer = (*packs[-1], criterion) if packs else ()
-        are_alike = len(set(map(view_of, longer))) == 1
+        are_alike = len(set(map(view, longer))) == 1
         if are_alike and len(longer) <= packing and can_be_packed(longer):
             packs[-1] = longer
         else:

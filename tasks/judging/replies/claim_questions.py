@@ -1,11 +1,12 @@
 """Questions about the claims of an output, in two stages: which claims it makes, and whether a source supports them."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal
 
-from gradebook.rubrics.model.methods import ClaimsMethod
+from gradebook.rubrics.checks.grounding.citations import cited_sentences
+from gradebook.rubrics.model.methods import CITATION_MEASURES, ClaimsMethod
 from gradebook.rubrics.prompts.claims import (
     CLAIMS_AT_ONCE,
     EXTRACT_SCHEMA,
@@ -14,7 +15,6 @@ from gradebook.rubrics.prompts.claims import (
     VERIFY_VERSION,
     WINDOW,
     Claim,
-    Messages,
     Window,
     claims_key,
     claims_prompt_digest,
@@ -22,22 +22,26 @@ from gradebook.rubrics.prompts.claims import (
     read_verification,
     render_extraction,
     render_verification,
+    sentence_claims,
     windows_of,
 )
 from gradebook.rubrics.prompts.prompt import Case
-from gradebook.rubrics.prompts.reply_parser import ReadReply, TokenChoices
-from gradebook.tasks.judging.replies.question import Outcome, Request
+from gradebook.tasks.judging.replies.list_question import ListQuestion, Messages, Reader
 
+MOST_CITATIONS = 5  # of a sentence whose precision is measured
 MOST_SENTENCES = 600  # of a text: 30 windows
 MOST_CLAIM_TOKENS = 90  # of a reply, for each claim: its words twice, or a quote
 EXTRACT_TOKENS = WINDOW * 2 * MOST_CLAIM_TOKENS
 VERIFY_TOKENS = 256 + CLAIMS_AT_ONCE * MOST_CLAIM_TOKENS * 2
-Side = Literal["output", "reference"]
+Side = Literal["output", "reference", "citation"]  # citation: a sentence of the output, with a part of its sources
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimUnit:
-    """Text of an output whose claims are checked against a source. reason: why nothing can be asked."""
+    """Text of an output whose claims are checked against a source. reason: why nothing can be asked.
+
+    claims: of a sentence that needs no extraction; cited: the passages of its source, by their positions.
+    """
 
     output_id: str
     side: Side
@@ -45,81 +49,29 @@ class ClaimUnit:
     source: tuple[str, ...]
     windows: tuple[Window, ...] = ()
     reason: str | None = None
-
-
-class Reader(Protocol):
-    """Reads a reply from its text, finish_reason and refusal."""
-
-    def __call__(self, text: str | None, finish_reason: str | None, refusal: str | None) -> ReadReply: ...
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimQuestion:
-    """One question of either stage. request_key: of the messages, which are long and written again when it is asked."""
-
-    output_id: str
-    criterion_id: str
-    request_key: str
-    version: str
-    render: Callable[[], Messages]
-    schema: dict[str, Any]
-    max_tokens: int
-    reader: Reader
-    replicate: int = 0
-
-    @classmethod
-    def of(  # noqa: PLR0913 - a field each
-        cls,
-        output_id: str,
-        criterion_id: str,
-        judge_digest: str,
-        version: str,
-        render: Callable[[], Messages],
-        schema: dict[str, Any],
-        max_tokens: int,
-        reader: Reader,
-    ) -> Self:
-        """A question with its key. judge_digest: of the judge that is asked."""
-        key = claims_key(judge_digest, version, render())
-        return cls(output_id, criterion_id, key, version, render, schema, max_tokens, reader)
+    claims: tuple[Claim, ...] | None = None
+    cited: tuple[int, ...] = ()
 
     @property
-    def prefix(self) -> str:
-        """Output and stage: the questions that verify an output's claims share the source."""
-        return f"{self.output_id} {self.version}"
-
-    @property
-    def prompt_digest(self) -> str:
-        """Digest of the prompt file."""
-        return claims_prompt_digest(self.version)
-
-    def request(self) -> Request:
-        """Messages for a reply that is one list."""
-
-        def read(
-            text: str | None, finish_reason: str | None, refusal: str | None, _choices: TokenChoices | None
-        ) -> ReadReply:
-            return self.reader(text, finish_reason, refusal)
-
-        return Request(self.render(), self.schema, read, self.max_tokens)
-
-    def answer(self, outcome: Outcome) -> "ClaimAnswer":
-        """List of the reply, if usable."""
-        text = outcome.rationale if outcome.status == "scored" else None
-        reason = outcome.reason if text is None else None
-        return ClaimAnswer(self.request_key, text, reason, outcome.request_count, outcome.paid_by, outcome.cost_usd)
+    def is_uncited(self) -> bool:
+        """Whether it is a sentence that cites no passage of the context."""
+        return self.claims is not None and not self.source
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimAnswer:
-    """Stored list of a reply, as `claims_of` or `verdicts_of` read it; None if there is none, with the reason."""
-
-    request_key: str
-    text: str | None
-    reason: str | None
-    request_count: int
-    paid_by: str | None
-    cost_usd: float | None
+def _question(  # noqa: PLR0913 - a field each
+    output_id: str,
+    criterion_id: str,
+    judge_digest: str,
+    version: str,
+    render: Callable[[], Messages],
+    schema: dict[str, Any],
+    max_tokens: int,
+    reader: Reader,
+) -> ListQuestion:
+    """A question with its key. judge_digest: of the judge that is asked."""
+    key = claims_key(judge_digest, version, render())
+    digest = claims_prompt_digest(version)
+    return ListQuestion(output_id, criterion_id, key, version, digest, render, schema, max_tokens, reader)
 
 
 def claim_units(method: ClaimsMethod, output_id: str, case: Case) -> tuple[ClaimUnit, ...]:
@@ -129,6 +81,13 @@ def claim_units(method: ClaimsMethod, output_id: str, case: Case) -> tuple[Claim
         return (
             ClaimUnit(output_id, "output", case.output, (), reason=f"no_{method.against}: nothing to check against"),
         )
+    if method.of == "reference":
+        (reference,) = case.passages("reference") or ("",)
+        reason = None if reference else "no_reference: nothing to check"
+        unit = _unit(output_id, "reference", reference, source)
+        return (unit if reason is None else replace(unit, reason=reason),)
+    if method.measure in CITATION_MEASURES:
+        return tuple(_citation_units(method, output_id, case))
     units = []
     if method.measure != "recall":
         units.append(_unit(output_id, "output", case.output, source))
@@ -146,10 +105,42 @@ def _unit(output_id: str, side: Side, text: str, source: tuple[str, ...]) -> Cla
     return ClaimUnit(output_id, side, text, source, windows)
 
 
-def extraction_questions(unit: ClaimUnit, criterion_id: str, judge_digest: str) -> Iterator[ClaimQuestion]:
+def _citation_units(method: ClaimsMethod, output_id: str, case: Case) -> Iterator[ClaimUnit]:
+    """Each sentence with the passages that it cites; for the precision of several, with each alone and without each."""
+    sentences = cited_sentences(case.output)
+    if len(sentences) > MOST_SENTENCES:
+        reason = f"too_many_sentences: found {len(sentences):,}, at most {MOST_SENTENCES} are checked"
+        yield ClaimUnit(output_id, "output", case.output, (), reason=reason)
+        return
+    for number, sentence in enumerate(sentences):
+        claim = Claim(number, sentence.start, sentence.stop, sentence.text, sentence.text, "verifiable")
+        wanted = [sentence.cited]
+        if method.measure == "citation_precision":
+            wanted += citation_parts(sentence.cited)
+        for cited in dict.fromkeys(wanted):
+            source = tuple(case.context[position - 1] for position in cited if 0 < position <= len(case.context))
+            side: Side = "output" if cited == sentence.cited else "citation"
+            yield ClaimUnit(output_id, side, case.output, source, claims=(claim,), cited=cited)
+
+
+def citation_parts(cited: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Each citation alone, and the others without it; the first five of a sentence count."""
+    first = cited[:MOST_CITATIONS] if len(cited) > 1 else ()
+    others = [tuple(each for each in cited if each != one) for one in first]
+    return [*((one,) for one in first), *others]
+
+
+def known_claims(method: ClaimsMethod, unit: ClaimUnit) -> tuple[Claim, ...] | None:
+    """Claims of a unit that need no extraction; None if the judge has to find them."""
+    if unit.claims is not None:
+        return unit.claims if unit.source else ()
+    return sentence_claims(unit.text) if method.precision == "sentence" else None
+
+
+def extraction_questions(unit: ClaimUnit, criterion_id: str, judge_digest: str) -> Iterator[ListQuestion]:
     """One question for each window of a text."""
     for window in unit.windows:
-        yield ClaimQuestion.of(
+        yield _question(
             unit.output_id,
             criterion_id,
             judge_digest,
@@ -163,11 +154,11 @@ def extraction_questions(unit: ClaimUnit, criterion_id: str, judge_digest: str) 
 
 def verification_questions(
     unit: ClaimUnit, claims: Sequence[Claim], criterion_id: str, judge_digest: str
-) -> Iterator[ClaimQuestion]:
+) -> Iterator[ListQuestion]:
     """One question for each four claims, in order. claims: the verifiable ones."""
     for first in range(0, len(claims), CLAIMS_AT_ONCE):
         texts = [claim.text for claim in claims[first : first + CLAIMS_AT_ONCE]]
-        yield ClaimQuestion.of(
+        yield _question(
             unit.output_id,
             criterion_id,
             judge_digest,

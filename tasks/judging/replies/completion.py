@@ -56,6 +56,16 @@ def read_completion(content: bytes, latency_ms: float) -> Reply:
     )
 
 
+def read_embeddings(content: bytes, latency_ms: float) -> Reply:
+    """Read the body of an HTTP 200 of `/embeddings`: the body as the text, with its usage if any."""
+    parsed = _parse(content)
+    body = parsed if isinstance(parsed, dict) else {}
+    usage = body.get("usage")
+    counted = {**usage, "completion_tokens": 0} if isinstance(usage, dict) else None
+    text = content.decode("utf-8", "replace")
+    return Reply(text, None, None, _name(body.get("model")), _usage(counted), latency_ms, is_completion=False)
+
+
 def drop_false_usage(reply: Reply, least_prompt_tokens: int) -> Reply:
     """Reply without its usage if that has fewer tokens than the texts sent and received can have.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from gradebook.rubrics.prompts.reply_parser import MOST_REPLY_LENGTH, ReadReply, clean_text
+from gradebook.rubrics.prompts.reply_parser import MOST_REPLY_LENGTH, ReadReply, clean_text, first_object
 from gradebook.tasks.judging.replies.completion import Reply
 from gradebook.tasks.judging.replies.question import Askable, Outcome, Request
 
@@ -52,8 +52,10 @@ def reply_columns(
     }
 
 
-def read_parts(request: Request, reply: Reply) -> list[ReadReply]:
-    """Readings of a reply: one, or one per batched criterion."""
+def read_parts(request: Request, reply: Reply, *, is_plain: bool = False) -> list[ReadReply]:
+    """Readings of a reply: one, or one per batched criterion. is_plain: the endpoint was not asked to keep a schema."""
+    if is_plain and request.schema is not None and reply.text is not None:
+        reply = replace(reply, text=first_object(reply.text, request.schema["schema"]["required"]))
     if request.read_parts is not None:
         return request.read_parts(reply.text, reply.finish_reason, reply.refusal)
     if request.schema is None and not reply.is_completion:  # any text of the model is valid

@@ -54,6 +54,7 @@ class Request:
     part_tokens: tuple[int | None, ...] = ()  # batched criteria: max_tokens of each part
     note: Note | None = None
     extra_body: Mapping[str, Any] = field(default_factory=dict)  # model settings unknown to gradebook
+    is_embedding: bool = False  # the contents of the messages are texts to embed
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,7 +123,8 @@ class JudgeClient:
         except UnreadableMedia as fault:  # nothing was sent
             return Outcome("unscored", reason=str(fault))
         limits = (part or self._settings.max_tokens for part in request.part_tokens or (request.max_tokens,))
-        call = _Call(question, request, request.parts or (question,), request.messages, sum(limits))
+        max_tokens = 0 if request.is_embedding else sum(limits)
+        call = _Call(question, request, request.parts or (question,), request.messages, max_tokens)
         retries = [CUT_OFF, REPAIRED]
         read = await self._ask(call)
         while isinstance(read, ReadReply) and (retry := _retry_left(retries, read)):
@@ -225,13 +226,12 @@ class JudgeClient:
         call.attempts += 1
         call.request_count += 1
         call.asked_at = datetime.now(UTC)
-        body = request_body(
-            self._settings, call.request, call.question.replicate, call.max_tokens, base_url=route.base_url
-        )
+        request = replace(call.request, messages=call.messages)
+        body = request_body(self._settings, request, call.question.replicate, call.max_tokens, base_url=route.base_url)
         asked_ns = time.time_ns()
         came: Reply | Failure | EndpointUnavailable
         try:
-            came = await route.endpoint.send(body | {"messages": call.messages})
+            came = await route.endpoint.send(body)
         except EndpointUnavailable as fault:
             came = fault
         if isinstance(came, Reply):
@@ -241,7 +241,7 @@ class JudgeClient:
 
     def _record(self, call: _Call, reply: Reply, paid_usd: float | None) -> ReadReply:
         """Read a reply and journal it, usable or not; for batched criteria, return the worst reading."""
-        reads = read_parts(call.request, reply)
+        reads = read_parts(call.request, reply, is_plain=self._settings.reply_format == "text")
         columns = reply_columns(reply, paid_usd, call.prompt_bytes, call.attempts, call.asked_at)
         columns |= call.request.note(reply) if call.request.note else {}
         judgments = [

@@ -16,6 +16,7 @@ from gradebook.rubrics.model.errors import UnfinishedError
 from gradebook.tasks.judging.money.budget import Budget
 from gradebook.tasks.judging.money.prices import Price, find_price, refuse_unpriced
 from gradebook.tasks.judging.replies.batched_criteria import PackedQuestion
+from gradebook.tasks.judging.replies.embedding_questions import EmbeddingQuestion
 from gradebook.tasks.judging.replies.journal import Journal
 from gradebook.tasks.judging.replies.judgment_row import outcome_from_rows
 from gradebook.tasks.judging.replies.question import Askable, Outcome
@@ -133,7 +134,9 @@ class JudgingSession:
         leases = self._leases
         if leases is None:
             return await self._opened_client.answer(question)
-        keys = question.part_keys if isinstance(question, PackedQuestion) else (question.request_key,)
+        keys: tuple[str, ...] = (question.request_key,)
+        if isinstance(question, PackedQuestion | EmbeddingQuestion):
+            keys = question.part_keys
         if leases.is_foreign(keys) and (rows := await leases.answered(*keys)) is not None:
             return outcome_from_rows(*rows)
         outcome = await self._opened_client.answer(question)

@@ -3,6 +3,7 @@
 judge     JudgeSettings, ReplaySettings, ModelSettings: one model, or recorded replies
 panels    PanelSettings, CascadeSettings, Opinion, wanted_opinions: several judges and their votes
 files     read_judge, read_endpoint: the value of --judge or --endpoint, validated
+embedder  EmbedderSettings, StaticEmbedder, read_embedder: the value of --embedder
 keys      read_keys: keys of endpoints from the environment or a Prefect Secret block
 deadline  read_deadline: a time or a duration
 """

@@ -4,10 +4,10 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from gradebook.rubrics.prompts.batched_criteria import packed_prompt_digest
 from gradebook.rubrics.prompts.prompt import JUDGE_PROMPT_VERSION, PromptStyle, prompt_digest
@@ -101,7 +101,16 @@ class JudgeSettings(ModelSettings):
     packing: Annotated[int, Field(ge=1, le=4)] = 1
     reply_order: Literal["evidence_first", "level_first"] = "evidence_first"
     level_order: Literal["worst_first", "best_first"] = "worst_first"
+    flaws_first: bool = False  # the judge names flaws before evidence, rationale and level
+    reply_format: Literal["json_schema", "text"] = "json_schema"  # text: no structured output is asked for
     temperature: Annotated[float, Field(ge=0, le=2)] | None = 0
+
+    @model_validator(mode="after")
+    def _flaws_have_a_place(self) -> Self:
+        if self.flaws_first and (self.mode == "logprobs" or self.packing > 1):
+            found = "mode: logprobs" if self.mode == "logprobs" else f"packing: {self.packing}"
+            raise ValueError(f"flaws_first without {found}: each reply names the flaws for one criterion, in sentences")
+        return self
 
     @property
     def judge(self) -> str:
@@ -117,7 +126,7 @@ class JudgeSettings(ModelSettings):
     def style(self) -> PromptStyle:
         """Form of the prompts."""
         kind: Literal["reply", "logprobs"] = "logprobs" if self.mode == "logprobs" else "reply"
-        return PromptStyle(kind, self.reply_order, self.level_order)
+        return PromptStyle(kind, self.reply_order, self.level_order, self.flaws_first)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -134,6 +143,9 @@ class JudgeSettings(ModelSettings):
             "reply": self.style.reply,
             "reply_order": self.reply_order,
             "level_order": self.level_order,
+            # Left out at their defaults, so that digests from before they existed stay.
+            **({"flaws_first": True} if self.flaws_first else {}),
+            **({"reply_format": "text"} if self.reply_format == "text" else {}),
         }
 
     @property

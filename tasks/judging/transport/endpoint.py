@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from gradebook.rubrics.model.errors import EndpointUnavailable
-from gradebook.tasks.judging.replies.completion import Reply, read_completion
+from gradebook.tasks.judging.replies.completion import Reply, read_completion, read_embeddings
 from gradebook.tasks.judging.replies.question import Request
 from gradebook.tasks.judging.settings.judge import Address, JudgeSettings
 from gradebook.tasks.judging.settings.keys import refused_key_words
@@ -31,20 +31,27 @@ if TYPE_CHECKING:
     import openai
 
 CAPPED_BY_COMPLETION_TOKENS = ("api.openai.com", ".openai.azure.com")  # their newer models refuse `max_tokens`
+COMPLETIONS, EMBEDDINGS = "/chat/completions", "/embeddings"
 MOST_TOP_LOGPROBS = 20  # maximum that endpoints return
 
 
 def request_body(
     settings: JudgeSettings, request: Request, replicate: int, max_tokens: int, base_url: str | None = None
 ) -> dict[str, Any]:
-    """Body of one chat completion. base_url: address it is sent to, if not the judge's own."""
+    """Body of one chat completion, or of one request for embeddings.
+
+    base_url: address it is sent to, if not the judge's own.
+    """
+    if request.is_embedding:
+        texts = [message["content"] for message in request.messages]
+        return {**request.extra_body, "model": settings.model, "input": texts, "encoding_format": "float"}
     body: dict[str, Any] = {
         **request.extra_body,
         "model": settings.model,
         "messages": request.messages,
         token_limit_name(base_url or settings.base_url): max_tokens,
     }
-    if request.schema is not None:
+    if request.schema is not None and settings.reply_format == "json_schema":
         body["response_format"] = {"type": "json_schema", "json_schema": request.schema}
     if request.is_logprobs:
         body |= {"logprobs": True, "top_logprobs": MOST_TOP_LOGPROBS}
@@ -130,13 +137,14 @@ class Endpoint:
         import httpx2
         import openai
 
+        path, read = (EMBEDDINGS, read_embeddings) if "input" in body else (COMPLETIONS, read_completion)
         started = time.perf_counter()
         try:
             async with asyncio.timeout(self._timeout_s):  # the client's own timeout is per read
                 # `chat.completions.create` inspects the types of the body, which takes half of a request's CPU time.
-                raw = await self._client.post("/chat/completions", cast_to=httpx2.Response, content=orjson.dumps(body))
+                raw = await self._client.post(path, cast_to=httpx2.Response, content=orjson.dumps(body))
         except openai.APIStatusError as error:
-            failure = self._status_failure(error)
+            failure = self._status_failure(error, path)
         except TimeoutError:
             failure = Failure(f"no reply within {self._timeout_s:g} s", True, True, is_outage=True)
         except (openai.APIConnectionError, httpx2.HTTPError, aiohttp.ClientError) as error:
@@ -144,14 +152,12 @@ class Endpoint:
         else:
             self._has_answered = True
             latency_ms = (time.perf_counter() - started) * 1000
-            reply = self._read(raw.content, latency_ms)
+            reply = self._mask_texts(read(self._mask.content(raw.content), latency_ms))
             return replace(reply, headers=raw.headers, base_url=self._address.base_url)
         return failure
 
-    def _read(self, content: bytes, latency_ms: float) -> Reply:
-        """Read a reply and remove the key, which an endpoint may echo."""
-        reply = read_completion(self._mask.content(content), latency_ms)
-        # Masked again: the body may not be UTF-8.
+    def _mask_texts(self, reply: Reply) -> Reply:
+        """Remove the key, which an endpoint may echo, from a reply; masked again, as the body may not be UTF-8."""
         return replace(
             reply,
             text=self._masked(reply.text),
@@ -164,7 +170,7 @@ class Endpoint:
     def _masked(self, text: str | None) -> str | None:
         return None if text is None else self._mask.text(text)
 
-    def _status_failure(self, error: "openai.APIStatusError") -> Failure:
+    def _status_failure(self, error: "openai.APIStatusError", path: str) -> Failure:
         status, headers = error.status_code, error.response.headers
         answered = self._mask.status_text(status, error.body)
         if status == 401 or (status == 403 and not self._has_answered):  # a later 403 may be caused by the request
@@ -174,7 +180,7 @@ class Endpoint:
             raise EndpointUnavailable(reason) from None
         if status == 404:
             raise EndpointUnavailable(
-                f"{self._address.base_url} answered {answered}; expected an endpoint with /chat/completions that "
+                f"{self._address.base_url} answered {answered}; expected an endpoint with {path} that "
                 f"serves the model {self._model!r}"
             ) from None
         if 300 <= status < 400:

@@ -33,6 +33,7 @@ class Point:
     finished_at: datetime | None
     rubric_version: str
     judge: str | None
+    judge_epoch: int | None
     n: int
     mean: float | None
     low: float | None
@@ -106,6 +107,7 @@ def _point(row: Row, place: int) -> Point:
         row["finished_at"],
         row["rubric_version"],
         row["judge"],
+        row["judge_epoch"],
         row["n"],
         row["mean"],
         row["ci_low"],
@@ -120,6 +122,8 @@ def _changes(before: Point, now: Point, is_same_text: bool, is_same_cases: bool)
         found["rubric"] = f"the rubric from {before.rubric_version} to {now.rubric_version}"
     if before.judge != now.judge:
         found["judge"] = f"the judge from {before.judge or 'none'} to {now.judge or 'none'}"
+    elif None not in (before.judge_epoch, now.judge_epoch) and before.judge_epoch != now.judge_epoch:
+        found["judge"] = f"the judge itself (epoch {before.judge_epoch} to {now.judge_epoch})"
     if not is_same_cases:
         found["cases"] = "the cases"
     return found

@@ -12,7 +12,7 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect
 from tests.support.chromium import WATCH, running_chromium
 from tests.support.rating_server import RatingServer, rating_server
-from tests.support.served_ratings import paired_run, rated_run
+from tests.support.served_ratings import paired_run, rated_run, stepped_run
 
 pytestmark = pytest.mark.browser
 SELECT = """place => {
@@ -154,6 +154,43 @@ def test_pairs_are_compared_by_keyboard_side_by_side(browser, tmp_path: Path):
     with connect(lake, read_only=True) as connection:
         rows = connection.execute("select criterion_id, abs(score - 0.5) from preferences order by all").fetchall()
     assert rows == [("overall", 0.0), ("tone", 0.5)]
+
+
+def test_steps_are_marked_by_keyboard_and_without_the_script(browser, tmp_path: Path):
+    lake = stepped_run(tmp_path)
+    with rating_server(lake, raters="anna,ben") as server:
+        page = opened(browser, server.links["anna"])
+        assert [page.locator(".error").nth(place).is_visible() for place in (0, 1, 2)] == [False] * 3
+        for key in ("3", "1"):  # step 1 is right, step 2 is wrong: its error has the focus
+            page.keyboard.press(key)
+        for key in ("w", "Tab", "m", "m"):  # wrong tool; minor, then major
+            page.keyboard.press(key)
+        assert page.text_content("[data-score-of]") == "90 of 100, 1 steps open"
+        for width in (320, 3840):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert [each["id"] for each in Axe().run(page)["violations"]] == []
+        page.focus("[name='level.steps.3']")
+        for key in ("3", "2", "Enter"):  # step 3 is right, the tone is good
+            page.keyboard.press(key)
+        page.wait_for_selector("text=Nothing is left to rate")
+        assert (page.complaints, page.evaluate("window.violations")) == ([], [])
+        plain = opened(browser, server.links["ben"], java_script_enabled=False)
+        for name, value in (("steps.1", "right"), ("steps.2", "partial"), ("steps.3", "right"), ("tone", "good")):
+            plain.check(f"[name='level.{name}'][value={value}]")
+        plain.click("button[value=submit]")
+        assert "not rated yet" in plain.text_content("main")
+        plain.select_option("[name='error.steps.2']", "fact")
+        plain.select_option("[name='severity.steps.2']", "minor")
+        plain.click("button[value=submit]")
+        plain.wait_for_selector("text=Nothing is left to rate")
+    with connect(lake, read_only=True) as connection:
+        select = "select rater, step_index, label, error_type, error_subtype, severity from step_ratings "
+        marks = connection.execute(select + "where error_type is not null order by all").fetchall()
+    assert marks == [
+        ("anna", 2, "wrong", "tool", "wrong_tool", "major"),
+        ("ben", 2, "partial", "fact", None, "minor"),
+    ]
 
 
 def test_what_was_rated_in_the_browser_is_in_the_lake_once_the_server_ends(lake: Lake, server: RatingServer):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.loopback_judge import LoopbackJudge, level_reply
 from tests.support.samples import query, write_outputs, write_rubric
 
 CHECKS = """
@@ -35,6 +36,15 @@ suites:
   - {id: mild, rubric: mild.yaml}
 """
 
+WATCHED = """
+suites:
+  - id: watched
+    outputs: many.jsonl
+    rubric: rubric.yaml
+    judge: judge.yaml
+    anchors: {set: short_answer, per_night: 20, reference: 1, fail: true}
+"""
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -45,6 +55,8 @@ def folder(tmp_path: Path) -> Path:
         text = CHECKS.format(id=name, threshold=threshold, max=most)
         (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
     write_rubric(tmp_path / "rubric.yaml")
+    write_outputs(tmp_path / "many.jsonl", count=20, models=("small",))
+    (tmp_path / "judge.yaml").write_text("{model: stub, prices: {input_usd: 1, output_usd: 1}}", encoding="utf-8")
     for name, text in (("night", NIGHT), ("judged", JUDGED)):
         (tmp_path / f"{name}.suites.yaml").write_text(text, encoding="utf-8")
     return tmp_path
@@ -136,3 +148,34 @@ def test_a_dry_run_lists_the_suites_with_their_outputs_and_faults(gradebook, fol
     rows = [(row["suite"], row["output_count"], row["cost_usd"]) for row in json.loads(ended.out)["suites"]]
     assert (ended.code, (folder / "lake").exists()) == (2, False)
     assert rows == [("gone", None, None), ("strict", 7, 0), ("mild", 7, 0)]
+
+
+@pytest.mark.server
+def test_a_night_says_whether_the_judge_or_the_system_changed(gradebook, prefect_server, folder, monkeypatch):
+    with LoopbackJudge() as judge:
+        monkeypatch.setenv("OPENAI_BASE_URL", judge.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "key")
+        judge.writer = lambda body: level_reply(body, "It is understood at first reading.")
+        suites = folder / "watched.suites.yaml"
+        suites.write_text(WATCHED, encoding="utf-8")
+        nights = [gradebook("nightly", suites, "--date", "2026-11-20", "--json")]
+        made = gradebook("anchors", "make", nights[0].json["suites"][0]["run_id"], "--n", "20", "--json")
+        assert (made.json["anchor_set"], made.json["output_count"]) == ("short_answer", 20)
+        priced = gradebook("nightly", suites, "--date", "2026-11-21", "--dry-run", "--json")
+        assert priced.json["suites"][0]["anchors"]["question_count"] == 20
+        nights += [gradebook("nightly", suites, "--date", f"2026-11-{day}", "--json") for day in (21, 22)]
+        judge.writer = lambda body: level_reply(body, "It can't be understood.")
+        nights.append(gradebook("nightly", suites, "--date", "2026-11-23", "--json"))
+    assert [night.code for night in nights] == [0, 0, 0, 1], [night.err for night in nights]
+    said = [night.json["suites"][0]["judge"] for night in nights]
+    assert said[0].startswith("the judge was not watched: anchors: found no anchor set 'short_answer' in the lake")
+    assert said[1].startswith("the reference of judge epoch 1 of stub is taken (20 anchors, ")
+    assert said[2].startswith("no sign that stub changed")
+    assert said[2].endswith("neither the outputs' scores nor the anchors' moved beyond chance")
+    assert said[3].startswith("the judge stub changed: it scores the same outputs otherwise on clarity (-1.000 from")
+    assert query(gradebook, "select judge_epoch from runs order by version") == [
+        {"judge_epoch": epoch} for epoch in (None, 1, 1, 2)
+    ]
+    status = gradebook("status")
+    assert status.code == 0  # the nights are of the past
+    assert "drifted" in status.out + status.err

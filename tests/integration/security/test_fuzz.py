@@ -7,12 +7,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from gradebook.rubrics.files.load import parse_rubric
 from gradebook.rubrics.importers.ratings.grading import scales_of_rubric
 from gradebook.rubrics.importers.ratings.shapes import Naming
+from gradebook.rubrics.importers.registry import FORMAT_NAMES, find_format
 from gradebook.rubrics.model.errors import GradebookError
 from gradebook.rubrics.prompts.reply_parser import read_reply
 from gradebook.tasks.datasets.ingest import ingest_outputs
@@ -45,6 +48,7 @@ RATING = {"case_id": "a", "model": "m", "criterion_id": "clarity", "level_id": "
 JOURNAL = {"request_key": "a" * 32, "output_id": "b" * 32, "criterion_id": "c", "judge": "j", "cost_usd": 0.1}
 SUITES = "lake: sqlite:lake/catalog.sqlite\nbudget_usd: 5\nsuites:\n  - {id: a, outputs: 'o/*.jsonl', rubric: r.yaml}\n"
 JUDGE = "model: m\nbase_url: http://localhost/v1\nmax_in_flight: 4\nprices: {input_usd: 1, output_usd: 2}\n"
+EXAMPLES = Path(__file__).parents[2] / "unit/rubrics/importers/examples"
 WORDS = (
     *(b"\x00", b"\xff", b"\xed\xa0\x80", b"null", b"1e999", b"-0", b"[", b"{", b'"', b"\\u0000", b"\\ud800", b"\n"),
     *(b"&a", b"*a", b"<<: ", b"!!python/object", b"---", b"? ", b": ", b",,", b'""', b"9" * 400, b"NaN", b"\r"),
@@ -156,6 +160,19 @@ def inflated(seed: bytes, name: str) -> Iterator[bytes]:
         yield HEADS.get(name, b"") + bad * (LARGE // len(bad))
 
 
+def long_lists(document: Any, whole: Any = None) -> Iterator[bytes]:
+    """The document with each of its lists in turn a megabyte long, of small entries that are mostly wrong."""
+    if isinstance(document, list):
+        kept = document[:]
+        for entry in (b"{}", b"1", b"[]"):
+            document[:] = ["ENTRIES"]
+            text = json.dumps(whole or document, default=str).encode()
+            yield text.replace(b'"ENTRIES"', b",".join([entry] * (LARGE // (len(entry) + 1))))
+        document[:] = kept
+    for part in document[:1] if isinstance(document, list) else document.values() if isinstance(document, dict) else ():
+        yield from long_lists(part, whole or document)
+
+
 def offenders(reader: Callable[[Path], object], path: Path, contents: Iterator[bytes]) -> Iterator[str]:
     """Contents that crash the reader or take too long."""
     for content in contents:
@@ -189,4 +206,21 @@ def test_no_reader_crashes_or_takes_2_s_of_cpu_or_200_mb(tmp_path, name, kind):
         limit_memory(MOST_MEMORY)
         assert list(offenders(reader, tmp_path / file, contents)) == []
 
+    call_in_child(work, 300)
+
+
+@pytest.mark.parametrize("name", ["dimensions", *nightly(name for name in FORMAT_NAMES if name != "dimensions")])
+def test_no_importer_of_rubrics_takes_2_s_of_cpu_or_200_mb(tmp_path, name):
+    found = find_format(name)
+    example = next(EXAMPLES.glob(f"{name}.*"))
+    text = example.read_text(encoding="utf-8")
+    first = text.partition("\n")[0] if example.suffix == ".jsonl" else text
+
+    def work() -> None:
+        limit_memory(MOST_MEMORY)
+        path = tmp_path / f"r{example.suffix}"
+        contents = (content + b"\n" for content in long_lists(yaml.safe_load(first)))
+        assert list(offenders(lambda path: found.read(path.read_text("utf-8"), str(path)), path, contents)) == []
+
+    found.read(text, str(example))
     call_in_child(work, 300)

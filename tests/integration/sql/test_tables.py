@@ -19,9 +19,11 @@ from gradebook.tasks.lake.schema import VIEWS, make_tables, make_views
 from gradebook.tasks.marts.models import build_marts
 from gradebook.tasks.ratings.rating_session import PAGE_COLUMNS
 from gradebook.tasks.ratings.run_ratings import RATING_SCHEMA
+from gradebook.tasks.ratings.step_ratings import STEP_RATINGS_SCHEMA
 from gradebook.tasks.scoring.claims import CLAIM_SCHEMA
 from gradebook.tasks.scoring.feedback import FEEDBACK_SCHEMA
 from gradebook.tasks.scoring.similarity import SIMILARITY_SCHEMA
+from gradebook.tasks.scoring.steps import STEP_VERDICT_SCHEMA
 from gradebook.tasks.stages.quality import QUALITY_SCHEMA
 from tests.support.law_over import law_over
 
@@ -33,6 +35,7 @@ WRITTEN = [
     *("runs", "outputs", "rubrics", "criteria", "judgments", "verdicts", "opinions"),
     *("ratings", "quality_results", "quarantine", "levels", "rubric_pointers", "case_criteria", "written_feedback"),
     *("checkpoints", "rubric_states", "artifacts", "adjudications", "preferences", "claims", "similarities"),
+    *("step_ratings", "step_verdicts"),
 ]
 TABLES = [*WRITTEN, *MARTS, *VIEWS]
 PARQUET = {
@@ -44,6 +47,8 @@ PARQUET = {
     "similarities": SIMILARITY_SCHEMA,
     "quarantine": QUARANTINE_SCHEMA,
     "ratings": pa.schema([*RATING_SCHEMA, *PAGE_COLUMNS]),
+    "step_verdicts": STEP_VERDICT_SCHEMA,
+    "step_ratings": STEP_RATINGS_SCHEMA,
     "quality_results": QUALITY_SCHEMA,
     "written_feedback": FEEDBACK_SCHEMA,
     "levels": LEVELS_SCHEMA,

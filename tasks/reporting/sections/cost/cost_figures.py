@@ -17,6 +17,7 @@ _NAMES = {"(own)": "criteria of rows", "(feedback)": "written feedback"}
 _STAGES = {
     "start": "starting",
     "ingest": "reading outputs",
+    "embed": "embedding texts",
     "plan": "planning",
     "score": "scoring",
     "quality": "checking quality",

@@ -9,6 +9,7 @@ from gradebook.tasks.lake.rows import model_name
 from gradebook.tasks.published.verdict import standing_words
 from gradebook.tasks.reporting.sections.people.agreement import CurrentAgreement, gap_words, read_agreement
 from gradebook.tasks.reporting.sections.people.corrected_means import corrected_reading
+from gradebook.tasks.reporting.sections.trust.anchor_findings import anchor_findings
 from gradebook.tasks.reporting.sections.trust.completeness import completeness_findings
 from gradebook.tasks.reporting.sections.trust.provenance import provenance_findings
 from gradebook.tasks.reporting.sections.trust.reply_findings import reply_findings
@@ -46,6 +47,7 @@ def _judge_findings(source: ReportSource) -> Iterator[Finding]:
     """Findings on the judge's consistency and on its agreement with people; none if the run had no judge."""
     if source.summary.run["judge"] is None:
         return
+    yield from anchor_findings(source)
     yield _flips(source)
     yield from _swaps(source)
     yield _agreement(read_agreement(source))

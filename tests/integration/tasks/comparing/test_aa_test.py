@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.statistics.series import Series
 from gradebook.tasks.comparing.aa_test import measure_noise
 from gradebook.tasks.comparing.compare import Asked, compare_runs
 from gradebook.tasks.comparing.gate import GateRule
@@ -82,6 +83,13 @@ def test_rules_may_name_every_figure_except_the_bootstrap(lake):
     assert found[1].gate.fired_count == 0  # a check has no noise
     with pytest.raises(InputError, match="found boot_low, expected diff_low, which needs no resampling"):
         measure_noise(lake, "weighted", [GateRule("boot_low > 0")])
+
+
+def test_a_series_of_looks_has_fewer_false_alarms_than_the_rule_on_each(lake):
+    gates = [GateRule("mean_diff < 0 and p < 0.05")]
+    (rule,) = measure_noise(lake, "weighted", gates, draw_count=400, series=Series(0.05, "bonferroni", 10)).rules
+    assert rule.series.plain_rate == pytest.approx(1 - (1 - rule.gate.rate) ** 10)
+    assert rule.series.rate < 0.05 < rule.series.plain_rate
 
 
 def test_a_rule_on_an_unknown_criterion_is_refused(lake):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gradebook.rubrics.statistics.series import Series
 from gradebook.tasks.operations.nightly import (
     Night,
     NightUnfinished,
@@ -17,7 +18,7 @@ from gradebook.tasks.operations.nightly import (
     night_text,
     published_end,
 )
-from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.runs.request import EvaluationRequest, SeriesOfNights
 from tests.support.published_runs import NOW, publish
 from tests.support.samples import write_lines
 
@@ -144,3 +145,31 @@ def test_a_suite_whose_report_failed_after_its_publication_names_its_run_and_wha
     request = EvaluationRequest(str(outputs), "rubric.yaml", lake=lake, run_id="a-1", trigger="nightly")
     found = failed_end("a", request, NOW, OSError("no room for the report"))
     assert (found.run_id, found.cost_usd, found.fault) == ("a-1", 0.0, "unexpected OSError: no room for the report")
+
+
+def test_a_series_of_looks_widens_the_comparison_of_each_night(tmp_path):
+    (tmp_path / "rubric.yaml").write_text(RUBRIC, encoding="utf-8")
+    summaries = {}
+    for name, series in (("plain", None), ("series", SeriesOfNights(Series(0.05, "bonferroni", 2)))):
+        for day, last in ((20, "no"), (21, "a longer answer of many words"), (22, "no")):
+            rows = [
+                {"case_id": f"c{place}", "model": "m", "output": f"{('yes', last)[place % 2]} {day}"}
+                for place in range(12)
+            ]
+            outputs = write_lines(tmp_path / f"{day}.jsonl", rows)
+            asked = {"baseline": "latest", "fail_if": "mean_diff < 0 and p < 0.05", "suite": name, "series": series}
+            run_id, night = f"{name}-{day}", date(2026, 11, day)
+            summaries[run_id] = publish(outputs, tmp_path / "rubric.yaml", run_id=run_id, night=night, **asked)
+    plain, wide = (summaries[f"{name}-21"].comparison.figures[0] for name in ("plain", "series"))
+    assert wide["p"] == pytest.approx(2 * plain["p"])
+    assert wide["diff_low"] < plain["diff_low"]
+    notes = [summaries[f"series-{day}"].run["notes"] for day in (20, 21, 22)]
+    assert [len(each) for each in notes] == [1, 1, 1]
+    assert notes[1][0].startswith(
+        "look 1 of the series (alpha 0.05 a month, bonferroni): level 0.025 tonight, 0.025 left"
+    )
+    assert notes[2][0].startswith("look 2 of the series (alpha 0.05 a month, bonferroni): level 0.025 tonight, 0 left")
+    again = publish(tmp_path / "22.jsonl", tmp_path / "rubric.yaml", run_id="again", night=date(2026, 11, 22), **asked)
+    assert again.run["notes"][0].startswith("look 2 ")  # the same night spends no more
+    december = publish(tmp_path / "22.jsonl", tmp_path / "rubric.yaml", run_id="next", night=date(2026, 12, 1), **asked)
+    assert december.run["notes"][0].startswith("look 1 ")

@@ -270,7 +270,7 @@ def test_two_forms_that_mean_one_criterion_are_refused(place):
     assert "tone: found it twice (as b.tone), expected each criterion once" in imported.faults[0]
 
 
-def test_errors_rate_the_counts_that_an_import_of_a_trajectory_makes(place):
+def test_errors_rate_the_counts_and_the_steps_of_an_imported_trajectory(place):
     place = imported_forms(place)
     errors = [
         {"step": 2, "error_type": "wrong_tool", "severity": "minor"},
@@ -279,7 +279,10 @@ def test_errors_rate_the_counts_that_an_import_of_a_trajectory_makes(place):
         *({"step": step, "error_type": "fact", "severity": "major"} for step in (6, 7, 8, 9)),
     ]
     place.take([WHO | {"annotations": errors}, WHO | {"annotator": "bea", "annotations": []}])
-    marks = {row[1:4]: row[5] for row in place.kept()}
+    kept = place.kept()
+    scores = {row[2]: row[4] for row in kept if row[1] == "step_correctness"}
+    assert scores == {"anna": 0.0, "bea": 1.0}  # 100 - 2 - 2 - 5 * 30 is below 0
+    marks = {row[1:4]: row[5] for row in kept if row[1] != "step_correctness"}
     assert marks == {
         ("tool_wrong_tool_minor", "anna", "2"): "steps 2, 4",
         ("tool_wrong_tool_major", "anna", "0"): None,
@@ -288,6 +291,56 @@ def test_errors_rate_the_counts_that_an_import_of_a_trajectory_makes(place):
         **{(name, "bea", "0"): None for name in ("tool_wrong_tool_minor", "tool_wrong_tool_major")},
         **{(name, "bea", "0"): None for name in ("fact_minor", "fact_major")},
     }
+
+
+def test_marks_of_steps_land_in_a_table_in_any_shape_of_the_form_and_once(place):
+    place = imported_forms(place)
+    right = {"step_index": 0, "correctness": "correct"}
+    tool = {"error_type": "tool", "error_subtype": "wrong_tool", "severity": "minor", "rationale": "the map"}
+    sheets = [
+        WHO | {"annotations": [{"step": 1, "error_type": "tool::wrong_tool", "severity": "minor"}]},
+        WHO
+        | {
+            "annotator": "bea",
+            "steps": [
+                right,
+                {"step_index": 1, "correctness": "partially_correct", **tool},
+                {"step_index": 2, "label": None},
+            ],
+        },
+        WHO | {"annotator": "cas", "runs": {"errors": json.dumps({"steps": [right], "score": 100})}},
+    ]
+    imported = place.take(sheets, form="potato")
+    again = place.take(sheets, "again.jsonl", form="potato")
+    assert (imported.faults, imported.step_count, again.version) == ((), 4, None)
+    with connect(place.lake, read_only=True) as connection:
+        rows = connection.execute(
+            "select rater, step_index, label, score, error_type, error_subtype, severity, rationale from step_ratings "
+            "where criterion_id = 'step_correctness' order by all"
+        ).fetchall()
+    assert rows == [
+        ("anna", 1, "incorrect", 0.0, "tool", "wrong_tool", "minor", None),
+        ("bea", 0, "correct", 1.0, None, None, None, None),
+        ("bea", 1, "partially_correct", 0.5, "tool", "wrong_tool", "minor", "the map"),
+        ("cas", 0, "correct", 1.0, None, None, None, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mark", "reason"),
+    [
+        ({"label": "odd"}, "step 3: found the label 'odd', expected one of incorrect, partially_correct, correct"),
+        ({"label": "wrong"}, "severity: found nothing, expected one of minor, major"),
+        (
+            {"label": "wrong", "severity": "minor"},
+            "annotations: found nothing, expected one of tool / wrong_tool, fact",
+        ),
+        ({"label": "right", "severity": "minor"}, "step 3: found an error on a step labelled correct, expected none"),
+    ],
+)
+def test_a_mark_that_the_taxonomy_lacks_is_refused_with_what_it_has(place, mark, reason):
+    imported = imported_forms(place).take([WHO | {"annotations": [{"step": 3, **mark}]}, WHO | {"annotations": []}])
+    assert reason in imported.faults[0]
 
 
 def test_an_error_that_no_count_has_is_refused_with_those_there_are(place):

@@ -157,6 +157,16 @@ def test_the_commands_write_files_and_lines(gradebook, tmp_path):
     assert gradebook("export", "rewards", "--out", written).code == 0
     assert pq.read_table(written).column("rewards").to_pylist() == [[("x", 1.0)], [("x", 0.0)]]
     assert [json.loads(line)["case_id"] for line in gradebook("export", "best").out.splitlines()] == ["a", "b"]
+    names = "run_id, model, criterion_id, slice_key, slice_value, p_adjusted, gain, example_ids"
+    values = "run_id, model, 'x', 'topic', 'refunds', p, p, [output_id]"
+    insert = f"insert into weak_spots ({names}) select {values} from output_scores, (values (.01), (.3)) as p (p)"
+    insert += " where case_id = 'b'"
+    commit(make_lake(tmp_path), "spots", lambda connection, _version: connection.execute(insert))
+    weak = [json.loads(line) for line in gradebook("export", "rewards", "--weak", 5).out.splitlines()]
+    # The whole model could gain 0.5; the slice 0.01; one that chance explains is none.
+    assert [(row["gain"], row["slice_value"]) for row in weak] == [(0.5, None), (0.01, "refunds")]
+    assert [[each["case_id"] for each in row["examples"]] for row in weak] == [["b", "a"], ["b"]]
+    assert len(gradebook("export", "rewards", "--weak", 1).out.splitlines()) == 1
     for words, fault in {
         ("--pairs", "--sft"): "found also --sft, expected one kind of rows",
         ("--least", "0.5"): "--least: found a number, expected it with --sft",

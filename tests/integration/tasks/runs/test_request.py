@@ -93,11 +93,13 @@ SUITE_KEYS = [
     "feedback",
     "allow_functions",
     "deadline",
+    "embedder",
 ]
 WANTED = EvaluationRequest(
     "outputs.jsonl",
     "rubric.yaml",
     "judge.yaml",
+    embedder="embedder.yaml",
     ratings="ratings.csv",
     column_map={"output": "response", "case_id": "id"},
     trace_format="chat",

@@ -178,6 +178,57 @@ def test_what_is_checked_against_what(judge, tmp_path: Path, columns: dict[str, 
     assert verdicts_in(tmp_path)["all"][:2] == expected
 
 
+CITED = {
+    "both": "The shop is open on Sundays [1]. Returns take 60 days [1, 2].",  # 1 is not needed for the second
+    "wrong": "The shop is open on Sundays [2]. Returns take 60 days. [2]",
+    "beyond": "The shop is open on Sundays [7]. Returns take 60 days.",
+    "none": "The shop is open on Sundays.",
+    "greeting": "[1]",
+}
+
+
+def test_citations_are_measured_sentence_by_sentence(judge: LoopbackJudge, tmp_path: Path):
+    evaluated(tmp_path, rows_of(CITED), ", measure: citation_recall")
+    found = verdicts_in(tmp_path)
+    nothing = "not_applicable: no citation, or no sentence"
+    assert {case: verdict[:2] for case, verdict in found.items()} == {
+        "both": (1.0, None),
+        "wrong": (0.5, None),
+        "beyond": (0.0, None),
+        "none": (0.0, None),
+        "greeting": (None, nothing),
+    }
+    assert found["beyond"][2] is None
+    assert judge.request_count == 4  # one a sentence with a source
+    (tmp_path / "precision").mkdir()
+    evaluated(tmp_path / "precision", rows_of(CITED), ", measure: citation_precision")
+    found = verdicts_in(tmp_path / "precision")
+    # both: of three citations the one of passage 1 for returns says nothing, and the other does without it
+    assert found["both"][:2] == (pytest.approx(2 / 3), None)
+    assert {case: found[case][:2] for case in ("wrong", "beyond", "none")} == {
+        "wrong": (0.5, None),
+        "beyond": (0.0, None),
+        "none": (None, nothing),
+    }
+
+
+def test_the_claims_of_a_reference_measure_the_retriever(judge: LoopbackJudge, tmp_path: Path):
+    context = ["Nothing of the kind.", "Returns take 60 days.", "Filler.", "A fee is due."]
+    rows = rows_of(
+        {"a": "I don't know."}, context=context, reference="Returns take 60 days. A fee is due. All is well."
+    )
+    evaluated(tmp_path, rows, ", of: reference")
+    assert verdicts_in(tmp_path)["a"][0] == pytest.approx(2 / 3)  # context recall
+    asked_count = judge.request_count
+    (tmp_path / "precision").mkdir()
+    evaluated(tmp_path / "precision", rows, ", of: reference, measure: passages")
+    assert verdicts_in(tmp_path / "precision")["a"][0] == pytest.approx((1 / 2 + 2 / 4) / 2)  # ranks 2 and 4
+    assert judge.request_count == 2 * asked_count  # another lake
+    (tmp_path / "none").mkdir()
+    evaluated(tmp_path / "none", rows_of({"a": "x"}), ", of: reference")
+    assert verdicts_in(tmp_path / "none")["a"][:2] == (None, "no_reference: nothing to check")
+
+
 def test_without_a_judge_or_with_recorded_replies_nothing_is_claimed(tmp_path: Path):
     rubric = tmp_path / "rubric.yaml"
     rubric.write_text(RUBRIC.format(settings=""), encoding="utf-8")

@@ -17,7 +17,9 @@ import uvicorn
 from gradebook.flows.server.process import rules_of
 from gradebook.tasks.ratings.rating_queue import Queue
 from gradebook.tasks.ratings.rating_session import opened_session
+from gradebook.tasks.rewards.scorer import RubricScorer
 from gradebook.tasks.serving.rating_page import COOKIE, rating_app
+from gradebook.tasks.serving.rewards_api import RewardsApp, rewards_app
 from gradebook.tasks.stages import suite_process
 from gradebook.tasks.system import listeners
 from gradebook.tasks.system.listeners import Guard, Tokens, hosts_of, is_password, json_depth, server_settings
@@ -28,6 +30,7 @@ BASIC = base64.b64encode(AUTH.encode()).decode()
 FORM = "Content-Type: application/x-www-form-urlencoded"
 JSON = "Content-Type: application/json"
 DEEP = b"[" * 101 + b"]" * 101
+EMPTY, EVIL = "Content-Length: 0", "http://evil.example"
 CLOSED = 0  # without an answer
 
 
@@ -104,7 +107,21 @@ def rating(folder: Path) -> Iterator[Listener]:
             yield own
 
 
-LISTENERS: dict[str, Callable[[Path], Any]] = {"prefect": prefect, "rating": rating}
+@contextmanager
+def rewards(_folder: Path) -> Iterator[Listener]:
+    """The server of rewards, with a token; its owner's request has no body, which is no JSON."""
+    checked = {"id": "short", "description": "?", "method": {"type": "check", "check": "length_words"}}
+    checked["method"] = {"type": "check", "check": "length_words", "settings": {"max": 3}}
+    with (
+        RubricScorer({"id": "r", "version": "1.0.0", "criteria": [checked]}) as scorer,
+        socket.create_server(("127.0.0.1", 0)) as listening,
+    ):
+        port = listening.getsockname()[1]
+        with served(listening, rewards_app(RewardsApp(scorer, 60.0, None), hosts_of(port), AUTH)):
+            yield Listener("rewards", port, (f"Authorization: Bearer {AUTH}", JSON), "/score")
+
+
+LISTENERS: dict[str, Callable[[Path], Any]] = {"prefect": prefect, "rating": rating, "rewards": rewards}
 
 
 @pytest.fixture(params=list(LISTENERS))
@@ -115,33 +132,33 @@ def listener(request, tmp_path, monkeypatch) -> Iterator[Listener]:
         yield found
 
 
-# What is sent in place of an owner's request, and the status: of the shared server, and of the rating page.
-ATTACKS: dict[str, tuple[Callable[[Listener], int], int, int]] = {
-    "own": (lambda to: to.ask(to.host, *to.own, "Content-Length: 0"), 200, 400),  # 400: a form without fields
-    "by name": (lambda to: to.ask(f"Host: LOCALHOST:{to.port}", *to.own, "Content-Length: 0"), 200, 400),
-    "rebound name": (lambda to: to.ask(f"Host: evil.example:{to.port}", *to.own, "Content-Length: 0"), 421, 421),
-    "other port": (lambda to: to.ask("Host: 127.0.0.1:1", *to.own, "Content-Length: 0"), 421, 421),
-    "no host": (lambda to: to.ask(*to.own, "Content-Length: 0"), 400, 400),  # by HTTP itself
-    "two hosts": (lambda to: to.ask(to.host, to.host, *to.own, "Content-Length: 0"), 400, 400),
-    "other page": (lambda to: to.ask(to.host, *with_origin(to, "http://evil.example"), "Content-Length: 0"), 403, 403),
-    "opaque page": (lambda to: to.ask(to.host, *with_origin(to, "null"), "Content-Length: 0"), 403, 403),
-    "two origins": (lambda to: to.ask(to.host, *to.own, "Origin: http://evil.example", "Content-Length: 0"), 403, 403),
-    "stranger": (lambda to: to.ask(to.host, *stranger(to), "Content-Length: 0"), 401, 403),
-    "wrong secret": (lambda to: to.ask(to.host, *wrong(to), "Content-Length: 0"), 401, 403),
-    "large for a stranger": (lambda to: to.ask(to.host, *stranger(to), f"Content-Length: {2**40}"), 401, 403),
-    "too large": (lambda to: to.ask(to.host, *to.own, f"Content-Length: {2**26 + 1}"), 413, 413),
-    "deep": (lambda to: to.ask(to.host, *plain(to), JSON, f"Content-Length: {len(DEEP)}", body=DEEP), 400, 400),
-    "two lengths": (lambda to: to.ask(to.host, *to.own, "Content-Length: 0", "Content-Length: 5"), 400, 400),
-    "above the root": (lambda to: to.ask(to.host, *to.own, "Content-Length: 0", path="/../../etc/passwd"), 200, 404),
-    "above, encoded": (lambda to: to.ask(to.host, *to.own, "Content-Length: 0", path="/%2e%2e/etc/passwd"), 200, 404),
-    "endless header": (lambda to: to.send(b"POST / HTTP/1.1\r\nX: " + b"x" * 70_000), 400, 400),
-    "no HTTP": (lambda to: to.send(b"\x16\x03\x01\r\n\r\n"), 400, 400),
+# What is sent in place of an owner's request, and the status: of the shared server, the rating page, and rewards.
+ATTACKS: dict[str, tuple[Callable[[Listener], int], tuple[int, int, int]]] = {
+    "own": (lambda to: to.ask(to.host, *to.own, EMPTY), (200, 400, 400)),  # 400: a form without fields
+    "by name": (lambda to: to.ask(f"Host: LOCALHOST:{to.port}", *to.own, EMPTY), (200, 400, 400)),
+    "rebound name": (lambda to: to.ask(f"Host: evil.example:{to.port}", *to.own, EMPTY), (421, 421, 421)),
+    "other port": (lambda to: to.ask("Host: 127.0.0.1:1", *to.own, EMPTY), (421, 421, 421)),
+    "no host": (lambda to: to.ask(*to.own, EMPTY), (400, 400, 400)),  # by HTTP itself
+    "two hosts": (lambda to: to.ask(to.host, to.host, *to.own, EMPTY), (400, 400, 400)),
+    "other page": (lambda to: to.ask(to.host, *with_origin(to, EVIL), EMPTY), (403, 403, 403)),
+    "opaque page": (lambda to: to.ask(to.host, *with_origin(to, "null"), EMPTY), (403, 403, 403)),
+    "two origins": (lambda to: to.ask(to.host, *to.own, f"Origin: {EVIL}", EMPTY), (403, 403, 403)),
+    "stranger": (lambda to: to.ask(to.host, *stranger(to), EMPTY), (401, 403, 401)),
+    "wrong secret": (lambda to: to.ask(to.host, *wrong(to), EMPTY), (401, 403, 401)),
+    "large for a stranger": (lambda to: to.ask(to.host, *stranger(to), f"Content-Length: {2**40}"), (401, 403, 401)),
+    "too large": (lambda to: to.ask(to.host, *to.own, f"Content-Length: {2**26 + 1}"), (413, 413, 413)),
+    "deep": (lambda to: to.ask(to.host, *plain(to), JSON, f"Content-Length: {len(DEEP)}", body=DEEP), (400, 400, 400)),
+    "two lengths": (lambda to: to.ask(to.host, *to.own, EMPTY, "Content-Length: 5"), (400, 400, 400)),
+    "above the root": (lambda to: to.ask(to.host, *to.own, EMPTY, path="/../../etc/passwd"), (200, 404, 404)),
+    "above, encoded": (lambda to: to.ask(to.host, *to.own, EMPTY, path="/%2e%2e/etc/passwd"), (200, 404, 404)),
+    "endless header": (lambda to: to.send(b"POST / HTTP/1.1\r\nX: " + b"x" * 70_000), (400, 400, 400)),
+    "no HTTP": (lambda to: to.send(b"\x16\x03\x01\r\n\r\n"), (400, 400, 400)),
 }
 
 
 def plain(to: Listener) -> list[str]:
     """The owner's lines but the type of the content."""
-    return [line for line in to.own if line != FORM]
+    return [line for line in to.own if line not in (FORM, JSON)]
 
 
 def with_origin(to: Listener, origin: str) -> list[str]:
@@ -157,8 +174,9 @@ def wrong(to: Listener) -> list[str]:
 
 
 def test_each_attack_on_each_listener_is_refused(listener):
-    seen = {name: attack(listener) for name, (attack, _, _) in ATTACKS.items()}
-    assert seen == {name: expected[listener.name == "rating"] for name, (_, *expected) in ATTACKS.items()}
+    seen = {name: attack(listener) for name, (attack, _) in ATTACKS.items()}
+    place = [*LISTENERS].index(listener.name)
+    assert seen == {name: expected[place] for name, (_, expected) in ATTACKS.items()}
 
 
 def test_slow_and_endless_requests_are_closed(listener, monkeypatch):

@@ -63,8 +63,8 @@ def test_the_scoring_methods_are_judge_schema_and_check():
     rubric = read(json.loads(EXAMPLE.read_text(encoding="utf-8")))
     methods = [criterion.method.model_dump(by_alias=True, exclude_defaults=True) for criterion in rubric.criteria]
     assert methods == [
-        {"type": "judge"},
-        {"type": "judge"},
+        {"type": "judge", "template": "Ticket: {{ prompt }}\nReply: {{ output }}"},
+        {"type": "judge", "template": "Reply: {{ output }}"},
         {"type": "schema", "schema": {"type": "object", "required": ["status"]}},
         {"type": "check", "check": "json_valid"},
     ]
@@ -75,7 +75,6 @@ def test_what_has_no_place_is_kept_and_named():
     assert imported.kept == (
         "id",
         "version",
-        "scoring_method.decode_prompt (2)",
         "scoring_method.decode_output_schema",
         "criteria.id",
         "levels.id",
@@ -90,6 +89,14 @@ def test_the_example_comes_back_as_the_same_json():
     imported = read_dataknobs(text, "x.json")
     exported = write_dataknobs(Rubric.model_validate(imported.rubric))
     assert json.loads(exported.text) == json.loads(text)
+
+
+def test_a_prompt_outside_the_language_of_templates_is_kept_unused():
+    method = {"type": "llm_decode", "decode_prompt": "Grade {{ output.__class__ }}"}
+    foreign = foreign_rubric(scoring_method=method)
+    imported = read_dataknobs(json.dumps(foreign), "x.json")
+    assert "scoring_method.decode_prompt" in imported.kept
+    assert imported.rubric["criteria"][0]["method"] == {"type": "judge"}
 
 
 def test_a_function_keeps_its_reference():

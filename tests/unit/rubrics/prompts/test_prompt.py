@@ -14,11 +14,13 @@ from gradebook.rubrics.prompts.prompt import (
     PromptStyle,
     case_digest,
     criterion_digest,
+    judgment_shape,
     label_of,
     prompt_digest,
     render_messages,
     reply_schema,
     request_key,
+    show_criterion,
 )
 from tests.support.law_over import law_over
 
@@ -194,10 +196,26 @@ def test_a_scale_of_101_points_has_labels():
 # -------- digests
 @pytest.mark.parametrize(
     "change",
-    [{"weight": 2.0}, {"threshold": 0.5}, {"category": "voice"}, {"name": "Tone"}, {"gate": True, "weight": None}],
+    [{"weight": 2.0}, {"threshold": 0.5}, {"category": "voice"}, {"gate": True, "weight": None}],
 )
 def test_the_criterion_digest_does_not_see(change: dict[str, Any]):
     assert criterion_digest(make_criterion(**change)) == criterion_digest(make_criterion())
+
+
+def test_the_name_is_shown_and_part_of_the_digest():
+    named = make_criterion(name="Tone")
+    assert show_criterion(named, label_of(named, KEY), DEFAULT_STYLE)["name"] == "Tone"
+    assert criterion_digest(named) != criterion_digest(make_criterion())
+
+
+def test_flaws_come_first_where_they_are_asked_for():
+    style = PromptStyle(flaws_first=True)
+    criterion = make_criterion()
+    system = render_messages(CASE, criterion, KEY, style)[0]["content"]
+    assert "1. `flaws`: what speaks against" in system and "these four keys" in system and "4. `level`" in system
+    shape = judgment_shape(["K1"], style)
+    assert [*shape["properties"]] == shape["required"] == ["flaws", "evidence", "rationale", "level"]
+    assert len({prompt_digest(style), prompt_digest()}) == 2
 
 
 def test_the_criterion_digest_does_not_see_the_scores_of_levels():

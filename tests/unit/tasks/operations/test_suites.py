@@ -32,6 +32,11 @@ suites:
 """
 
 
+@pytest.fixture(autouse=True)
+def _allowed(monkeypatch):
+    monkeypatch.setenv("GRADEBOOK_ALLOW_FOLDERS", "/srv")
+
+
 def written(folder: Path, text: str) -> Path:
     path = folder / "suites.yaml"
     path.write_text(text, encoding="utf-8")
@@ -193,3 +198,26 @@ def test_other_settings_of_a_connection_are_refused_in_a_suites_file(tmp_path, c
 def test_a_lake_without_a_server_needs_no_permission(tmp_path):
     assert lake_of(tmp_path, "postgres:dbname=x user=u") == "postgres:dbname=x user=u"
     assert lake_of(tmp_path, "sqlite:a.sqlite") == f"sqlite:{tmp_path}/a.sqlite"
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("suites: [{id: a, rubric: r, outputs: /home/ann/private.jsonl}]", "suites[0].outputs: found '/home/ann/p"),
+        ("defaults: {ratings: ../../r.csv}\nsuites: [{id: a, rubric: r, outputs: o}]", "defaults.ratings: found '../."),
+        ("suites: [{id: a, rubric: /etc/r.yaml, outputs: o}]", "suites[0].rubric: found '/etc/r.yaml'"),
+        ("suites: [{id: a, rubric: r, outputs: o, judge: 'replay:/etc/r.jsonl'}]", "suites[0].judge: found '/etc/r."),
+        ("suites: [{id: a, rubric: r, outputs: 'link/*.jsonl'}]", "suites[0].outputs: found 'link/*.jsonl'"),
+        ("suites: [{id: a, rubric: r, outputs: 'x*/../../*.jsonl'}]", "suites[0].outputs: found 'x*/../../*.jsonl'"),
+        ("lake: sqlite:/home/ann/lake.sqlite\nsuites: [{id: a, rubric: r, outputs: o}]", "lake: found '/home/ann/lake"),
+        ("data: /home/ann\nsuites: [{id: a, rubric: r, outputs: o}]", "data: found '/home/ann'"),
+    ],
+)
+def test_a_path_elsewhere_is_the_operator_s_to_allow(tmp_path, monkeypatch, text, place):
+    (tmp_path / "link").symlink_to("/etc")
+    monkeypatch.chdir(tmp_path)
+    (fault,) = faults_of(tmp_path, text)
+    assert place in fault
+    monkeypatch.setenv("GRADEBOOK_ALLOW_FOLDERS", "/")
+    if ".." not in place:
+        assert read_suites(written(tmp_path, text))

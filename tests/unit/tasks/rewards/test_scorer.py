@@ -68,6 +68,17 @@ def test_a_criterion_without_a_judge_is_unscored_with_a_reason_and_never_0():
     assert found.unscored == {"tone": "no_judge: the scorer has no judge"}
 
 
+def test_criteria_that_need_a_run_are_unscored_and_say_so():
+    plain = [{"id": name, "description": "?", "method": {"type": name}} for name in ("claims", "similarity")]
+    others = [*plain, {"id": "ratings", "description": "?", "method": {"type": "ratings"}, "levels": LEVELS}]
+    reasons = Scorer(rubric(*others)).score({"output": "two words", "reference": "r", "context": "c"}).unscored
+    assert {name: reason.partition(":")[0] for name, reason in reasons.items()} == {
+        "ratings": "needs_people",
+        "claims": "needs_a_run",
+        "similarity": "needs_a_run",
+    }
+
+
 def test_a_row_brings_its_own_criteria():
     own = {"id": "named", "description": "Names Ann.", "method": {"type": "check", "check": "contains"}}
     own["method"] = own["method"] | {"settings": {"any": ["Ann"]}}
@@ -226,7 +237,10 @@ def test_two_scorers_on_one_lake_pay_for_a_judgment_once(judge, tmp_path):
         assert other.score("an answer") == first
     with Scorer(rubric(TONE), "m", lake=lake) as later:
         assert later.score("an answer") == first
-    assert len(judge.bodies) == 1
+        with Scorer(rubric(TONE), "m", lake=lake) as another:
+            second = another.score("another answer")
+        assert later.score("another answer") == second  # from the ledger, to which it came meanwhile
+    assert len(judge.bodies) == 2
 
 
 # -------- rewards

@@ -7,7 +7,8 @@ import pytest
 from gradebook.rubrics.importers.ratings.columns import map_fault, moment
 from gradebook.rubrics.importers.ratings.registry import READERS, guess_format
 from gradebook.rubrics.importers.ratings.shapes import LeftOut, Mark, Misfit, Naming, Sheet, Slip, Slot
-from gradebook.rubrics.importers.ratings.trajectory import running_score
+from gradebook.rubrics.importers.ratings.trajectory import StepScale
+from gradebook.rubrics.model.taxonomy import score_steps
 
 NAMING = Naming(is_criterion=lambda name: name in ("tone", "clarity"))
 WHO = {"trace_id": "t1", "annotator": "anna"}
@@ -151,8 +152,10 @@ def test_criteria_of_one_name_in_two_schemes_are_two_marks():
 def test_the_errors_of_a_trajectory_are_one_mark():
     (sheet,) = read("potato", WHO | {"annotations": [{"step": 3, "error_type": "tool", "severity": "major"}]})
     assert sheet.marks == (Mark("", (Slip("3", "tool", "major"),), "running_score"),)
-    assert running_score(sheet.marks[0].value, {"major": 5}) == 0.95
-    assert running_score(sheet.marks[0].value, {"major": 5, "tool/major": 25, "tool/minor": 1}) == 0.75
+    for penalties, score in (({"major": 5}, 0.95), ({"major": 5, "tool/major": 25, "tool/minor": 1}, 0.75)):
+        assert score_steps(StepScale(penalties=penalties).marks(sheet.marks[0].value), penalties) == score
+    with pytest.raises(Misfit, match="found tool / major, expected one of minor, style/major"):
+        StepScale(penalties={"minor": 1, "style/major": 5}).marks(sheet.marks[0].value)
 
 
 def test_what_a_person_wrote_of_a_trajectory_is_kept_at_its_mark():

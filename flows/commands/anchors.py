@@ -1,0 +1,157 @@
+"""The commands `gradebook anchors`: fixed outputs on which a judge is watched."""
+
+from datetime import UTC, date, datetime
+from typing import Annotated
+
+import typer
+
+from gradebook.flows.commands.completion import complete_run
+from gradebook.flows.commands.options import (
+    DEFAULT_LAKE,
+    DONE,
+    NOT_MET,
+    DataOption,
+    JsonOption,
+    LakeOption,
+    option_of,
+    print_json,
+)
+from gradebook.flows.display.terminal import plain, say, show_rows
+from gradebook.rubrics.model.errors import InputError
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.lake.rows import Row
+from gradebook.tasks.system.number_format import difference_interval_words, signed_words, usd_words
+
+app = typer.Typer(help="Watch a judge on fixed outputs, asked again each night.", no_args_is_help=True)
+
+
+@app.command("make")
+def make(  # noqa: PLR0913 - each is an option
+    run: Annotated[str, typer.Argument(help="a published run's id", autocompletion=complete_run)],
+    n: Annotated[int, typer.Option("--n", help="number of outputs, chosen at random")] = 150,
+    name: Annotated[str | None, typer.Option("--name", help="name of the set; default: the rubric's id")] = None,
+    rated: Annotated[bool, typer.Option("--rated", help="only outputs that people rated")] = False,
+    stratify: Annotated[
+        str | None,
+        typer.Option("--stratify", help="equal numbers for each of criterion, level, model, checkpoint; with commas"),
+    ] = None,
+    lake: LakeOption = DEFAULT_LAKE,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Freeze outputs of a run with their scores as a set of anchors.
+
+    \b
+    gradebook anchors make 20261101-020000-a1b2c3
+    gradebook anchors make 20261101-020000-a1b2c3 --n 100 --rated \\
+        --stratify criterion,level --name release
+    """
+    from gradebook.tasks.operations.anchors import AnchorChoice, make_anchors
+
+    strata = tuple(word.strip() for word in stratify.split(",")) if stratify else ()
+    made = make_anchors(find_lake(lake, data), AnchorChoice(run, n, name, rated, strata), datetime.now(UTC))
+    if as_json:
+        print_json(made)
+        return
+    rated_words = f", {made['rated_count']:,} rated by people" if made["rated_count"] else ""
+    say(f"{made['anchor_set']}: {made['output_count']:,} outputs, {made['anchor_count']:,} anchors{rated_words}")
+
+
+@app.command("list")
+def list_sets(lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_json: JsonOption = False) -> None:
+    """List the sets of anchors, newest first.
+
+    \b
+    gradebook anchors list
+    """
+    from gradebook.tasks.operations.anchors import list_anchors
+
+    rows = list_anchors(find_lake(lake, data))
+    if as_json:
+        print_json({"anchors": list(rows)})
+        return
+    headings = ("set", "outputs", "anchors", "rated", "rubric", "run", "last night", "state")
+    show_rows(headings, [_set_cells(row) for row in rows])
+
+
+@app.command("ask")
+def ask(  # noqa: PLR0913 - each is an option
+    anchor_set: Annotated[str, typer.Argument(metavar="SET", help="a set of anchors")],
+    judge: Annotated[str, option_of("judge")],
+    per_night: Annotated[int, typer.Option("--per-night", help="outputs to ask about")] = 40,
+    reference: Annotated[
+        int, typer.Option("--reference", help="replies on each output that a new epoch begins with")
+    ] = 3,
+    alpha: Annotated[float, typer.Option("--alpha", help="most probability of a false alarm in an epoch")] = 0.05,
+    night: Annotated[str | None, typer.Option("--date", help="date of the night; default: today")] = None,
+    budget_usd: Annotated[float | None, option_of("budget_usd")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="print the number of questions and their price")] = False,
+    lake: LakeOption = DEFAULT_LAKE,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask a judge about anchors again, and tell whether it changed.
+
+    The first night of an epoch asks about all anchors several times, as a reference. A night that is stored already is
+    shown again. A suite of a nightly run has the key `anchors` for this.
+
+    \b
+    gradebook anchors ask release --judge gpt-4o-mini --budget-usd 1
+
+    Exit: 0 no alarm, 1 the judge changed, 2 bad input, 3 the judge did not answer or the budget is reached.
+    """
+    from gradebook.tasks.operations.anchors import WatchRequest
+    from gradebook.tasks.operations.sentinel import price_watch, watch_judge
+
+    now = datetime.now(UTC)
+    day = now.astimezone().date() if night is None else read_date(night)
+    request = WatchRequest(anchor_set, judge, day, per_night, reference, alpha, budget_usd)
+    found = find_lake(lake, data)
+    if dry_run:
+        price = price_watch(found, request)
+        if as_json:
+            print_json(price)
+        else:
+            say(f"{price['question_count']:,} questions, about {usd_words(price['cost_usd'])}")
+        return
+    watch = watch_judge(found, request, now)
+    if as_json:
+        print_json(watch.as_json())
+    else:
+        show_rows(("criterion", "n", "gap", "95% interval", "to people", "e-value", "state"), map(_cells, watch.rows))
+        for sentence in (watch.sentence, *watch.notes):
+            say(plain(sentence))
+    raise typer.Exit(NOT_MET if watch.is_drifted else DONE)
+
+
+def read_date(text: str) -> date:
+    """Date of a command line. Raises `InputError`."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise InputError("--date", repr(text), "a date such as 2026-11-22") from None
+
+
+def _set_cells(row: Row) -> tuple[str, ...]:
+    return (
+        row["anchor_set"],
+        f"{row['output_count']:,}",
+        f"{row['anchor_count']:,}",
+        f"{row['rated_count']:,}",
+        f"{row['rubric_id']} {row['rubric_version']}",
+        row["run_id"],
+        "" if row["last_night"] is None else f"{row['last_night']}",
+        row["state"] or "not asked yet",
+    )
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    return (
+        row["criterion_id"],
+        f"{row['n']:,}",
+        signed_words(row["mean_gap"]),
+        difference_interval_words(row["gap_low"], row["gap_high"]),
+        signed_words(row["people_gap"]),
+        f"{row['e_value']:.3g}",
+        row["state"],
+    )

@@ -1,0 +1,27 @@
+"""The command `gradebook mcp`: a lake for agents."""
+
+import sys
+from contextlib import suppress
+
+from gradebook.flows.commands.options import DEFAULT_LAKE, AtOption, DataOption, LakeOption
+from gradebook.flows.display.terminal import notes
+from gradebook.tasks.lake.versions import find_lake_at
+from gradebook.tasks.serving.mcp_server import serve_mcp
+
+
+def mcp(at: AtOption = None, lake: LakeOption = DEFAULT_LAKE, data: DataOption = None) -> None:
+    """Serve a lake to agents over MCP on stdin and stdout, read only.
+
+    Tools: list_runs, run_summary, compare_runs, failing_outputs and sql. Answers are capped, and texts in them are
+    marked as data of others. An agent's client starts the command; its end of stdin ends it.
+
+    \b
+    claude mcp add gradebook -- gradebook mcp --lake sqlite:lake/catalog.sqlite
+
+    Exit: 0 ended, 2 bad input.
+    """
+    found = find_lake_at(lake, data, at)
+    if sys.stdin.isatty():
+        notes.print("waiting for a client on stdin; Ctrl-D ends")
+    with suppress(KeyboardInterrupt):
+        serve_mcp(found, sys.stdin.buffer, sys.stdout.buffer)

@@ -1,0 +1,125 @@
+"""The command `gradebook serve-rewards`: a server that scores outputs for training."""
+
+import math
+from typing import Annotated
+
+import typer
+
+from gradebook.flows.commands.completion import complete_rubric
+from gradebook.flows.commands.options import (
+    DEFAULT_LAKE,
+    AllowFunctionsOption,
+    DataOption,
+    LakeOption,
+    MapOption,
+    option_of,
+)
+from gradebook.flows.display.terminal import notes, people
+from gradebook.rubrics.model.errors import InputError
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.rewards.scorer import RubricScorer
+from gradebook.tasks.rubric_store.versions import find_rubric
+from gradebook.tasks.runs.request import read_column_map
+from gradebook.tasks.serving.rewards_api import RewardsApp, rewards_app
+from gradebook.tasks.serving.serve import bind, serve_app
+from gradebook.tasks.system.listeners import LOOPBACK, hosts_of
+from gradebook.tasks.system.number_format import counted
+
+EVERYWHERE = ("0.0.0.0", "::")
+LEAST_TOKEN = 16  # characters
+
+DeadlineOption = Annotated[
+    float, typer.Option("--deadline-s", min=0.1, max=3600, help="seconds until a criterion without an answer is null")
+]
+TokenOption = Annotated[
+    str | None,
+    typer.Option(
+        "--token",
+        envvar="GRADEBOOK_REWARDS_TOKEN",
+        help="token that requests bring, as a bearer or in http://x:TOKEN@HOST; needed beyond loopback",
+    ),
+]
+UnscoredOption = Annotated[
+    float | None,
+    typer.Option("--unscored", help="reward for a trainer where there is none; default: the request fails with 503"),
+]
+TrustHostOption = Annotated[
+    list[str] | None, typer.Option("--trust-host", help="name under which callers reach another address than loopback")
+]
+
+
+def serve_rewards(  # noqa: PLR0913 - each is an option
+    rubric: Annotated[
+        str, typer.Argument(help="a file, a shipped rubric's name, ID or ID@VERSION", autocompletion=complete_rubric)
+    ],
+    judge: Annotated[str | None, option_of("judge")] = None,
+    host: Annotated[str, typer.Option("--host", help="address to listen on")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="port to listen on; 0: a free one")] = 8600,
+    token: TokenOption = None,
+    trust_host: TrustHostOption = None,
+    deadline_s: DeadlineOption = 60.0,
+    budget_usd: Annotated[float | None, option_of("budget_usd")] = None,
+    gates: Annotated[str, typer.Option("--gates", help="effect of a failed gate: veto, penalty=X or ignore")] = "veto",
+    unscored: UnscoredOption = None,
+    column_map: MapOption = None,
+    allow_functions: AllowFunctionsOption = None,
+    lake: LakeOption = DEFAULT_LAKE,
+    data: DataOption = None,
+) -> None:
+    """Serve rewards over HTTP: one judge, ledger and budget for all callers.
+
+    POST /score takes {"outputs": [...]}, texts or rows; /get_reward is OpenRLHF's form, /reward slime's. A reward that
+    is missing is null, never 0. A request that the judge can't answer within the deadline gets 429 with Retry-After.
+    Ctrl-C or SIGTERM ends the server after the requests under way; replies are in the lake's ledger.
+
+    \b
+    gradebook serve-rewards rubric.yaml --judge gpt-4o-mini --budget-usd 20
+    gradebook serve-rewards rubric.yaml --judge judge.yaml --deadline-s 30
+    GRADEBOOK_REWARDS_TOKEN=... gradebook serve-rewards rubric.yaml \\
+        --host 0.0.0.0 --trust-host rewards.example.org
+
+    Exit: 0 ended, 2 bad input.
+    """
+    _refuse_open(host, token, trust_host or [])
+    if unscored is not None and not math.isfinite(unscored):
+        raise InputError("--unscored", f"{unscored:g}", "a finite number")
+    found = find_rubric(rubric, find_lake(lake, data))
+    with (
+        bind(host, port) as listener,
+        RubricScorer(
+            found,
+            judge,
+            deadline_s=deadline_s,
+            budget_usd=budget_usd,
+            gates=gates,
+            lake=None if judge is None else lake,
+            data=data,
+            column_map=read_column_map(column_map or ()),
+            allow_functions=allow_functions or (),
+        ) as scorer,
+    ):
+        app = RewardsApp(scorer, deadline_s, unscored)
+        bound = listener.getsockname()[1]
+        shown = "no judge: judged criteria are null" if scorer.judge is None else f"judge {scorer.judge}"
+        notes.print(f"{found.id} {found.version}, {shown}. Ctrl-C ends.", markup=False)
+        people.print(
+            f"http://{_address(trust_host[0] if trust_host else host, bound)}/score", markup=False, soft_wrap=True
+        )
+        serve_app(rewards_app(app, hosts_of(bound, host, trust_host or ()), token), listener, deadline_s)
+    notes.print(f"{counted(app.scored_count, 'output')}, {app.unscored_count:,} of them without a reward", markup=False)
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _refuse_open(host: str, token: str | None, trust_host: list[str]) -> None:
+    """Refuse to listen beyond loopback without a token, and on all addresses without a name. Raises `InputError`."""
+    if token is not None and len(token) < LEAST_TOKEN:
+        raise InputError(
+            "--token", f"{len(token)} characters", f"{LEAST_TOKEN} or more, as `openssl rand -hex 32` gives"
+        )
+    if host not in LOOPBACK and token is None:
+        raise InputError("--host", f"{host}, which others can reach", "--token or GRADEBOOK_REWARDS_TOKEN beside it")
+    if host in EVERYWHERE and not trust_host:
+        raise InputError("--host", f"{host}, all addresses", "--trust-host NAME: requests to other names are refused")

@@ -1,0 +1,109 @@
+"""The command `gradebook why`: where a verdict comes from."""
+
+import json
+from typing import Annotated
+
+import typer
+
+from gradebook.flows.commands.completion import complete_run
+from gradebook.flows.commands.options import DEFAULT_LAKE, DataOption, JsonOption, LakeOption, print_json
+from gradebook.flows.display.terminal import for_stdout, plain, say, show_rows
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.lake.rows import Row, model_name
+from gradebook.tasks.published.provenance import Origin, read_origins
+from gradebook.tasks.system.number_format import score_words, usd_words
+
+LONGEST = 2_000  # characters of a text on the screen
+
+
+def why(
+    run: Annotated[str, typer.Argument(help="a published run's id", autocompletion=complete_run)],
+    case: Annotated[str, typer.Argument(help="a case's id, or an output's")],
+    criterion: Annotated[str | None, typer.Argument(help="a criterion; default: a line for each")] = None,
+    lake: LakeOption = DEFAULT_LAKE,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Trace a verdict back to the output, prompt, reply, rubric, ratings and price.
+
+    \b
+    gradebook why 20261101-020000-a1b2c3 case-17
+    gradebook why 20261101-020000-a1b2c3 case-17 tone
+    """
+    origins = read_origins(find_lake(lake, data), run, case, criterion)
+    if as_json:
+        print_json({"verdicts": [origin.as_json() for origin in origins]})
+    elif criterion is None:
+        headings = ("output", "model", "criterion", "level", "score", "method", "judge", "people", "dollars")
+        show_rows(headings, [_cells(origin.row) for origin in origins])
+        say(f"more: gradebook why {plain(run)} {plain(case)} CRITERION")
+    else:
+        for origin in origins:
+            _show(origin)
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    return (
+        row["output_id"],
+        model_name(row),
+        row["criterion_id"],
+        row["level_id"] or (f"unscored ({row['reason']})" if row["score"] is None else ""),
+        score_words(row["score"]),
+        row["method"],
+        row["asked_judge"] or "",
+        score_words(row["people_score"]),
+        "" if row["judgment_id"] is None else usd_words(row["cost_usd"]),
+    )
+
+
+def _show(origin: Origin) -> None:
+    row = origin.row
+    level = f"{row['level_id']}, " if row["level_id"] else ""
+    verdict = f"unscored, {row['reason']}" if row["score"] is None else f"{level}{score_words(row['score'])}"
+    _part("verdict", f"{row['criterion_id']} of {model_name(row)}, case {row['case_id']}: {verdict}")
+    _part(
+        "counts",
+        f"weight {row['weight']}, threshold {row['threshold']}; output's score {score_words(row['output_score'])}",
+    )
+    _part("rationale", row["rationale"])
+    _part("evidence", row["evidence"])
+    _part("output", row["output"])
+    _part("criterion", row["description"])
+    for each in origin.levels:
+        _part("level", f"{each['id']} ({score_words(each['score'])}): {each['description']}")
+    _part("method", json.dumps(origin.settings, ensure_ascii=False, default=str))
+    if row["request_key"] is not None:
+        _show_judgment(origin)
+    for rating in origin.ratings:
+        said = rating["level_id"] or score_words(rating["score"])
+        _part("rating", ", ".join(filter(None, (f"{rating['rater']}: {said}", rating["notes"]))))
+    rubric = f"{row['rubric_id']} {row['rubric_version']}, digest {row['rubric_digest']}"
+    _part("rubric", rubric)
+    epoch = "" if row["judge_epoch"] is None else f", judge epoch {row['judge_epoch']}"
+    _part("versions", f"gradebook {row['code_version']}, table version {row['version']}{epoch}")
+    _part("dataset", f"{row['dataset']}, digest {row['dataset_digest']}")
+
+
+def _show_judgment(origin: Origin) -> None:
+    row = origin.row
+    if row["judgment_id"] is None:
+        _part("judge", f"no reply in the ledger under {row['request_key']}")
+        return
+    paid = "by this run" if row["paid_by"] == row["run_id"] else f"by {row['paid_by']}"
+    tokens = f"{row['prompt_tokens']} tokens in, {row['completion_tokens']} out"
+    by = f", answered by {row['model_returned']}" if row["model_returned"] else ""
+    _part("judge", f"{row['asked_judge']}{by} on {row['asked_at']:%Y-%m-%d %H:%M} UTC")
+    _part("price", f"{usd_words(row['cost_usd'])}, {tokens}, paid {paid}")
+    _part("request", f"key {row['request_key']}, prompt file {row['prompt_digest']}")
+    for message in origin.messages or ():
+        content = message["content"]
+        _part("sent", content if isinstance(content, str) else json.dumps(content, ensure_ascii=False))
+    if origin.why_no_messages:
+        _part("sent", f"not shown: {origin.why_no_messages}")
+    _part("reply", row["reply"])
+
+
+def _part(name: str, text: str | None) -> None:
+    if text:
+        cut = text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text):,} characters; --json has all)"
+        typer.echo(for_stdout(f"{name}: {cut}".replace("\n", "\n  ")))

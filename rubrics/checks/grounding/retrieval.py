@@ -1,0 +1,113 @@
+"""Check of a retriever: the passages that it found, beside those that are known to be relevant."""
+
+import math
+from collections.abc import Sequence, Set
+from typing import Annotated, Any, Literal, Self
+
+import pyarrow as pa
+from pydantic import Field, model_validator
+
+from gradebook.rubrics.check_kit.check import CheckVerdicts, Example, register_check
+from gradebook.rubrics.check_kit.columns import text_column
+from gradebook.rubrics.check_kit.json_text import NotJson, parse_json
+from gradebook.rubrics.check_kit.measures import MeasureSettings, judge_measures
+
+RetrievalMeasure = Literal["recall", "precision", "average_precision", "reciprocal_rank", "ndcg"]
+Path = Annotated[str, Field(min_length=1)]
+_RETRIEVED = {"metadata": {"retrieved": ["a", "b", "c"], "relevant": ["a", "d"]}}
+
+
+class RetrievalSettings(MeasureSettings):
+    """What is measured, and where the row's metadata has the ids."""
+
+    measure: RetrievalMeasure = "recall"
+    """recall: relevant passages found / relevant; precision: relevant passages found / found; average_precision,
+    reciprocal_rank and ndcg also count the rank"""
+    first: Annotated[int, Field(ge=1)] | None = None
+    """of the passages found, only so many from the first"""
+    retrieved: Path = "retrieved"
+    """path in `metadata` to the ids of the passages found, best first; a dot leads into an object, and into each object
+    of a list"""
+    relevant: Path = "relevant"
+    """path in `metadata` to the ids of the relevant passages"""
+
+    @model_validator(mode="after")
+    def _bounds_are_shares(self) -> Self:
+        for name, bound in {"min": self.min, "max": self.max, **(self.levels or {})}.items():
+            if bound is not None and not 0 <= bound <= 1:
+                raise ValueError(f"found {name} {bound:g}, expected a share from 0 to 1")
+        return self
+
+
+@register_check(
+    "retrieval",
+    RetrievalSettings,
+    columns=("metadata",),
+    cost="rows",
+    examples=(
+        Example("", True, {"min": 0.5}, _RETRIEVED),
+        Example("", False, {"min": 0.5, "measure": "precision"}, _RETRIEVED),
+        Example("", True, {"min": 1, "measure": "reciprocal_rank"}, _RETRIEVED),
+    ),
+)
+def retrieval(shard: pa.Table, settings: RetrievalSettings) -> CheckVerdicts:
+    """The passages that a retriever found are the relevant ones: recall, precision or a measure of their order.
+
+    The row's metadata names both, by ids that are texts or numbers: `{"retrieved": ["a", "b"], "relevant": ["a"]}`. An
+    id that is found twice counts at its first place. With r relevant passages, and a passage of the first k relevant or
+    not: `average_precision` is the sum of the precisions at the relevant passages / the smaller of r and k, `ndcg` the
+    sum of 1 / log2(rank + 1) over them / the highest such sum, `reciprocal_rank` 1 / the rank of the first. Found
+    nothing: 0. A row that names no relevant passage stays unscored.
+    """
+    values: list[float | None] = []
+    reasons: list[str | None] = []
+    for text in text_column(shard, "metadata").to_pylist():
+        metadata = _parsed(text)
+        retrieved, relevant = _ids(metadata, settings.retrieved), _ids(metadata, settings.relevant)
+        missing = settings.relevant if not relevant else settings.retrieved if retrieved is None else None
+        reasons.append(None if missing is None else f"no ids in metadata: {missing}")
+        values.append(_measure(settings, retrieved, set(relevant)) if relevant and retrieved is not None else None)
+    name = settings.measure.replace("_", " ")
+    return judge_measures(pa.array(values, pa.float64()), settings, name, pa.array(reasons, pa.string()))
+
+
+def _parsed(text: str | None) -> Any:
+    try:
+        return parse_json(text or "null")
+    except NotJson:
+        return None
+
+
+def _ids(metadata: Any, path: str) -> list[str] | None:
+    """Distinct ids at a path, in order; None if the path leads to no list of ids."""
+    found = metadata
+    for key in path.split("."):
+        if isinstance(found, list):
+            found = [each.get(key) if isinstance(each, dict) else None for each in found]
+        else:
+            found = found.get(key) if isinstance(found, dict) else None
+    if not isinstance(found, list) or not all(_is_id(each) for each in found):
+        return None
+    return [*dict.fromkeys(map(str, found))]
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, str | int) and not isinstance(value, bool)
+
+
+def _measure(settings: RetrievalSettings, retrieved: Sequence[str], relevant: Set[str]) -> float:
+    found = retrieved[: settings.first]
+    ranks = [rank for rank, passage in enumerate(found, 1) if passage in relevant]  # of the relevant passages
+    most = min(len(relevant), settings.first or len(relevant))
+    match settings.measure:
+        case "recall":
+            return len(ranks) / len(relevant)
+        case "precision":
+            return len(ranks) / len(found) if found else 0.0
+        case "average_precision":
+            return sum(place / rank for place, rank in enumerate(ranks, 1)) / most
+        case "reciprocal_rank":
+            return 1 / ranks[0] if ranks else 0.0
+        case "ndcg":
+            gains = sum(1 / math.log2(rank + 1) for rank in ranks)
+            return gains / sum(1 / math.log2(rank + 1) for rank in range(1, most + 1))

@@ -1,0 +1,160 @@
+"""Texts to embed: one request for several, one judgment with the vector of each."""
+
+import base64
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from gradebook.rubrics.prompts.reply_parser import ReadReply
+from gradebook.tasks.judging.replies.question import Outcome, Request
+from gradebook.tasks.judging.settings.embedder import EmbedderSettings
+
+MOST_REQUEST_BYTES = 200_000  # of the texts of a request with more than one
+MOST_DIMENSIONS = 16_384
+PROMPT_DIGEST = "embedding"  # in the ledger, in place of a prompt file's
+NO_REPLY = {"reply": ""}  # the vectors are stored once, as rationales
+Vector = NDArray[np.float16]
+
+
+def embedding_key(embedder_digest: str, text: str) -> str:
+    """Key under which the vector of a text is paid for once, 32 hex digits."""
+    content = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return hashlib.blake2b(f"embedding|{embedder_digest}|{content}".encode(), digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class WantedText:
+    """Text to embed, with the output and criterion that first want it."""
+
+    request_key: str
+    text: str
+    output_id: str
+    criterion_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingQuestion:
+    """Texts of one request."""
+
+    texts: tuple[WantedText, ...]
+    dimensions: int | None = None
+
+    @property
+    def output_id(self) -> str:
+        """Output that the first text belongs to."""
+        return self.texts[0].output_id
+
+    @property
+    def criterion_id(self) -> str:
+        """Criterion that the first text is compared for."""
+        return self.texts[0].criterion_id
+
+    @property
+    def part_keys(self) -> tuple[str, ...]:
+        """Request keys of all texts, in order."""
+        return tuple(text.request_key for text in self.texts)
+
+    @property
+    def request_key(self) -> str:
+        """Key of the text, or of several texts together."""
+        if len(self.texts) == 1:
+            return self.texts[0].request_key
+        return hashlib.blake2b("".join(self.part_keys).encode(), digest_size=16).hexdigest()
+
+    @property
+    def replicate(self) -> int:
+        """Always 0: a text has one vector."""
+        return 0
+
+    @property
+    def prefix(self) -> str:
+        """Its own key: no two requests share anything."""
+        return self.request_key
+
+    @property
+    def prompt_digest(self) -> str:
+        """Fixed text in place of a prompt file's digest."""
+        return PROMPT_DIGEST
+
+    def request(self) -> Request:
+        """Texts, and one reading of each."""
+        count = len(self.texts)
+
+        def read_parts(text: str | None, _finish_reason: str | None, _refusal: str | None) -> list[ReadReply]:
+            return read_vectors(text, count)
+
+        return Request(
+            embedded_messages(text.text for text in self.texts),
+            None,
+            lambda text, finish_reason, refusal, _choices: read_parts(text, finish_reason, refusal)[0],
+            parts=tuple(EmbeddingQuestion((text,), self.dimensions) for text in self.texts),
+            read_parts=read_parts,
+            note=lambda _reply: NO_REPLY,
+            extra_body={} if self.dimensions is None else {"dimensions": self.dimensions},
+            is_embedding=True,
+        )
+
+    def answer(self, outcome: Outcome) -> "EmbeddingAnswer":
+        """Outcome of each text by its request key."""
+        parts = outcome.parts or (outcome,) * len(self.texts)
+        return EmbeddingAnswer(dict(zip(self.part_keys, parts, strict=True)), outcome.request_count)
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingAnswer:
+    """Outcomes by request key: the vector as the rationale, or the reason why there is none."""
+
+    outcomes: dict[str, Outcome]
+    request_count: int
+
+
+def embedded_messages(texts: Iterable[str]) -> list[dict[str, Any]]:
+    """Texts to embed in the form of messages, by which requests are priced."""
+    return [{"role": "user", "content": text} for text in texts]
+
+
+def batches_of(texts: Iterable[WantedText], settings: EmbedderSettings) -> Iterator[EmbeddingQuestion]:
+    """Requests for texts, each with at most `batch_size` of them and 200,000 bytes."""
+    batch: list[WantedText] = []
+    byte_count = 0
+    for text in texts:
+        size = len(text.text.encode("utf-8", "surrogatepass"))
+        if batch and (len(batch) >= settings.batch_size or byte_count + size > MOST_REQUEST_BYTES):
+            yield EmbeddingQuestion(tuple(batch), settings.dimensions)
+            batch, byte_count = [], 0
+        batch.append(text)
+        byte_count += size
+    if batch:
+        yield EmbeddingQuestion(tuple(batch), settings.dimensions)
+
+
+def read_vectors(text: str | None, count: int) -> list[ReadReply]:
+    """Read the body of a reply: a unit vector for each text as its rationale; all unreadable if one is."""
+    unreadable = [ReadReply("parse_error", fault="not_json")] * count
+    try:
+        listed = orjson.loads(text or "")["data"]
+        indexes = [each["index"] for each in listed]
+        vectors = np.array([each["embedding"] for each in listed], np.float64)
+    except (orjson.JSONDecodeError, LookupError, TypeError, ValueError, OverflowError):
+        return unreadable
+    if indexes != list(range(count)) or vectors.ndim != 2 or not 0 < vectors.shape[1] <= MOST_DIMENSIONS:
+        return unreadable
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    if not (np.isfinite(lengths) & (lengths > 0)).all():
+        return unreadable
+    return [ReadReply("scored", rationale=stored_vector(vector)) for vector in vectors / lengths]
+
+
+def stored_vector(vector: NDArray[np.float64]) -> str:
+    """Vector as text: 16-bit floats, little-endian, in base64."""
+    return base64.b64encode(vector.astype("<f2").tobytes()).decode("ascii")
+
+
+def vector_of(stored: str) -> Vector:
+    """Vector of a stored text."""
+    return np.frombuffer(base64.b64decode(stored), "<f2")

@@ -1,0 +1,384 @@
+"""Sentinel of a judge: anchors asked again each night, and whether their scores moved."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from gradebook.rubrics.model.errors import InputError, UnfinishedError
+from gradebook.rubrics.model.outputs import output_id, stored_output
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.rubrics.statistics.drift import DriftEvidence, contrasts
+from gradebook.rubrics.statistics.intervals import DIFFERENCES, student_t
+from gradebook.tasks.judging.settings.panels import Judge
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import commit, connect_up_to_date, upgrade_lake
+from gradebook.tasks.lake.rows import Row, read_rows
+from gradebook.tasks.lake.sql import query
+from gradebook.tasks.operations.anchors import SEED, WatchRequest, read_anchors
+from gradebook.tasks.rewards.asking import Asking
+from gradebook.tasks.rewards.rows import ReadOutput
+from gradebook.tasks.rewards.scored import Verdict
+from gradebook.tasks.rewards.scorer import checked_judge
+from gradebook.tasks.rubric_store.versions import stored_rubric
+from gradebook.tasks.system.number_format import counted, signed_words, usd_words
+
+ASKED_BY = "anchors"  # beginning of the ids under which the ledger has the replies
+REFERENCE, STEADY, DRIFTED, NEW_MODEL = "reference", "steady", "drifted", "new_model"
+NOTHING = Verdict(None, None, "not_asked", None)
+_PAST = "select * from anchor_verdicts where anchor_set = ? and judge_digest = ? order by night, draw, output_id"
+_NIGHTS = "select * from judge_drift where anchor_set = ? and judge_digest = ? order by night, criterion_id"
+_OUTPUTS = "select * from outputs where list_contains(?, output_id)"
+_REPLIES = """
+select request_key, model_returned, cost_usd, run_id from judgments where list_contains(?, request_key)
+qualify row_number() over (partition by request_key order by status = 'scored' desc, asked_at) = 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Outcome of a night. rows: of `judge_drift`, one per criterion. notes: what was left out, a sentence each."""
+
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def epoch(self) -> int:
+        """Epoch of whatever the judge says from now on: an alarm begins the next one."""
+        return int(self.rows[0]["epoch"]) + self.is_drifted
+
+    @property
+    def drifted(self) -> tuple[Row, ...]:
+        """Criteria whose scores moved."""
+        return tuple(row for row in self.rows if row["state"] == DRIFTED)
+
+    @property
+    def is_drifted(self) -> bool:
+        return bool(self.drifted)
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the night began an epoch: scores moved, or another model answered."""
+        return self.is_drifted or any(row["state"] == NEW_MODEL for row in self.rows)
+
+    @property
+    def cost_usd(self) -> float | None:
+        costs = [row["cost_usd"] for row in self.rows]
+        return None if None in costs else math.fsum(costs)
+
+    def as_json(self) -> Row:
+        """JSON object of `--json` and of the event."""
+        rows = [
+            {name: str(value) if isinstance(value, date) else value for name, value in row.items()} for row in self.rows
+        ]
+        values = {"sentence": self.sentence, "is_drifted": self.is_drifted, "epoch": self.epoch}
+        return values | {"cost_usd": self.cost_usd, "notes": list(self.notes), "criteria": rows}
+
+    @property
+    def sentence(self) -> str:
+        """State of the judge in words."""
+        first = self.rows[0]
+        judge, asked = first["judge"], counted(max(row["n"] for row in self.rows), "anchor")
+        cost = f"{asked}, {usd_words(self.cost_usd)}"
+        if self.is_drifted:
+            moved = ", ".join(f"{row['criterion_id']} ({_gap_words(row)})" for row in self.drifted)
+            return (
+                f"the judge {judge} changed: it scores the same outputs otherwise on {moved}; judge epoch {self.epoch} "
+                f"begins ({cost})"
+            )
+        if first["state"] == NEW_MODEL:
+            return f"{judge} is answered by {first['model_returned']}: judge epoch {self.epoch} begins ({cost})"
+        if first["state"] == REFERENCE:
+            return f"the reference of judge epoch {self.epoch} of {judge} is taken ({cost})"
+        most = max(self.rows, key=lambda row: row["e_value"])
+        return f"no sign that {judge} changed: most on {most['criterion_id']}, {_evidence_words(most)} ({cost})"
+
+
+def watch_judge(lake: Lake, request: WatchRequest, now: datetime) -> Watch:
+    """Ask the anchors of a night, and store their verdicts and the judge's state; a stored night is read back.
+
+    Raises `InputError` for a wrong request or a night before the last one, `UnfinishedError` if the judge does not
+    answer: replies are in the ledger, and nothing else is stored.
+    """
+    night = _plan(lake, request)
+    return night if isinstance(night, Watch) else _store(lake, night, night.ask(lake), now)
+
+
+def price_watch(lake: Lake, request: WatchRequest) -> Row:
+    """Number of questions of a night, and their cost by the mean of past replies; null if no cost is known."""
+    night = _plan(lake, request)
+    if isinstance(night, Watch):
+        return {"question_count": 0, "cost_usd": 0.0}
+    count = sum(len(draw) for draw in night.draws) * len(night.criteria)
+    named = {"judge": night.judge.judge, "anchor_set": request.anchor_set}
+    with connect_up_to_date(lake) as connection:
+        (price,) = read_rows(connection, query("operations/anchor_prices"), **named)
+    each = price["cost_usd"]
+    return {"question_count": count, "cost_usd": None if each is None else each * count}
+
+
+def _plan(lake: Lake, request: WatchRequest) -> "_Night | Watch":
+    """What to ask on a night, or the stored night."""
+    _refuse_request(request)
+    upgrade_lake(lake)
+    with connect_up_to_date(lake) as connection:
+        anchors = read_anchors(connection, request.anchor_set)
+        rubric = stored_rubric(lake, f"{anchors[0]['rubric_id']}@{anchors[0]['rubric_version']}")
+        if rubric is None:
+            raise InputError("anchors", f"a set whose rubric {anchors[0]['rubric_id']} is gone", "a new set")
+        judge = checked_judge(request.judge, rubric, request.budget_usd)
+        name = (request.anchor_set, judge.judge_digest)
+        nights, past = read_rows(connection, _NIGHTS, *name), read_rows(connection, _PAST, *name)
+        outputs = _intact(connection, anchors)
+    if stored := [row for row in nights if row["night"] == request.night]:
+        return Watch(tuple(stored))
+    if nights and nights[-1]["night"] > request.night:
+        found = f"{request.night}, before {nights[-1]['night']}, the last night of the judge"
+        raise InputError("night", found, "a later night", "the clock may have been set back")
+    if not outputs:
+        raise InputError("anchors", f"the set {request.anchor_set!r}, none of whose outputs is left", "a new set")
+    return _Night(request, judge, rubric, anchors, outputs, _History(nights, past))
+
+
+class _History:
+    """Earlier nights of a judge on a set, and what they say of the current epoch."""
+
+    def __init__(self, nights: Sequence[Row], past: Sequence[Row]) -> None:
+        last = nights[-1]["night"] if nights else None
+        last_rows = [row for row in nights if row["night"] == last]
+        self.epoch = last_rows[0]["epoch"] + any(row["state"] == DRIFTED for row in last_rows) if last_rows else 1
+        self.past = [row for row in past if row["epoch"] == self.epoch]
+        self.models = {name for row in self.past for name in (row["model_returned"] or "").split(", ") if name}
+
+    def draw_counts(self) -> dict[str, int]:
+        """Replies asked on each output in this epoch, by output_id."""
+        draws: dict[str, set[tuple[date, int]]] = defaultdict(set)
+        for row in self.past:
+            draws[row["output_id"]].add((row["night"], row["draw"]))
+        return {name: len(found) for name, found in draws.items()}
+
+    def last_nights(self) -> dict[str, date]:
+        return {row["output_id"]: row["night"] for row in self.past}
+
+
+class _Night:
+    """One night: what is asked, and what follows from the replies."""
+
+    def __init__(
+        self,
+        request: WatchRequest,
+        judge: Judge,
+        rubric: Rubric,
+        anchors: Sequence[Row],
+        outputs: Sequence[ReadOutput],
+        history: _History,
+    ) -> None:
+        self.request, self.judge, self.rubric = request, judge, rubric
+        self.anchors = {(row["output_id"], row["criterion_id"]): row for row in anchors}
+        self.criteria = sorted({row["criterion_id"] for row in anchors})
+        self.history, self.outputs = history, outputs
+        self.lost_count = len({row["output_id"] for row in anchors}) - len(outputs)
+        counts = history.draw_counts()
+        self.is_reference = any(counts.get(each.output_id, 0) < request.reference for each in outputs)
+        self.draws = self._reference_draws(counts) if self.is_reference else [self._chosen()]
+
+    def _reference_draws(self, counts: Mapping[str, int]) -> list[list[ReadOutput]]:
+        wanted = range(self.request.reference)
+        draws = [[each for each in self.outputs if counts.get(each.output_id, 0) <= place] for place in wanted]
+        return [draw for draw in draws if draw]
+
+    def _chosen(self) -> list[ReadOutput]:
+        """Outputs that were not asked for the longest time, at random among equals."""
+        rng = np.random.default_rng([SEED, self.request.night.toordinal()])
+        shuffled = [self.outputs[place] for place in rng.permutation(len(self.outputs))]
+        last = self.history.last_nights()
+        shuffled.sort(key=lambda each: last.get(each.output_id, date.min))
+        return shuffled[: self.request.per_night]
+
+    def ask(self, lake: Lake) -> list[Row]:
+        """Verdicts on the anchors of the night, with their request keys. Raises `UnfinishedError`."""
+        found: list[Row] = []
+        left = self.request.budget_usd
+        for place, draw in enumerate(self.draws):
+            again = f" night:{self.request.night.isoformat()} {place}"
+            name = f"{ASKED_BY}-{self.request.anchor_set}"
+            asking = Asking(self.rubric, self.judge, left, lake, name=name, again=again)
+            try:
+                batch = asking.start(draw)
+                batch.done.result()
+                verdicts = asking.verdicts(batch, NOTHING.reason or "")
+            finally:
+                asking.close()
+            keys: dict[tuple[str, str], list[str]] = defaultdict(list)
+            for each in batch.asked:
+                keys[each.output_id, each.criterion_id].append(each.request_key)
+            rows = [
+                {"output_id": each.output_id, "criterion_id": name, "draw": place, "keys": keys[each.output_id, name]}
+                | verdicts.get((at, name), NOTHING)._asdict()
+                for at, each in enumerate(draw)
+                for name in self.criteria
+                if (each.output_id, name) in self.anchors
+            ]
+            spent = _add_replies(lake, rows, asking.state.run_id)
+            left = None if left is None else max(left - spent, 0.0)
+            found += rows
+        if found and all(row["score"] is None for row in found):
+            raise UnfinishedError(f"{self.judge.judge} scored no anchor: {found[0]['reason']}")
+        return found
+
+    def drift_rows(self, verdicts: Sequence[Row], epoch: int, state: str | None, now: datetime) -> list[Row]:
+        """Rows of `judge_drift`. state: of all criteria, if it does not follow from their evidence."""
+        alarm_at = len(self.criteria) / self.request.alpha
+        shared: Row = {
+            "anchor_set": self.request.anchor_set,
+            "night": self.request.night,
+            "epoch": epoch,
+            "judge": self.judge.judge,
+            "judge_digest": self.judge.judge_digest,
+            "model_returned": ", ".join(sorted(_models(verdicts))) or None,
+            "alarm_at": alarm_at,
+            "watched_at": now,
+        }
+        rows = []
+        for name in self.criteria:
+            of_one = [row for row in verdicts if row["criterion_id"] == name]
+            past = [row for row in self.history.past if row["criterion_id"] == name]
+            e_value = 1.0 if state else evidence_of([*past, *of_one])
+            found = state or (DRIFTED if e_value >= alarm_at else STEADY)
+            costs = [row["cost_usd"] for row in of_one]
+            cost_usd = None if None in costs else math.fsum(costs)
+            rows.append(
+                shared
+                | self._gaps(of_one)
+                | {"criterion_id": name, "e_value": e_value, "state": found}
+                | {"cost_usd": cost_usd}
+            )
+        return rows
+
+    def _gaps(self, of_one: Sequence[Row]) -> Row:
+        """Mean differences from the frozen scores and from people's, over the outputs."""
+        by_output: dict[str, list[float]] = defaultdict(list)
+        for row in of_one:
+            if row["score"] is not None:
+                by_output[row["output_id"]].append(row["score"])
+        means = {name: sum(scores) / len(scores) for name, scores in by_output.items()}
+        frozen = [self.anchors[name, of_one[0]["criterion_id"]] for name in means]
+        gaps = [means[row["output_id"]] - row["score"] for row in frozen]
+        people = [means[row["output_id"]] - row["people_score"] for row in frozen if row["people_score"] is not None]
+        ends = student_t(gaps, bounds=DIFFERENCES)
+        return {
+            "n": len(gaps),
+            "mean_gap": float(np.mean(gaps)) if gaps else None,
+            "gap_low": None if math.isnan(ends.low) else ends.low,
+            "gap_high": None if math.isnan(ends.high) else ends.high,
+            "people_n": len(people),
+            "people_gap": float(np.mean(people)) if people else None,
+        }
+
+
+def evidence_of(verdicts: Iterable[Row]) -> float:
+    """E-value of one criterion's verdicts in one epoch; those of the reference bet nothing."""
+    sums: dict[str, float] = defaultdict(float)
+    counts: dict[str, int] = defaultdict(int)
+    by_night: dict[date, list[Row]] = defaultdict(list)
+    for row in verdicts:
+        if row["score"] is not None:
+            by_night[row["night"]].append(row)
+    evidence = DriftEvidence()
+    for _, rows in sorted(by_night.items()):
+        names = [row["output_id"] for row in rows]
+        if not rows[0]["is_reference"]:
+            scores, earlier = np.array([row["score"] for row in rows]), np.array([sums[name] for name in names])
+            evidence = evidence.after(contrasts(scores, earlier, np.array([counts[name] for name in names])))
+        for name, row in zip(names, rows, strict=True):
+            sums[name] += row["score"]
+            counts[name] += 1
+    return float(evidence.e_value)
+
+
+def _store(lake: Lake, night: _Night, verdicts: list[Row], now: datetime) -> Watch:
+    """Store the night, unless another process did meanwhile; returns the stored one."""
+    history, request = night.history, night.request
+    is_new_model = bool(history.models and _models(verdicts) - history.models)
+    epoch = history.epoch + is_new_model
+    is_reference = night.is_reference or is_new_model
+    shared = {"anchor_set": request.anchor_set, "night": request.night, "epoch": epoch, "is_reference": is_reference}
+    shared |= {"judge": night.judge.judge, "judge_digest": night.judge.judge_digest}
+    verdicts = [row | shared for row in verdicts]
+    state = NEW_MODEL if is_new_model else REFERENCE if night.is_reference else None
+    rows = night.drift_rows(verdicts, epoch, state, now)
+    names = ("output_id", "criterion_id", "draw", "level_id", "score", "reason", "request_key", "model_returned")
+    kept = [shared | {name: row[name] for name in names} for row in verdicts]
+    stored: list[Row] = []
+
+    def body(connection: duckdb.DuckDBPyConnection, _version: int) -> None:
+        found = read_rows(connection, _NIGHTS, request.anchor_set, night.judge.judge_digest)
+        stored[:] = [row for row in found if row["night"] == request.night] or rows
+        if stored[0] is rows[0]:
+            for table, made in (("anchor_verdicts", kept), ("judge_drift", rows)):
+                types = {name: kind for name, kind, *_ in connection.execute(f"describe {table}").fetchall()}
+                columns = {name: [row.get(name) for row in made] for name in types}
+                connection.register("new_rows", pa.table(columns))
+                casts = ", ".join(f'"{name}"::{kind} as "{name}"' for name, kind in types.items())
+                connection.execute(f"insert into {table} by name select {casts} from new_rows")
+                connection.unregister("new_rows")
+
+    commit(lake, f"anchors {request.anchor_set} of {request.night}", body)
+    note = f"{counted(night.lost_count, 'anchor')} left out: the lake has the output no longer, or changed"
+    return Watch(tuple(stored), (note,) if night.lost_count else ())
+
+
+def _add_replies(lake: Lake, rows: list[Row], asked_by: str) -> float:
+    """Add request key, models and cost to the verdicts, from the ledger; returns what this process spent."""
+    keys = [key for row in rows for key in row["keys"]]
+    with connect_up_to_date(lake) as connection:
+        replies = {row.pop("request_key"): row for row in _replies(connection, keys)}
+    for row in rows:
+        found = [replies[key] for key in row["keys"] if key in replies]
+        costs = [each["cost_usd"] for each in found]
+        models = {each["model_returned"] for each in found if each["model_returned"]}
+        row["request_key"] = row["keys"][0] if row["keys"] else None
+        row["model_returned"] = ", ".join(sorted(models)) or None
+        row["cost_usd"] = None if None in costs else math.fsum(costs)
+    own = (each["cost_usd"] for each in replies.values() if each["run_id"] == asked_by)
+    return math.fsum(cost for cost in own if cost is not None)
+
+
+def _replies(connection: duckdb.DuckDBPyConnection, keys: list[str]) -> list[Row]:
+    found = connection.execute(_REPLIES, [keys]).to_arrow_table()
+    rows: list[Row] = found.to_pylist()
+    return rows
+
+
+def _models(verdicts: Iterable[Row]) -> set[str]:
+    return {name for row in verdicts for name in (row["model_returned"] or "").split(", ") if name}
+
+
+def _intact(connection: duckdb.DuckDBPyConnection, anchors: Sequence[Row]) -> list[ReadOutput]:
+    """Anchored outputs whose content still has their id, in the order of their ids."""
+    names = sorted({row["output_id"] for row in anchors})
+    rows = connection.execute(_OUTPUTS, [names]).to_arrow_table().to_pylist()
+    found = {row["output_id"]: stored_output(row) for row in rows}
+    return [ReadOutput(name, found[name]) for name in names if name in found and output_id(found[name]) == name]
+
+
+def _refuse_request(request: WatchRequest) -> None:
+    if request.per_night < 1 or request.reference < 1:
+        raise InputError("anchors", f"{min(request.per_night, request.reference)}", "1 or more anchors and replies")
+    if not 0 < request.alpha < 1:
+        raise InputError("--alpha", f"{request.alpha:g}", "a probability between 0 and 1")
+
+
+def _gap_words(row: Row) -> str:
+    gap = f"{signed_words(row['mean_gap'])} from the frozen scores"
+    people = row["people_gap"]
+    return gap if people is None else f"{gap}, {signed_words(people)} from people's"
+
+
+def _evidence_words(row: Row) -> str:
+    return f"an e-value of {row['e_value']:.3g} where {row['alarm_at']:.0f} is an alarm"

@@ -1,0 +1,1 @@
+"""Section "Rewards": what a reward that rises from checkpoint to checkpoint may hide."""

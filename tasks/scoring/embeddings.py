@@ -1,0 +1,151 @@
+"""Vectors of the texts that a run compares: stored ones from the ledger, the others from the embedder."""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradebook.rubrics.statistics.lexical import LexicalVectors
+from gradebook.tasks.judging.money.prices import embedding_price
+from gradebook.tasks.judging.replies.embedding_questions import (
+    EmbeddingAnswer,
+    EmbeddingQuestion,
+    Vector,
+    WantedText,
+    batches_of,
+    vector_of,
+)
+from gradebook.tasks.judging.session.session import Money, open_session
+from gradebook.tasks.judging.settings.embedder import EmbedderSettings
+from gradebook.tasks.judging.settings.keys import read_keys
+from gradebook.tasks.judging.transport.probe import probe
+from gradebook.tasks.lake.connections import connect
+from gradebook.tasks.ledger.ledger import held_judgments, settle_run
+from gradebook.tasks.planning.plan import RunPlan
+from gradebook.tasks.planning.similarity import ComparedTexts, held_vectors, similarity_criteria, wanted_texts
+from gradebook.tasks.runs.run import Run
+from gradebook.tasks.scoring.static_vectors import read_static_model
+from gradebook.tasks.system.progress import reporter
+from gradebook.tasks.workspace.timings import timed
+
+
+class Space(Protocol):
+    """Vectors of texts, in which an inner product is a similarity."""
+
+    def vectors(self, texts: Sequence[str]) -> Any:
+        """(text, dim) of unit length, dense or sparse; a blank text, and one without a vector, is zero."""
+
+    def fault(self, text: str) -> str | None:
+        """Reason why a text has no vector; None if it has one."""
+
+
+# Makes the space of a criterion from the texts of other cases.
+MakeSpace = Callable[[Sequence[str]], Space]
+
+
+def lexical_space(texts: Sequence[str]) -> Space:
+    """Space of the wording, weighted by the frequencies of n-grams in `texts`."""
+    return LexicalVectors(texts)
+
+
+class StoredVectors:
+    """Vectors of a run's texts in memory, as 16-bit floats."""
+
+    def __init__(self, vectors: Mapping[str, Vector], faults: Mapping[str, str]) -> None:
+        """vectors, faults: by text. Vectors of another length than most are left out."""
+        lengths = Counter(map(len, vectors.values()))
+        self._length = max(lengths, key=lengths.__getitem__) if lengths else 1
+        self._faults = faults
+        kept = {text: vector for text, vector in vectors.items() if len(vector) == self._length}
+        self._places = {text: place for place, text in enumerate(kept, 1)}
+        blank = np.zeros((1, self._length), np.float16)  # the place of texts without a vector
+        self._vectors = np.concatenate([blank, np.array([*kept.values()], np.float16).reshape(-1, self._length)])
+
+    def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """(text, dim), see `Space`."""
+        found = self._vectors[[self._places.get(text, 0) for text in texts]].astype(np.float32)
+        lengths = np.linalg.norm(found, axis=1, keepdims=True)  # not quite 1, as 16 bits round
+        np.divide(found, lengths, out=found, where=lengths > 0)
+        return found
+
+    def fault(self, text: str) -> str | None:
+        """Reason of the reply that gave no vector."""
+        if text in self._places or not text.strip():
+            return None
+        return f"no_embedding: {self._faults.get(text, f'found a vector of another length than {self._length}')}"
+
+
+def embed_texts(run: Run, plan: RunPlan, compared: ComparedTexts, shards: Sequence[str]) -> MakeSpace:
+    """Space of a run's similarities. Vectors that the ledger lacks are asked for, within the run's budget.
+
+    Replies are settled into the ledger afterwards, also after a failure. Raises `EndpointUnavailable` and
+    `BudgetReached`.
+    """
+    embedder, criteria = run.embedder, similarity_criteria(run.rubric)
+    if embedder is None or not criteria:
+        return lexical_space
+    if not isinstance(embedder, EmbedderSettings):
+        model = read_static_model(embedder.folder)
+        return lambda _texts: model
+    with timed(run.folder, "embed", criteria[0].id) as timing:
+        wanted: dict[str, WantedText] = {}
+        for criterion in criteria:
+            for text in wanted_texts(criterion, compared, shards, embedder.digest):
+                wanted.setdefault(text.request_key, text)
+        with connect(run.lake, read_only=True) as connection:
+            connection.execute("create or replace temp view held_judgments as select * from judgments")
+            held = held_vectors(connection, wanted)
+        timing.row_count, timing.replayed_count = len(wanted), len(held)
+        vectors = {wanted[key].text: vector_of(stored) for key, stored in held.items()}
+        asked = [text for key, text in wanted.items() if key not in held]
+        found = _ask(run, plan, embedder, asked) if asked else {}
+    faults = {}
+    for key, outcome in found.items():
+        if outcome.rationale is not None and outcome.status == "scored":
+            vectors[wanted[key].text] = vector_of(outcome.rationale)
+        else:
+            faults[wanted[key].text] = outcome.reason or "no reply"
+    space = StoredVectors(vectors, faults)
+    return lambda _texts: space
+
+
+def _ask(run: Run, plan: RunPlan, embedder: EmbedderSettings, texts: Sequence[WantedText]) -> dict[str, Any]:
+    """Outcomes by request key. A text whose request fails is asked again alone: another one may be at fault."""
+    settings, money = (
+        embedder.asking,
+        Money(run.request.budget_usd, run.folder.path / "budget.jsonl", plan.cost_high_usd),
+    )
+    probe(settings, read_keys(settings, os.environ))
+    outcomes: dict[str, Any] = {}
+
+    def keep(answer: EmbeddingAnswer) -> None:
+        outcomes.update(answer.outcomes)
+        reporter().advance("embed", len(answer.outcomes))
+
+    reporter().begin("embed", len(texts))
+    try:
+        with open_session(
+            settings,
+            journal_folder=run.lake.journal_folder,
+            run_id=run.run_id,
+            money=money,
+            price=embedding_price(settings),
+            deadline=run.request.deadline,
+        ) as session:
+            session.open_leases(partial(held_judgments, run.lake)).acquire(text.request_key for text in texts)
+            session.ask(batches_of(texts, embedder), keep)
+            failed = [text for text in texts if outcomes[text.request_key].status != "scored"]
+            session.ask(_alone(failed, embedder), keep)
+            run.folder.add_notes([session.note])
+    finally:
+        settle_run(run.lake, run.folder)
+    reporter().end("embed")
+    return outcomes
+
+
+def _alone(texts: Iterable[WantedText], embedder: EmbedderSettings) -> Iterable[EmbeddingQuestion]:
+    return (EmbeddingQuestion((text,), embedder.dimensions) for text in texts) if embedder.batch_size > 1 else ()

@@ -1,0 +1,175 @@
+"""Rewards over HTTP, as an ASGI app: one scorer, with its limiter, ledger and budget, for all callers.
+
+POST /score       {"outputs": [a text or a row, ...]} -> {"scores": [...], ...}; a reward that is missing is null
+POST /get_reward  OpenRLHF: {"query": [...], "prompts": [...], "labels": [...]} -> {"rewards": [...], ...}
+POST /reward      slime: {"prompt": ..., "response": ..., "label": ...} -> the reward, a number
+GET  /health      what is served
+These trainers take no missing reward: they get 503, which they may ask again, or the value of `unscored`.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from gradebook.rubrics.model.errors import GradebookError, InputError, Unscored
+from gradebook.tasks.rewards.rows import Given
+from gradebook.tasks.rewards.scored import Score
+from gradebook.tasks.rewards.scorer import RubricScorer
+from gradebook.tasks.rewards.trainers import openrlhf_rows, reward_value, slime_row
+from gradebook.tasks.system.listeners import Guard, Rules, refuse_without_token
+
+MOST_OUTPUTS = 4_096  # of a request
+MOST_WAITING = 20_000  # outputs of all requests
+MOST_BODY_BYTES = 2**25
+_JSON = "application/json"
+Asked = TypeVar("Asked", bound=BaseModel)
+_Texts = Annotated[list[str], Field(min_length=1, max_length=MOST_OUTPUTS)]
+
+
+class _ScoreRequest(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    outputs: Annotated[list[Any], Field(min_length=1, max_length=MOST_OUTPUTS)]
+
+
+class _OpenRLHFRequest(BaseModel):
+    query: _Texts
+    prompts: _Texts
+    labels: list[Any] | None = None
+
+
+class _SlimeRequest(BaseModel):
+    prompt: Any
+    response: str
+    label: Any = None
+
+
+@dataclass(frozen=True)
+class _Refused(Exception):
+    """Answer to a request that is not scored."""
+
+    status: int
+    words: str
+    retry_after_s: int | None = None
+
+    @property
+    def response(self) -> Response:
+        headers = {} if self.retry_after_s is None else {"Retry-After": str(self.retry_after_s)}
+        return _json({"error": self.words}, self.status, headers)
+
+
+class RewardsApp:
+    """State of the server: its scorer, and how many outputs wait.
+
+    deadline_s: of the scorer. unscored: reward of a trainer's output that has none; None: the request fails.
+    """
+
+    def __init__(self, scorer: RubricScorer, deadline_s: float | None, unscored: float | None) -> None:
+        self._scorer, self._deadline_s, self._unscored = scorer, deadline_s, unscored
+        self._waiting_count = self.scored_count = self.unscored_count = 0
+
+    def routes(self) -> list[Route]:
+        handlers = {"/score": self.score, "/get_reward": self.openrlhf, "/reward": self.slime}
+        posts = [Route(path, _answered(handler), methods=["POST"]) for path, handler in handlers.items()]
+        return [*posts, Route("/health", self.health)]
+
+    async def health(self, _: Request) -> Response:
+        return _json(self._identity() | {"waiting": self._waiting_count})
+
+    async def score(self, request: Request) -> Any:
+        asked = await _read(request, _ScoreRequest)
+        found = await self._scored(asked.outputs)
+        return self._identity() | {"scores": [each.as_dict() for each in found]}
+
+    async def openrlhf(self, request: Request) -> Any:
+        asked = await _read(request, _OpenRLHFRequest)
+        lengths = {len(asked.query), len(asked.prompts), *([] if asked.labels is None else [len(asked.labels)])}
+        if len(lengths) > 1:
+            raise _Refused(422, f"query, prompts, labels: found {sorted(lengths)} values, expected as many of each")
+        found = await self._scored(openrlhf_rows(asked.query, asked.prompts, asked.labels))
+        rewards = [reward_value(each, self._unscored) for each in found]
+        logs = {name: [each.criteria[name].score for each in found] for name in self._criterion_ids()}
+        known = {name: scores for name, scores in logs.items() if None not in scores}  # the trainer takes numbers only
+        return {"rewards": rewards, "scores": rewards, "extra_logs": known}
+
+    async def slime(self, request: Request) -> Any:
+        asked = await _read(request, _SlimeRequest)
+        (found,) = await self._scored([slime_row(asked.prompt, asked.response, asked.label)])
+        return reward_value(found, self._unscored)
+
+    async def _scored(self, rows: Sequence[Given]) -> list[Score]:
+        self._refuse_late(len(rows))
+        self._waiting_count += len(rows)
+        try:
+            found = await self._scorer.ascore_all(rows)
+        finally:
+            self._waiting_count -= len(rows)
+        self.scored_count += len(found)
+        self.unscored_count += sum(each.reward is None or each.reward.value is None for each in found)
+        return found
+
+    def _refuse_late(self, count: int) -> None:
+        """Refuse outputs that the judge would not reach in time, by its pace so far."""
+        late_s = 0.0 if self._deadline_s is None else self._scorer.expected_s(count) - self._deadline_s
+        if late_s > 0:
+            words = (
+                f"the judge is busy: an answer is expected {late_s:.0f} s after the deadline of {self._deadline_s:g} s"
+            )
+            raise _Refused(429, words, max(math.ceil(late_s), 1))
+        if self._waiting_count + count > MOST_WAITING:
+            raise _Refused(429, f"found {self._waiting_count:,} outputs waiting, expected at most {MOST_WAITING:,}", 1)
+
+    def _criterion_ids(self) -> list[str]:
+        return [each.id for each in self._scorer.rubric.criteria]
+
+    def _identity(self) -> dict[str, Any]:
+        rubric = self._scorer.rubric
+        return {"rubric_id": rubric.id, "rubric_version": rubric.version, "judge": self._scorer.judge}
+
+
+def _answered(handler: Any) -> Any:
+    """Handler whose value is sent as JSON, and whose errors are answers."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            return _json(await handler(request))
+        except _Refused as refused:
+            return refused.response
+        except InputError as error:
+            return _Refused(422, str(error)).response
+        except Unscored as error:
+            return _Refused(503, str(error), 1).response
+        except GradebookError as error:
+            return _Refused(503, str(error)).response
+
+    return answer
+
+
+async def _read(request: Request, shape: type[Asked]) -> Asked:
+    """Body of a request. Raises `_Refused`."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _JSON:
+        raise _Refused(415, f"expected the content type {_JSON}")
+    try:
+        return shape.model_validate(orjson.loads(await request.body()))
+    except orjson.JSONDecodeError as error:
+        raise _Refused(400, f"found no JSON: {error}") from error
+    except ValidationError as error:
+        faults = [f"{'.'.join(map(str, each['loc'])) or 'body'}: {each['msg']}" for each in error.errors()[:5]]
+        raise _Refused(422, "; ".join(faults)) from error
+
+
+def _json(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(orjson.dumps(value), status, headers, media_type=_JSON)
+
+
+def rewards_app(app: RewardsApp, hosts: tuple[str, ...], token: str | None) -> Guard:
+    """ASGI app of a scorer. hosts: HOST:PORT that requests may name. token: that requests have to bring."""
+    rules = Rules(hosts, refuse_without_token(token), schemes=("http", "https"), most_body_bytes=MOST_BODY_BYTES)
+    return Guard(Starlette(routes=app.routes()), rules)

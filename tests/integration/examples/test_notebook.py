@@ -1,0 +1,69 @@
+"""The example notebook: its cells run in order, and what it shows is what they give.
+
+python tests/integration/examples/test_notebook.py   # runs them and writes what they give
+"""
+
+import ast
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+NOTEBOOK = Path(__file__).parents[3] / "examples" / "notebook.ipynb"
+
+
+def run_cells(cells: list[dict[str, Any]]) -> list[str]:
+    """Run the code cells in one namespace; returns what each shows: its last expression."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    shown = []
+    for cell in cells:
+        tree = ast.parse("".join(cell["source"]))
+        last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+        exec(compile(tree, str(NOTEBOOK), "exec"), names)  # noqa: S102 - the repository's own notebook
+        code = None if last is None else compile(ast.Expression(last.value), str(NOTEBOOK), "eval")
+        value = None if code is None else eval(code, names)  # noqa: S307
+        shown.append("" if value is None else repr(value))
+    return shown
+
+
+def code_cells(notebook: dict[str, Any]) -> list[dict[str, Any]]:
+    return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+
+
+def outputs_of(cell: dict[str, Any]) -> str:
+    return "".join(line for each in cell["outputs"] for line in each["data"]["text/plain"])
+
+
+def write_outputs(notebook: dict[str, Any]) -> None:
+    """Run the cells and put what they show into the notebook."""
+    cells = code_cells(notebook)
+    for count, (cell, text) in enumerate(zip(cells, run_cells(cells), strict=True), 1):
+        plain = {"text/plain": text.splitlines(keepends=True)}
+        result = {"output_type": "execute_result", "execution_count": count, "metadata": {}, "data": plain}
+        cell |= {"execution_count": count, "outputs": [result] if text else []}
+
+
+def test_the_cells_run_and_give_what_the_notebook_shows(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    cells = code_cells(json.loads(NOTEBOOK.read_text(encoding="utf-8")))
+    assert run_cells(cells) == [outputs_of(cell) for cell in cells]
+
+
+def test_the_notebook_has_the_form_that_jupyter_reads():
+    notebook = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
+    assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
+    ids = [cell["id"] for cell in notebook["cells"]]
+    assert len(set(ids)) == len(ids)
+    fields = {"code": {"id", "cell_type", "metadata", "source", "execution_count", "outputs"}}
+    fields["markdown"] = {"id", "cell_type", "metadata", "source"}
+    assert [cell["id"] for cell in notebook["cells"] if cell.keys() != fields[cell["cell_type"]]] == []
+
+
+if __name__ == "__main__":
+    found = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        write_outputs(found)
+    NOTEBOOK.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

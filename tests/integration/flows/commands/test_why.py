@@ -1,0 +1,65 @@
+"""`gradebook why`: a verdict traced back to what was sent, received and paid."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.loopback_judge import LoopbackJudge
+from tests.support.published_runs import publish
+from tests.support.samples import write_lines, write_rubric
+
+OWN = [{"id": "polite", "description": "Is it polite?", "method": {"type": "judge"}}]
+
+
+@pytest.fixture
+def sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[dict[str, Any]]]:
+    """A run of a plain judge and one of batched criteria; the messages that the first judge got."""
+    monkeypatch.setenv("OPENAI_API_KEY", "key")
+    rows = [{"case_id": f"c{place}", "model": "m", "output": f"Answer {place}\nof two lines."} for place in range(2)]
+    rows[0] |= {"criteria": OWN}
+    outputs, rubric = write_lines(tmp_path / "outputs.jsonl", rows), write_rubric(tmp_path / "rubric.yaml")
+    with LoopbackJudge() as judge:
+        monkeypatch.setenv("OPENAI_BASE_URL", judge.base_url)
+        publish(outputs, rubric, run_id="plain", judge="gpt-4o-mini")
+        messages = [body["messages"] for body in judge.bodies]
+        (tmp_path / "packed.yaml").write_text("{model: gpt-4o-mini, packing: 2}", encoding="utf-8")
+        publish(outputs, rubric, run_id="packed", judge=str(tmp_path / "packed.yaml"))
+    monkeypatch.chdir(tmp_path)
+    return messages
+
+
+def test_the_prompt_is_the_one_that_was_sent(gradebook, sent):
+    found = gradebook("why", "plain", "c0", "--json").json["verdicts"]
+    judged = {row["criterion_id"]: row for row in found if row["method"] == "judge"}
+    assert sorted(judged) == ["clarity", "polite"]
+    assert all(row["messages"] in sent for row in judged.values())
+    clarity = judged["clarity"]
+    assert json.loads(clarity["reply"])["rationale"] == clarity["rationale"] == "Because."
+    assert (clarity["model_returned"], clarity["paid_by"]) == ("gpt-4o-mini-2026", "plain")
+    assert clarity["cost_usd"] > 0
+    (length,) = [row for row in found if row["criterion_id"] == "length"]
+    assert length["settings"]["settings"] == {"min": 2, "max": 50}
+    assert (length["messages"], length["why_no_messages"]) == (None, None)
+
+
+def test_a_request_of_several_criteria_is_not_guessed(gradebook, sent):
+    found = gradebook("why", "packed", "c1", "clarity", "--json").json["verdicts"]
+    assert found[0]["messages"] is None
+    assert found[0]["why_no_messages"].startswith("the request held further criteria")
+
+
+def test_one_screen_has_all_of_it_and_a_wrong_name_is_told(gradebook, sent):
+    screen = gradebook("why", "plain", "c1", "clarity").out
+    parts = [line.partition(":")[0] for line in screen.splitlines() if not line.startswith(" ")]
+    assert [*dict.fromkeys(parts)] == [
+        *("verdict", "counts", "rationale", "output", "criterion", "level", "method", "judge", "price", "request"),
+        *("sent", "reply", "rubric", "versions", "dataset"),
+    ]
+    assert "  of two lines." in screen
+    assert "clarity" in gradebook("why", "plain", "c1").out
+    for words, said in ((("c9",), "no case or output 'c9' in run plain"), (("c1", "tone"), "'tone', expected one of")):
+        refused = gradebook("why", "plain", *words)
+        assert refused.code == 2
+        assert said in refused.err
