@@ -1,6 +1,6 @@
 """The commands `gradebook anchors`: fixed outputs on which a judge is watched."""
 
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -15,14 +15,16 @@ from gradebook.flows.commands.options import (
     LakeOption,
     option_of,
     print_json,
+    read_date,
 )
 from gradebook.flows.display.terminal import plain, say, show_rows
-from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.system.number_format import difference_interval_words, signed_words, usd_words
 
-app = typer.Typer(help="Watch a judge on fixed outputs, asked again each night.", no_args_is_help=True)
+app = typer.Typer(
+    help="Watch a judge on fixed outputs, asked again each night.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 @app.command("make")
@@ -82,7 +84,7 @@ def ask(  # noqa: PLR0913 - each is an option
     reference: Annotated[
         int, typer.Option("--reference", help="replies on each output that a new epoch begins with")
     ] = 3,
-    alpha: Annotated[float, typer.Option("--alpha", help="most probability of a false alarm in an epoch")] = 0.05,
+    alpha: Annotated[float, typer.Option("--alpha", help="maximum probability of a false alarm in an epoch")] = 0.05,
     night: Annotated[str | None, typer.Option("--date", help="date of the night; default: today")] = None,
     budget_usd: Annotated[float | None, option_of("budget_usd")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="print the number of questions and their price")] = False,
@@ -90,12 +92,13 @@ def ask(  # noqa: PLR0913 - each is an option
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Ask a judge about anchors again, and tell whether it changed.
+    """Ask a judge about anchors again, and report whether it changed.
 
-    The first night of an epoch asks about all anchors several times, as a reference. A night that is stored already is
-    shown again. A suite of a nightly run has the key `anchors` for this.
+    The first night of an epoch asks about all anchors several times, as a reference. A night that is stored is only
+    shown again. Nightly runs ask by themselves if a suite has the key `anchors`.
 
     \b
+    gradebook anchors ask release --judge gpt-4o-mini --dry-run
     gradebook anchors ask release --judge gpt-4o-mini --budget-usd 1
 
     Exit: 0 no alarm, 1 the judge changed, 2 bad input, 3 the judge did not answer or the budget is reached.
@@ -122,14 +125,6 @@ def ask(  # noqa: PLR0913 - each is an option
         for sentence in (watch.sentence, *watch.notes):
             say(plain(sentence))
     raise typer.Exit(NOT_MET if watch.is_drifted else DONE)
-
-
-def read_date(text: str) -> date:
-    """Date of a command line. Raises `InputError`."""
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise InputError("--date", repr(text), "a date such as 2026-11-22") from None
 
 
 def _set_cells(row: Row) -> tuple[str, ...]:

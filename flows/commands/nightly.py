@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from gradebook.flows.commands.anchors import read_date
 from gradebook.flows.commands.options import (
     BAD_INPUT,
     DEFAULT_LAKE,
@@ -17,6 +16,7 @@ from gradebook.flows.commands.options import (
     NOT_MET,
     JsonOption,
     print_json,
+    read_date,
 )
 from gradebook.flows.display.progress_bars import shown_progress
 from gradebook.flows.display.terminal import people, plain, show_rows

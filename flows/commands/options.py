@@ -3,7 +3,7 @@
 import inspect
 import os
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import date, datetime
 from functools import wraps
 from inspect import Parameter
 from typing import Annotated, Any
@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperCommand
 
 from gradebook.flows.commands.completion import COMPLETIONS
+from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.runs.request import OPTIONS, Option, Panel, Use, options_of
 
 DONE, NOT_MET, BAD_INPUT, NOT_FINISHED = 0, 1, 2, 3  # the exit codes
@@ -134,6 +135,14 @@ def lake_words(lake: str, data: str | None) -> tuple[str, ...]:
     """Options that name the lake in a command to paste in this folder; none for the lake that commands take anyway."""
     words = () if lake == os.environ.get("GRADEBOOK_LAKE", DEFAULT_LAKE) else ("--lake", lake)
     return words if data is None else (*words, "--data", data)
+
+
+def read_date(text: str) -> date:
+    """Date of the option `--date`. Raises `InputError`."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise InputError("--date", repr(text), "a date such as 2026-11-22") from None
 
 
 def print_json(row: dict[str, Any]) -> None:

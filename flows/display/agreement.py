@@ -11,9 +11,9 @@ from gradebook.rubrics.statistics.rater_comparison import RaterComparison
 from gradebook.tasks.agreement.calibration import Calibration, RunCalibration
 from gradebook.tasks.agreement.compare_judges import JudgeChoice, JudgeChoices
 from gradebook.tasks.agreement.mart import JUDGES
-from gradebook.tasks.agreement.preferences import Preference
+from gradebook.tasks.agreement.preferences import EQUAL, Preference
 from gradebook.tasks.agreement.published_run import AgreementPart, RunAgreement
-from gradebook.tasks.agreement.rankings import EQUAL, PEOPLE, ModelRanking
+from gradebook.tasks.agreement.rankings import PEOPLE, ModelRanking
 from gradebook.tasks.agreement.raters import ModelMean, RaterPace, RaterRow, RunRaters
 from gradebook.tasks.agreement.steps import StepAgreement
 from gradebook.tasks.comparing.sentences import each_once

@@ -13,7 +13,8 @@ MOST_NAMES = 50  # places where values are shown
 MOST_RENDERED_LENGTH = 4_000_000
 FILTERS = ("default", "length", "lower", "upper", "trim", "first", "last")
 TESTS = ("defined", "undefined", "none")
-TAKEN = ("self", "loop", "caller", "varargs", "kwargs", "show_value")  # names of the language's own
+_SHOW = "show_value"  # function that writes a value
+TAKEN = ("self", "loop", "caller", "varargs", "kwargs", _SHOW)  # names of the language's own
 LIST = "context"  # the only value that may be looped over
 _NODES = frozenset(
     "Template Output TemplateData Name Const If Not And Or Compare Operand Test Filter For CondExpr".split()  # noqa: SIM905
@@ -51,9 +52,6 @@ def render_template(template: str, values: Mapping[str, Any], show: Callable[[An
     if len(text) > MOST_RENDERED_LENGTH:
         raise TemplateFault(f"the template gives {len(text):,} characters, at most {MOST_RENDERED_LENGTH:,} are shown")
     return text
-
-
-_SHOW = "show_value"
 
 
 @lru_cache(maxsize=256)

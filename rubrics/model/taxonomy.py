@@ -15,6 +15,11 @@ from gradebook.rubrics.model.levels import LEVEL_ID_PATTERN, Frozen, Level
 SHIPPED_TAXONOMIES = ("mast", "trail")
 START = 100.0  # points of a trajectory without errors
 MOST_KINDS = 500  # types and subtypes: all are shown with each question to a judge
+DEFAULT_PENALTIES: dict[str, float] = {
+    "minor": 1,
+    "major": 5,
+    "critical": 10,
+}  # of Potato's `trajectory_eval`, by severity
 STEP_LABELS = (("wrong", 0.0), ("partial", 0.5), ("right", 1.0))
 Penalty = Annotated[float, Field(ge=0, le=START)]
 Severity = Annotated[str, Field(pattern=LEVEL_ID_PATTERN)]
@@ -49,13 +54,18 @@ class NamedError(NamedTuple):
     error_type: str
     error_subtype: str | None
 
+    @property
+    def path(self) -> str:
+        """`type/subtype`, or the type alone."""
+        return "/".join(word for word in self if word)
+
 
 class Taxonomy(Frozen):
     """Types of error with the penalties of severities."""
 
     types: Annotated[tuple[ErrorType, ...], Field(min_length=1)]
     """types of error, each with `id`, and optionally `name`, `description` and `subtypes`"""
-    severities: dict[Severity, Penalty] = Field(default={"minor": 1, "major": 5, "critical": 10}, min_length=1)
+    severities: dict[Severity, Penalty] = Field(default=DEFAULT_PENALTIES, min_length=1)
     """severity: points, out of 100, that an error of it takes; default minor 1, major 5, critical 10"""
 
     @model_validator(mode="after")
@@ -138,6 +148,11 @@ class StepMark(NamedTuple):
 def points_of(mark: StepMark, penalties: Mapping[str, float]) -> float | None:
     """Points of a mark's error: those of `type/severity`, as in MQM, or else of its severity; None for neither."""
     return penalties.get(f"{mark.error_type}/{mark.severity}", penalties.get(mark.severity or ""))
+
+
+def ranked_severities(penalties: Mapping[str, float]) -> tuple[str, ...]:
+    """Severities from slight to grave."""
+    return tuple(sorted(penalties, key=lambda name: penalties[name]))
 
 
 def score_steps(marks: Sequence[StepMark], penalties: Mapping[str, float] | None) -> float | None:

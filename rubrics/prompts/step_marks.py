@@ -59,7 +59,7 @@ class StepCriterion:
     def errors(self) -> Mapping[str, NamedError]:
         """Errors of the taxonomy by the names that the judge gives."""
         kinds = self.taxonomy.kinds if self.taxonomy else ()
-        return {"/".join(word for word in kind if word): kind for kind in kinds}
+        return {kind.path: kind for kind in kinds}
 
     @cached_property
     def digest(self) -> str:

@@ -7,7 +7,6 @@ and of both models of a difference, is summed before it is squared: so the varia
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +31,15 @@ class CorrectedSum:
     by_case: Floats
     rated_counts: tuple[int, ...]
 
+    @property
+    def standard_error(self) -> float:
+        return float(np.linalg.norm(self.by_case))
+
+    @property
+    def fewest_rated(self) -> int:
+        """Rated cases of the criterion with the fewest."""
+        return min(self.rated_counts, default=0)
+
     def minus(self, other: "CorrectedSum") -> "CorrectedSum":
         """Difference of two sums over the same numbering of cases."""
         counts = (*self.rated_counts, *other.rated_counts)
@@ -44,11 +52,9 @@ class CorrectedSum:
         """
         from scipy.special import stdtrit
 
-        error = float(np.linalg.norm(self.by_case))
-        fewest = min(self.rated_counts, default=0)
-        if fewest < LEAST_RATED_CASES or error <= SPREAD_TOLERANCE:
+        if self.fewest_rated < LEAST_RATED_CASES or self.standard_error <= SPREAD_TOLERANCE:
             return None
-        margin = float(stdtrit(fewest - 1.0, (1.0 + LEVEL) / 2.0)) * error
+        margin = float(stdtrit(self.fewest_rated - 1.0, (1.0 + LEVEL) / 2.0)) * self.standard_error
         return Interval(self.value - margin, self.value + margin).clipped(bounds)
 
 
@@ -92,8 +98,3 @@ def _corrected(rated: Rated, case_count: int) -> tuple[float, Floats, int]:
     if weight:
         found = found + weight * case_contributions(rated.unrated, unrated_cases, case_count)
     return float(errors.mean()), found, np.unique(cases).size
-
-
-def standard_error(found: CorrectedSum) -> float:
-    """Standard error of a sum or a difference."""
-    return sqrt(float(found.by_case @ found.by_case))

@@ -24,14 +24,12 @@ _DECAY, _ZETA = 1.6, 2.2857656
 
 Method = Literal["lord", "obf", "bonferroni"]
 METHODS: tuple[Method, ...] = ("lord", "obf", "bonferroni")
-
-
 _WORDS = re.compile(r"(alpha|method|looks)=([a-z]+|[0-9.]+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Series of looks. alpha: most probability of a false alarm. looks: planned number; LORD does not need it."""
+    """Series of looks. alpha: maximum probability of a false alarm. looks: planned number; LORD does not need it."""
 
     alpha: float = 0.05
     method: Method = "lord"

@@ -14,13 +14,10 @@ from gradebook.tasks.agreement.calibration_samples import read_judged
 from gradebook.tasks.agreement.published_run import find_run
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
-from gradebook.tasks.lake.rows import Row, model_name, read_rows
+from gradebook.tasks.lake.rows import Row, model_name, read_rows, read_run_cost
 
 SEED = 20_261_101
 LEAST_OUTPUTS = 20  # rated ones in common: below, pairs say little
-_COST = """
-select sum(cost_usd + coalesce(saved_usd, 0)) as cost_usd from stage_costs where run_id = ?
-"""
 Unit = tuple[str, str]  # criterion and output
 
 
@@ -84,9 +81,9 @@ def _read_rated(connection: duckdb.DuckDBPyConnection, run_id: str) -> dict[Unit
 
 
 def _price(connection: duckdb.DuckDBPyConnection, run_id: str) -> float | None:
-    (cost,) = read_rows(connection, _COST, run_id)
+    cost_usd = read_run_cost(connection, run_id)
     (counted,) = read_rows(connection, "select count(*) as n from output_scores where run_id = ?", run_id)
-    return 1_000.0 * cost["cost_usd"] / counted["n"] if cost["cost_usd"] and counted["n"] else None
+    return 1_000.0 * cost_usd / counted["n"] if cost_usd and counted["n"] else None
 
 
 def _choice(run: Row, criterion_id: str, rows: Sequence[Row]) -> JudgeChoice:

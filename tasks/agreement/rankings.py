@@ -12,11 +12,11 @@ import numpy as np
 
 from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics.davidson import Choices, Ranking, number_models, rank_models
+from gradebook.tasks.agreement.preferences import EQUAL
 from gradebook.tasks.lake.rows import Row, model_name, read_rows
 from gradebook.tasks.lake.sql import query
 
 PEOPLE, SCORES = "people", "scores"
-EQUAL = 1e-9  # a smaller difference of scores is none
 _TWO_SIDED = 1.959963984540054  # standard deviations that noise exceeds in 5%
 
 

@@ -11,10 +11,11 @@ import pyarrow.compute as pc
 from gradebook.rubrics.model.rubric import Rubric, effective_weights
 from gradebook.rubrics.statistics.calibration import Rated
 from gradebook.rubrics.statistics.comparison import CorrectedFigures
-from gradebook.rubrics.statistics.corrected_overall import LEAST_RATED_CASES, CorrectedSum, Scored, corrected_sum
+from gradebook.rubrics.statistics.corrected_overall import LEAST_RATED_CASES, Scored, corrected_sum
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval
 from gradebook.rubrics.statistics.rules import CRITERION, OVERALL
 from gradebook.tasks.agreement.calibration_samples import read_judged, samples_of
+from gradebook.tasks.comparing.figures import difference_bounds
 from gradebook.tasks.comparing.model_pairs import Groups
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.lake.sql import query
@@ -62,10 +63,8 @@ def corrected_differences(
     weights = {name: weight for name, weight in effective_weights(rubric).items() if weight}
     base = sum(max(weight, 0.0) for weight in weights.values())
     if base:
-        penalty = -sum(min(weight, 0.0) for weight in weights.values()) / base
-        bounds = Interval(-1.0 - penalty, 1.0 + penalty)
         shares = {name: weight / base for name, weight in weights.items()}
-        found[OVERALL, ""] = _difference(sides, shares, bounds, len(codes))
+        found[OVERALL, ""] = _difference(sides, shares, difference_bounds(shares.values()), len(codes))
     return found
 
 
@@ -126,10 +125,8 @@ def _difference(
     )
     difference = of_b.minus(of_a)
     interval = difference.interval(bounds)
-    reason = None if interval else f"{_fewest(difference)} rated cases, expected {LEAST_RATED_CASES} for an interval"
+    reason = (
+        None if interval else f"{difference.fewest_rated} rated cases, expected {LEAST_RATED_CASES} for an interval"
+    )
     low, high = (None, None) if interval is None else (interval.low, interval.high)
     return CorrectedFigures(of_a.value, of_b.value, difference.value, low, high, reason)
-
-
-def _fewest(found: CorrectedSum) -> int:
-    return min(found.rated_counts, default=0)

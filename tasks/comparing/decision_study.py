@@ -10,7 +10,7 @@ import duckdb
 import numpy as np
 
 from gradebook.rubrics.statistics.noise import ReplicateScores
-from gradebook.rubrics.statistics.rules import OVERALL
+from gradebook.rubrics.statistics.rules import CRITERION, OVERALL
 from gradebook.rubrics.statistics.variance_components import (
     CASE,
     JUDGE,
@@ -20,12 +20,11 @@ from gradebook.rubrics.statistics.variance_components import (
     Design,
     variance_components,
 )
-from gradebook.tasks.lake.rows import Row, model_name, read_rows
+from gradebook.tasks.lake.rows import Row, model_name, read_rows, read_run_cost
 from gradebook.tasks.lake.sql import query
 
 MORE_CASES, MORE_REPLICATES = 100, 2
 LEAST_CASES = 8  # fewer say little about how cases vary
-_COST = "select sum(cost_usd + coalesce(saved_usd, 0)) as cost_usd from stage_costs where run_id = ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +79,9 @@ def study_decisions(
     connection: to the lake. models: name and lines of each, see `DrawnOutputs`.
     """
     opinions = read_rows(connection, query("comparing/opinion_scores"), run_id=run_id)
-    (cost,) = read_rows(connection, _COST, run_id)
+    cost_usd = read_run_cost(connection, run_id)
     reply_count = sum(line.scores.size for _, lines in models for line in lines if line.scope == OVERALL)
-    reply_cost = cost["cost_usd"] / reply_count if cost["cost_usd"] and reply_count else None
+    reply_cost = cost_usd / reply_count if cost_usd and reply_count else None
     components: list[Components] = []
     options: list[Option] = []
     for name, lines in models:
@@ -144,4 +143,4 @@ def _of_opinions(rows: Sequence[Row]) -> Iterator[Components]:
             facets[OUTPUT_JUDGE] = codes["output_id"] * (codes["who"].max() + 1) + codes["who"]
         variances = variance_components(np.array([row["score"] for row in found]), facets)
         name = model_name({"model": model, "checkpoint": checkpoint})
-        yield Components(name, "criterion", criterion_id, kind, len(found), variances)
+        yield Components(name, CRITERION, criterion_id, kind, len(found), variances)

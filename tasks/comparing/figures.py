@@ -247,12 +247,19 @@ def _category_pairs(sides: PairedSides, weights: Mapping[str, float]) -> tuple[S
     for scores in ([each.scores_a for each in pairs], [each.scores_b for each in pairs]):
         sums = np.bincount(rows, weights=given * np.concatenate(scores), minlength=places.size)
         means.append(np.where(is_whole, sums, np.nan))
-    penalty = sum(max(-part / base, 0.0) for part in parts.values())
     none = np.full(places.size, np.nan)
     unscored_count = int(np.isnan(means[0] + means[1]).sum())
     counts = sides.overall.counts  # pairs with different per-case criteria are still pairs for the rubric's criteria
     counts = PairCounts(counts.unpaired_count - counts.held_otherwise_count, 0, counts.ambiguous_count, unscored_count)
-    return ScorePairs(counts, places, cases, means[0], means[1], none), Interval(-1.0 - penalty, 1.0 + penalty)
+    return ScorePairs(counts, places, cases, means[0], means[1], none), difference_bounds(
+        part / base for part in parts.values()
+    )
+
+
+def difference_bounds(shares: Iterable[float]) -> Interval:
+    """Range of the difference of two weighted means. shares: of the criteria in the score, below 0 for a penalty."""
+    penalty = sum(max(-share, 0.0) for share in shares)
+    return Interval(-1.0 - penalty, 1.0 + penalty)
 
 
 def _category_parts(weights: Mapping[str, float]) -> Iterator[tuple[str, float]]:

@@ -6,7 +6,7 @@ from gradebook.rubrics.statistics.chance import Chance
 from gradebook.rubrics.statistics.comparison import CorrectedFigures, PassFigures, WinFigures
 from gradebook.rubrics.statistics.rules import CATEGORY, OVERALL
 from gradebook.rubrics.statistics.spread import SpreadFigures
-from gradebook.tasks.agreement.rankings import EQUAL
+from gradebook.tasks.agreement.preferences import EQUAL
 from gradebook.tasks.comparing.figures import ComparedRow, worst_first
 from gradebook.tasks.system.number_format import (
     counted,

@@ -10,7 +10,7 @@ from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval
 from gradebook.rubrics.statistics.rules import CRITERION, OVERALL
 from gradebook.rubrics.statistics.unpaired import LEAST_CASES, LEAST_UNEVEN, UNEVEN, measure_unpaired
 from gradebook.tasks.comparing.case_pairs import PairCounts, add_outputs
-from gradebook.tasks.comparing.figures import ComparedRow, adjust_rows
+from gradebook.tasks.comparing.figures import ComparedRow, adjust_rows, difference_bounds
 from gradebook.tasks.comparing.model_pairs import Groups, Wanted
 from gradebook.tasks.lake.rows import model_name
 from gradebook.tasks.lake.sql import query
@@ -45,6 +45,6 @@ def compare_unpaired(
         return ComparedRow(*named, scope, scope_id, category, counts, figures, is_penalty=is_penalty, is_paired=False)
 
     weights = [*effective_weights(rubric).values()]
-    penalty = -sum(min(weight, 0.0) for weight in weights) / (sum(max(weight, 0.0) for weight in weights) or 1.0)
-    overall = row(OVERALL, "", Interval(-1.0 - penalty, 1.0 + penalty))
+    base = sum(max(weight, 0.0) for weight in weights) or 1.0
+    overall = row(OVERALL, "", difference_bounds(weight / base for weight in weights))
     return overall, adjust_rows([row(CRITERION, criterion_id, DIFFERENCES) for criterion_id in ids])

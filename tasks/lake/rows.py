@@ -10,6 +10,7 @@ from gradebook.tasks.lake.sql import query
 from gradebook.tasks.workspace.folder import refuse_run_ids
 
 Row = dict[str, Any]
+_RUN_COST = "select sum(cost_usd + coalesce(saved_usd, 0)) from stage_costs where run_id = ?"
 
 
 def read_rows(
@@ -61,6 +62,12 @@ def read_published_run(
         reason = f" ({run['reason']})" if run.get("reason") else ""
         raise InputError(f"{option}: {run_id} is {run['status']}{reason}, expected a published run")
     return run
+
+
+def read_run_cost(connection: duckdb.DuckDBPyConnection, run_id: str) -> float | None:
+    """Cost of a run's judgments, USD, with what the ledger saved; None if no price is known."""
+    ((cost_usd,),) = connection.execute(_RUN_COST, [run_id]).fetchall()
+    return cost_usd or None
 
 
 def model_name(row: Row) -> str:

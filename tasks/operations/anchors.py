@@ -46,8 +46,8 @@ class AnchorChoice:
 class WatchRequest:
     """A night of the sentinel.
 
-    per_night: anchored outputs to ask. reference: replies on each that a new epoch begins with. alpha: most probability
-    of a false alarm, ever, over all criteria of an epoch.
+    per_night: anchored outputs to ask. reference: replies on each that a new epoch begins with. alpha: maximum
+    probability of a false alarm, ever, over all criteria of an epoch.
     """
 
     anchor_set: str

@@ -66,8 +66,7 @@ class Watch:
 
     @property
     def cost_usd(self) -> float | None:
-        costs = [row["cost_usd"] for row in self.rows]
-        return None if None in costs else math.fsum(costs)
+        return _total_usd(self.rows)
 
     def as_json(self) -> Row:
         """JSON object of `--json` and of the event."""
@@ -151,7 +150,7 @@ class _History:
         last_rows = [row for row in nights if row["night"] == last]
         self.epoch = last_rows[0]["epoch"] + any(row["state"] == DRIFTED for row in last_rows) if last_rows else 1
         self.past = [row for row in past if row["epoch"] == self.epoch]
-        self.models = {name for row in self.past for name in (row["model_returned"] or "").split(", ") if name}
+        self.models = _models(self.past)
 
     def draw_counts(self) -> dict[str, int]:
         """Replies asked on each output in this epoch, by output_id."""
@@ -248,14 +247,8 @@ class _Night:
             past = [row for row in self.history.past if row["criterion_id"] == name]
             e_value = 1.0 if state else evidence_of([*past, *of_one])
             found = state or (DRIFTED if e_value >= alarm_at else STEADY)
-            costs = [row["cost_usd"] for row in of_one]
-            cost_usd = None if None in costs else math.fsum(costs)
-            rows.append(
-                shared
-                | self._gaps(of_one)
-                | {"criterion_id": name, "e_value": e_value, "state": found}
-                | {"cost_usd": cost_usd}
-            )
+            state_of_one = {"criterion_id": name, "e_value": e_value, "state": found, "cost_usd": _total_usd(of_one)}
+            rows.append(shared | self._gaps(of_one) | state_of_one)
         return rows
 
     def _gaps(self, of_one: Sequence[Row]) -> Row:
@@ -338,11 +331,10 @@ def _add_replies(lake: Lake, rows: list[Row], asked_by: str) -> float:
         replies = {row.pop("request_key"): row for row in _replies(connection, keys)}
     for row in rows:
         found = [replies[key] for key in row["keys"] if key in replies]
-        costs = [each["cost_usd"] for each in found]
         models = {each["model_returned"] for each in found if each["model_returned"]}
         row["request_key"] = row["keys"][0] if row["keys"] else None
         row["model_returned"] = ", ".join(sorted(models)) or None
-        row["cost_usd"] = None if None in costs else math.fsum(costs)
+        row["cost_usd"] = _total_usd(found)
     own = (each["cost_usd"] for each in replies.values() if each["run_id"] == asked_by)
     return math.fsum(cost for cost in own if cost is not None)
 
@@ -351,6 +343,12 @@ def _replies(connection: duckdb.DuckDBPyConnection, keys: list[str]) -> list[Row
     found = connection.execute(_REPLIES, [keys]).to_arrow_table()
     rows: list[Row] = found.to_pylist()
     return rows
+
+
+def _total_usd(rows: Iterable[Row]) -> float | None:
+    """Sum of the rows' costs; None if one is unknown."""
+    costs = [row["cost_usd"] for row in rows]
+    return None if None in costs else math.fsum(costs)
 
 
 def _models(verdicts: Iterable[Row]) -> set[str]:

@@ -54,7 +54,7 @@ class AnchorSettings(Frozen):
     reference: Annotated[int, Field(ge=1, le=32, strict=True)] = 3
     """replies on each output of the set that an epoch of the judge begins with"""
     alpha: Annotated[float, Field(gt=0, lt=1, strict=True)] = 0.05
-    """most probability of a false alarm in an epoch, over all criteria"""
+    """maximum probability of a false alarm in an epoch, over all criteria"""
     fail: Annotated[bool, Field(strict=True)] = False
     """whether an alarm counts as a gate that is not met"""
 
@@ -63,7 +63,7 @@ class SeriesSettings(Frozen):
     """Series of looks of a suite's gate."""
 
     alpha: Annotated[float, Field(gt=0, lt=1, strict=True)] = 0.05
-    """most probability of a false alarm in a series"""
+    """maximum probability of a false alarm in a series"""
     per: Literal["month", "branch"] = "month"
     """month: a new series on the first of each month; branch: one series for all nights of the suite"""
     method: Literal["lord", "obf", "bonferroni"] = "lord"

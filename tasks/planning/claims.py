@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import duckdb
-import pyarrow as pa
 
 from gradebook.rubrics.model.methods import ClaimsMethod
 from gradebook.rubrics.model.rubric import Criterion
@@ -23,7 +22,7 @@ from gradebook.tasks.judging.replies.step_questions import step_criterion, step_
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.planning.cases import read_cases
-from gradebook.tasks.planning.estimates import Estimate, History, estimate_questions
+from gradebook.tasks.planning.estimates import Estimate, History, estimate_questions, held_rationales
 
 USUAL_CLAIM = "x" * 100
 USUAL_TOKENS_OF_STEP = 80.0  # a quote, a sentence, a label and an error
@@ -139,9 +138,7 @@ class ListPlanner:
     def _add(self, questions: Sequence[ListQuestion], found: ListCount) -> dict[str, str]:
         """Add questions; returns the replies that the ledger has, by request key."""
         keys = dict.fromkeys(question.request_key for question in questions)
-        self._ledger.register("wanted_claims", pa.table({"request_key": pa.array(keys, pa.string())}))
-        held = dict(self._ledger.execute(query("planning/held_claims")).fetchall())
-        self._ledger.unregister("wanted_claims")
+        held = held_rationales(self._ledger, keys)
         found.replayed_count += len(held)
         for question in questions:
             if question.request_key not in held and question.request_key not in self._seen:

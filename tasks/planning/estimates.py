@@ -1,10 +1,11 @@
 """Estimates of tokens and dollars from the judge's past replies, with their uncertainty."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import duckdb
+import pyarrow as pa
 
 from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
 from gradebook.rubrics.prompts.feedback import FEEDBACK_CRITERION_ID
@@ -192,3 +193,11 @@ def sum_spread(expected: float, sd: float, new_count: int, past_count: int) -> S
     """Sum of new values with this standard deviation, whose mean is estimated from past ones."""
     off = QUANTILE * sd * math.sqrt(new_count + new_count**2 / past_count)
     return Spread(expected, max(0.0, expected - off), expected + off)
+
+
+def held_rationales(ledger: duckdb.DuckDBPyConnection, keys: Iterable[str]) -> dict[str, str]:
+    """Rationales of the ledger's usable replies by request key. ledger: with the view held_judgments."""
+    ledger.register("wanted_keys", pa.table({"request_key": pa.array(keys, pa.string())}))
+    held = dict(ledger.execute(query("planning/held_rationales")).fetchall())
+    ledger.unregister("wanted_keys")
+    return held

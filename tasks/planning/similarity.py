@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import duckdb
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gradebook.rubrics.model.errors import InputError
@@ -21,9 +20,8 @@ from gradebook.tasks.judging.replies.embedding_questions import (
 from gradebook.tasks.judging.settings.embedder import EmbedderSettings
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
-from gradebook.tasks.lake.sql import query
 from gradebook.tasks.planning.cases import read_cases
-from gradebook.tasks.planning.estimates import BYTES_PER_TOKEN_RANGE, Estimate
+from gradebook.tasks.planning.estimates import BYTES_PER_TOKEN_RANGE, Estimate, held_rationales
 
 BASELINE, LATEST = "baseline", "latest"
 Passages = tuple[str, ...]
@@ -103,14 +101,6 @@ def wanted_texts(
                     yield WantedText(embedding_key(embedder_digest, text), text, output_id, criterion.id)
 
 
-def held_vectors(ledger: duckdb.DuckDBPyConnection, keys: Iterable[str]) -> dict[str, str]:
-    """Stored vectors by key. ledger: with the view held_judgments."""
-    ledger.register("wanted_claims", pa.table({"request_key": pa.array(keys, pa.string())}))
-    held = dict(ledger.execute(query("planning/held_claims")).fetchall())
-    ledger.unregister("wanted_claims")
-    return held
-
-
 @dataclass(frozen=True, slots=True)
 class VectorsCount:
     """Vectors of a criterion: those in the ledger, and the requests for the others."""
@@ -136,7 +126,7 @@ class VectorsPlanner:
             if text.request_key not in self._seen
         }
         self._seen.update(wanted)
-        held = held_vectors(self._ledger, wanted)
+        held = held_rationales(self._ledger, wanted)
         missing = [text for key, text in wanted.items() if key not in held]
         questions = list(batches_of(missing, self._embedder))
         byte_count = sum(prompt_bytes(embedded_messages([text.text]), None) for text in missing)

@@ -25,8 +25,9 @@ from gradebook.tasks.judging.settings.keys import read_keys
 from gradebook.tasks.judging.transport.probe import probe
 from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.ledger.ledger import held_judgments, settle_run
+from gradebook.tasks.planning.estimates import held_rationales
 from gradebook.tasks.planning.plan import RunPlan
-from gradebook.tasks.planning.similarity import ComparedTexts, held_vectors, similarity_criteria, wanted_texts
+from gradebook.tasks.planning.similarity import ComparedTexts, similarity_criteria, wanted_texts
 from gradebook.tasks.runs.run import Run
 from gradebook.tasks.scoring.static_vectors import read_static_model
 from gradebook.tasks.system.progress import reporter
@@ -98,7 +99,7 @@ def embed_texts(run: Run, plan: RunPlan, compared: ComparedTexts, shards: Sequen
                 wanted.setdefault(text.request_key, text)
         with connect(run.lake, read_only=True) as connection:
             connection.execute("create or replace temp view held_judgments as select * from judgments")
-            held = held_vectors(connection, wanted)
+            held = held_rationales(connection, wanted)
         timing.row_count, timing.replayed_count = len(wanted), len(held)
         vectors = {wanted[key].text: vector_of(stored) for key, stored in held.items()}
         asked = [text for key, text in wanted.items() if key not in held]
@@ -115,10 +116,8 @@ def embed_texts(run: Run, plan: RunPlan, compared: ComparedTexts, shards: Sequen
 
 def _ask(run: Run, plan: RunPlan, embedder: EmbedderSettings, texts: Sequence[WantedText]) -> dict[str, Any]:
     """Outcomes by request key. A text whose request fails is asked again alone: another one may be at fault."""
-    settings, money = (
-        embedder.asking,
-        Money(run.request.budget_usd, run.folder.path / "budget.jsonl", plan.cost_high_usd),
-    )
+    settings = embedder.asking
+    money = Money(run.request.budget_usd, run.folder.path / "budget.jsonl", plan.cost_high_usd)
     probe(settings, read_keys(settings, os.environ))
     outcomes: dict[str, Any] = {}
 

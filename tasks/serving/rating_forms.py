@@ -11,7 +11,7 @@ from gradebook.rubrics.importers.ratings.shapes import Misfit, Slip
 from gradebook.rubrics.importers.ratings.trajectory import StepScale
 from gradebook.rubrics.model.levels import Level
 from gradebook.rubrics.model.rubric import Criterion, Overall
-from gradebook.rubrics.model.taxonomy import StepMark, describe_steps, score_steps
+from gradebook.rubrics.model.taxonomy import StepMark, describe_steps, ranked_severities, score_steps
 from gradebook.rubrics.prompts.step_marks import JUDGED_KINDS
 from gradebook.tasks.ratings.rating_store import Mark
 from gradebook.tasks.reporting.sections.examples.cards import Card
@@ -53,13 +53,12 @@ class StepRow:
     def errors(self) -> tuple[str, ...]:
         """Errors to choose from, as type or type/subtype."""
         kinds = self.scale.taxonomy.kinds if self.scale.taxonomy else ()
-        return tuple("/".join(word for word in kind if word) for kind in kinds)
+        return tuple(kind.path for kind in kinds)
 
     @property
     def severities(self) -> tuple[str, ...]:
         """Severities to choose from, from slight to grave."""
-        penalties = self.scale.penalties or {}
-        return tuple(sorted(penalties, key=lambda name: penalties[name]))
+        return ranked_severities(self.scale.penalties or {})
 
     def slip(self, level_id: str, details: Mapping[str, str], note: str | None) -> Slip:
         """What the rater chose, as an import reads it; a right step has no error, whatever was chosen before."""

@@ -17,10 +17,10 @@ from gradebook.rubrics.importers.ratings.ladders import (
     missing_values,
 )
 from gradebook.rubrics.importers.ratings.shapes import OVERALL, Mark, Misfit
-from gradebook.rubrics.importers.ratings.trajectory import DEFAULT_PENALTIES, TRAJECTORY, StepScale
+from gradebook.rubrics.importers.ratings.trajectory import TRAJECTORY, StepScale
 from gradebook.rubrics.model.methods import RatingsMethod
 from gradebook.rubrics.model.rubric import Criterion, Rubric
-from gradebook.rubrics.model.taxonomy import StepMark, describe_steps, score_steps
+from gradebook.rubrics.model.taxonomy import DEFAULT_PENALTIES, StepMark, describe_steps, score_steps
 
 Key = TypeVar("Key")
 Found = TypeVar("Found")

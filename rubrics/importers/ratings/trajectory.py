@@ -25,7 +25,6 @@ from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.taxonomy import NamedError, StepMark, Taxonomy, folded_name, points_of, step_levels
 
 TRAJECTORY = "trajectory"  # the rated criterion if none is of steps
-DEFAULT_PENALTIES: Mapping[str, float] = {"minor": 1, "major": 5, "critical": 10}
 MOST_SLIPS = 10_000
 MOST_SHOWN_KINDS = 20
 _STEP = ("step", "step_index", "step_id", "location")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from gradebook.rubrics.model.rubric import Criterion
-from gradebook.rubrics.model.taxonomy import Taxonomy
+from gradebook.rubrics.model.taxonomy import Taxonomy, ranked_severities
 from gradebook.rubrics.prompts.prompt import NO_STEPS, Case
 from gradebook.rubrics.prompts.step_marks import (
     STEPS_VERSION,
@@ -38,7 +38,7 @@ def step_criterion(criterion: Criterion, taxonomy: Taxonomy | None) -> StepCrite
     """The criterion with the errors and severities that its judge may name; severities from slight to grave."""
     asked = StepCriterion(criterion, taxonomy, ())
     penalties = asked.method.penalties or (taxonomy.severities if taxonomy else {})
-    return StepCriterion(criterion, taxonomy, tuple(sorted(penalties, key=lambda name: penalties[name])))
+    return StepCriterion(criterion, taxonomy, ranked_severities(penalties))
 
 
 def step_unit(asked: StepCriterion, output_id: str, case: Case) -> StepUnit:

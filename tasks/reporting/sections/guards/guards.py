@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from gradebook.tasks.lake.rows import Row, read_rows
+from gradebook.tasks.lake.rows import Row, model_name, read_rows
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.reporting.drawing.figures import Table, table_of
 from gradebook.tasks.reporting.source.report_source import ReportSource
@@ -68,14 +68,10 @@ def _named(row: Row) -> str:
 def _sentences(found: Sequence[Row]) -> Iterator[str]:
     """What moved beyond its interval, from the first checkpoint to the last."""
     first, last = found[0]["found"], found[-1]["found"]
-    subject, place = found[-1]["subject"], _at(found[-1])
+    subject, place = found[-1]["subject"], model_name(found[-1])
     if found[-1]["guard"] == "judge" and last["ci_low"] is not None and last["ci_low"] > 0:
         yield f"{place}: the run's judge scores {signed_words(last['value'])} above {subject}, beyond chance."
     is_known = last["ci_high"] is not None and first["ci_low"] is not None
     if found[-1]["guard"] == "unrewarded" and is_known and last["ci_high"] < first["ci_low"]:
         path = f"from {score_words(first['mean'])} to {score_words(last['mean'])}"
-        yield f"{place}: {subject}, which is not rewarded, fell {path} since {_at(found[0])}."
-
-
-def _at(row: Row) -> str:
-    return row["model"] if row["checkpoint"] is None else f"{row['model']} @ {row['checkpoint']}"
+        yield f"{place}: {subject}, which is not rewarded, fell {path} since {model_name(found[0])}."

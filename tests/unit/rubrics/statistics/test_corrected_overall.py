@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gradebook.rubrics.statistics.calibration import Rated, corrected_mean
-from gradebook.rubrics.statistics.corrected_overall import LEAST_RATED_CASES, Scored, corrected_sum, standard_error
+from gradebook.rubrics.statistics.corrected_overall import LEAST_RATED_CASES, Scored, corrected_sum
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, measure_mean
 
 CASES = np.arange(200)
@@ -29,7 +29,7 @@ def test_a_difference_without_corrections_has_the_paired_standard_error():
     cases = np.arange(90) // 3
     sums = [corrected_sum([(1.0, Scored(scores, cases))], 30) for scores in (a, b)]
     difference = sums[1].minus(sums[0])
-    assert standard_error(difference) == pytest.approx(measure_mean(b - a, cases).standard_error, rel=1e-9)
+    assert difference.standard_error == pytest.approx(measure_mean(b - a, cases).standard_error, rel=1e-9)
 
 
 def test_a_judge_that_favours_one_model_is_corrected_and_few_ratings_have_no_interval():
