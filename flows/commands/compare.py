@@ -53,7 +53,7 @@ def compare(  # noqa: PLR0913 - each is an option
     ] = False,
     unpaired: Annotated[
         bool,
-        typer.Option("--unpaired", help="compare the means of all outputs, whatever their cases (Welch, by case)"),
+        typer.Option("--unpaired", help="compare the means of all outputs of runs on different cases (Welch, by case)"),
     ] = False,
     at: AtOption = None,
     lake: LakeOption = DEFAULT_LAKE,
@@ -72,6 +72,7 @@ def compare(  # noqa: PLR0913 - each is an option
     gradebook compare nightly-1 nightly-2 \\
         --fail-if "mean_diff < -0.01 and p < 0.05"
     gradebook compare nightly-1 --model-a small --model-b large --json
+    gradebook compare nightly-1 nightly-2 --unpaired
 
     Exit: 0 done, 1 the gate failed or is undecidable, 2 bad input.
     """

@@ -19,7 +19,10 @@ def doctor(
     ] = False,
     judge: Annotated[
         str | None,
-        typer.Option("--judge", help="examine the endpoint of a model or a judge file instead; sends three requests"),
+        typer.Option(
+            "--judge",
+            help="examine the endpoint of a judge instead, by three requests: a model name or a judge file (YAML)",
+        ),
     ] = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
@@ -37,7 +40,7 @@ def doctor(
     gradebook doctor --mend
     gradebook doctor --judge judge.yaml
 
-    Exit: 0 no problems, 1 problems found, 2 no such lake.
+    Exit: 0 no problems, 1 problems found, 2 no such lake or judge.
     """
     if judge is not None:
         examination = Examination(tuple(examine_judge(judge)), ())

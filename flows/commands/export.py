@@ -99,7 +99,9 @@ def rewards(  # noqa: PLR0913 - each is an option
     ] = False,
     weak_count: Annotated[
         int | None,
-        typer.Option("--weak", min=1, help="so many weak spots, with examples to generate new prompts from"),
+        typer.Option(
+            "--weak", min=1, help="a row a weak spot, at most this number, with examples to generate new prompts from"
+        ),
     ] = None,
     out: OutOption = None,
     at: AtOption = None,

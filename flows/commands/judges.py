@@ -30,8 +30,8 @@ def compare(
 ) -> None:
     """Compare judges by how they order models and outputs, with their prices.
 
-    Over the outputs that people rated and every judge scored. A difference up to the tie margin counts as a tie; it is
-    fitted on one half of the cases and used on the other.
+    Compared are the outputs that people rated and every judge scored. A difference up to the tie margin is a tie; the
+    margin is fitted on one half of the cases and used on the other.
 
     \b
     gradebook judges compare nightly-large nightly-small

@@ -34,12 +34,14 @@ def link(  # noqa: PLR0913 - each is an option
 ) -> None:
     """Measure how two versions of a rubric score the same outputs.
 
-    The difference is stored and shown where a trend crosses the versions; published runs stay as they are. Replies that
-    the ledger has are not paid again.
+    The difference is stored, and shown where a trend crosses the versions. Published runs do not change. Replies that
+    the ledger has are not paid for again.
 
     \b
     gradebook link support_reply@1.0.0 rubric.yaml --anchors release \\
         --judge judge.yaml --budget-usd 2
+
+    Exit: 0 done, 2 bad input, 3 the judge did not answer or the budget is reached.
     """
     from gradebook.tasks.operations.linking import USUAL_CASES, LinkRequest, link_rubrics
 

@@ -13,7 +13,7 @@ def mcp(at: AtOption = None, lake: LakeOption = DEFAULT_LAKE, data: DataOption =
     """Serve a lake to agents over MCP on stdin and stdout, read only.
 
     Tools: list_runs, run_summary, compare_runs, failing_outputs and sql. Answers are capped, and texts in them are
-    marked as data of others. An agent's client starts the command; its end of stdin ends it.
+    marked as data of others. The agent's client starts the command, and ends it by closing stdin.
 
     \b
     claude mcp add gradebook -- gradebook mcp --lake sqlite:lake/catalog.sqlite

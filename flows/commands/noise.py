@@ -34,7 +34,7 @@ def noise(  # noqa: PLR0913 - each is an option
     draws: Annotated[int, typer.Option("--draws", help="number of random splits of the replies into A and B")] = 1_000,
     series: Annotated[
         str | None,
-        typer.Option("--series", help="a gate's series of looks, as method=lord,alpha=0.05,looks=31"),
+        typer.Option("--series", help="series of looks at the gate: method=lord|obf|bonferroni,alpha=0.05,looks=31"),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="random seed of the draws")] = 0,
     lake: LakeOption = DEFAULT_LAKE,
@@ -45,7 +45,7 @@ def noise(  # noqa: PLR0913 - each is an option
 
     This is an A/A test: for each output one reply goes to A and another to B, at random, so A and B differ by noise
     alone. The share of draws in which a gate fails is its false-alarm rate. --series gives the probability of one
-    false alarm or more over the looks of a series.
+    false alarm or more in a series of looks.
 
     \b
     gradebook noise
@@ -54,6 +54,8 @@ def noise(  # noqa: PLR0913 - each is an option
     gradebook noise nightly-1 --fail-if "mean_diff < -0.01 and p < 0.05"
     gradebook noise nightly-1 \\
         --fail-if "any criterion (mean_diff < 0 and p < 0.05)" --draws 5000 --json
+    gradebook noise nightly-1 --fail-if "mean_diff < 0 and p < 0.05" \\
+        --series method=bonferroni,looks=31
 
     Exit: 0 done, even if a gate failed, 2 bad input.
     """

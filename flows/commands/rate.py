@@ -105,6 +105,7 @@ def rate(  # noqa: PLR0913 - each is an option
     gradebook rate outputs.jsonl --rubric rubric.yaml
     gradebook rate 20261101-020000-a1b2c3 --raters anna,ben --overlap 2
     gradebook rate --queue disputed --n 20
+    gradebook rate --queue adjudicate --raters lea --show-names
     gradebook rate --pairs --criterion tone
     gradebook rate --host 0.0.0.0 --port 8080 --trust-host ratings.example.org
     """

@@ -36,12 +36,14 @@ TokenOption = Annotated[
     typer.Option(
         "--token",
         envvar="GRADEBOOK_REWARDS_TOKEN",
-        help="token that requests bring, as a bearer or in http://x:TOKEN@HOST; needed beyond loopback",
+        help="token of the callers, as a bearer token or in http://x:TOKEN@HOST; required beyond loopback",
     ),
 ]
 UnscoredOption = Annotated[
     float | None,
-    typer.Option("--unscored", help="reward for a trainer where there is none; default: the request fails with 503"),
+    typer.Option(
+        "--unscored", help="reward to send to a trainer if an output has none; default: the request fails with 503"
+    ),
 ]
 TrustHostOption = Annotated[
     list[str] | None, typer.Option("--trust-host", help="name under which callers reach another address than loopback")
@@ -68,9 +70,9 @@ def serve_rewards(  # noqa: PLR0913 - each is an option
 ) -> None:
     """Serve rewards over HTTP: one judge, ledger and budget for all callers.
 
-    POST /score takes {"outputs": [...]}, texts or rows; /get_reward is OpenRLHF's form, /reward slime's. A reward that
-    is missing is null, never 0. A request that the judge can't answer within the deadline gets 429 with Retry-After.
-    Ctrl-C or SIGTERM ends the server after the requests under way; replies are in the lake's ledger.
+    POST /score takes {"outputs": [...]}, texts or rows. /get_reward has OpenRLHF's form, /reward slime's. A missing
+    reward is null, never 0. A request that the judge can't answer within the deadline gets 429 with Retry-After.
+    Ctrl-C or SIGTERM ends the server after the requests in progress; replies are in the lake's ledger.
 
     \b
     gradebook serve-rewards rubric.yaml --judge gpt-4o-mini --budget-usd 20

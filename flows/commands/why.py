@@ -29,6 +29,8 @@ def why(
     \b
     gradebook why 20261101-020000-a1b2c3 case-17
     gradebook why 20261101-020000-a1b2c3 case-17 tone
+
+    Exit: 0 done, 2 bad input.
     """
     origins = read_origins(find_lake(lake, data), run, case, criterion)
     if as_json:

@@ -85,7 +85,7 @@ class JudgeMethod(Frozen):
     guidance: Annotated[str, Field(min_length=1)] | None = None
     """for the judge, in addition to the question: how to decide hard cases"""
     template: Annotated[str, Field(min_length=1), AfterValidator(check_template)] | None = None
-    """how the judge is shown the case, in place of all its columns: [templates](judging.md#a-template-of-ones-own)"""
+    """how the judge is shown the case, in place of all its columns: [templates](judging.md#templates)"""
     examples: Annotated[tuple[JudgedExample, ...], Field(max_length=MOST_EXAMPLES)] = ()
     """at most 8 judged outputs, each with `output`, `level` (its id), and optionally `prompt` and `rationale`"""
     sees: Sees = "answer"

@@ -22,9 +22,9 @@ class RetrievalSettings(MeasureSettings):
 
     measure: RetrievalMeasure = "recall"
     """recall: relevant passages found / relevant; precision: relevant passages found / found; average_precision,
-    reciprocal_rank and ndcg also count the rank"""
+    reciprocal_rank and ndcg depend on the rank too"""
     first: Annotated[int, Field(ge=1)] | None = None
-    """of the passages found, only so many from the first"""
+    """number of passages found that count, from the first; default: all"""
     retrieved: Path = "retrieved"
     """path in `metadata` to the ids of the passages found, best first; a dot leads into an object, and into each object
     of a list"""
@@ -54,10 +54,10 @@ def retrieval(shard: pa.Table, settings: RetrievalSettings) -> CheckVerdicts:
     """The passages that a retriever found are the relevant ones: recall, precision or a measure of their order.
 
     The row's metadata names both, by ids that are texts or numbers: `{"retrieved": ["a", "b"], "relevant": ["a"]}`. An
-    id that is found twice counts at its first place. With r relevant passages, and a passage of the first k relevant or
-    not: `average_precision` is the sum of the precisions at the relevant passages / the smaller of r and k, `ndcg` the
-    sum of 1 / log2(rank + 1) over them / the highest such sum, `reciprocal_rank` 1 / the rank of the first. Found
-    nothing: 0. A row that names no relevant passage stays unscored.
+    id that is found twice counts at its first place. `average_precision` is the sum of the precisions at the relevant
+    passages found, over the number of relevant passages (at most `first`). `ndcg` is the sum of 1 / log2(rank + 1) over
+    the relevant passages found, over the highest such sum. `reciprocal_rank` is 1 over the rank of the first relevant
+    passage. A measure is 0 if no relevant passage is found. A row that names no relevant passage stays unscored.
     """
     values: list[float | None] = []
     reasons: list[str | None] = []
