@@ -6,6 +6,7 @@ import typer
 
 from gradebook.flows.commands.options import DEFAULT_LAKE, DONE, NOT_MET, DataOption, JsonOption, LakeOption, print_json
 from gradebook.flows.display.terminal import say
+from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.operations.doctor.examine import Examination, examine_lake, mend_lake
 from gradebook.tasks.operations.doctor.judge import examine_judge
@@ -43,6 +44,8 @@ def doctor(
     Exit: 0 no problems, 1 problems found, 2 no such lake or judge.
     """
     if judge is not None:
+        if deep or mend:
+            raise InputError("--judge", "--deep" if deep else "--mend", "neither: they examine a lake")
         examination = Examination(tuple(examine_judge(judge)), ())
     else:
         found = find_lake(lake, data)

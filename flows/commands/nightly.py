@@ -128,9 +128,9 @@ def _plan_of(file: SuitesFile, suite_id: str, night: date, now: datetime) -> dic
     request = suite_request(file[suite_id], night, now, lake=file.lake, data=file.data, budget_usd=file.budget_usd)
     try:
         ingested, plan = preview_run(request)
+        row |= {"anchors": _price_anchors(file[suite_id], request)}
     except GradebookError as error:
         return row | {"fault": str(error)}
-    row |= {"anchors": _price_anchors(file[suite_id], request)}
     counts = {"output_count": ingested.output_count, "request_count": plan.request_count, "cost_usd": plan.cost_usd}
     return row | counts | {"fault": None}
 

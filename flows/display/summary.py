@@ -15,6 +15,7 @@ from gradebook.tasks.published.summary import RunSummary, cost_words
 from gradebook.tasks.published.verdict import question_words
 from gradebook.tasks.system.number_format import (
     bounded_rate_words,
+    counted,
     no_interval_words,
     rate_words,
     score_words,
@@ -76,7 +77,7 @@ def show_plan(plan: "RunPlan", output_count: int, budget_usd: float | None) -> N
     people.print(table)
     budget = "" if budget_usd is None else f" of a budget of {usd_words(budget_usd)}"
     estimated = usd_range_words(plan.cost_usd, plan.cost_low_usd, plan.cost_high_usd)
-    people.print(f"{plan.request_count:,} requests, about {estimated}{budget}")
+    people.print(f"{counted(plan.request_count, 'request')}, about {estimated}{budget}")
     if plan.at_most_count:
         people.print(
             f"up to {plan.at_most_count:,} of them go to the second judge, which is asked if the first is unsure; the "

@@ -151,8 +151,9 @@ def points_of(mark: StepMark, penalties: Mapping[str, float]) -> float | None:
 
 
 def ranked_severities(penalties: Mapping[str, float]) -> tuple[str, ...]:
-    """Severities from slight to grave."""
-    return tuple(sorted(penalties, key=lambda name: penalties[name]))
+    """Severities from slight to grave, each once; of `type/severity`, the severity."""
+    ranked = sorted(penalties, key=lambda name: penalties[name])
+    return tuple(dict.fromkeys(name.rpartition("/")[2] for name in ranked))
 
 
 def score_steps(marks: Sequence[StepMark], penalties: Mapping[str, float] | None) -> float | None:

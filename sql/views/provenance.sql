@@ -1,8 +1,20 @@
 -- provenance: one row per run_id, output_id, criterion_id with a verdict: where it comes from. The judgment is the one
 -- that counted, the earliest scored reply under the verdict's request_key; of several judges, the first judge's.
-with rated as (
-    select output_id, criterion_id, count(distinct rater) as rater_count, avg(score) as people_score,
+-- people_score is the decision of an adjudicator, or else the mean of the raters' latest ratings.
+with current as (
+    select *, source is not distinct from 'adjudication' as is_decision,
     from ratings
+    qualify row_number() over (
+        partition by output_id, criterion_id, rater, is_decision
+        order by rated_at desc nulls last, rowid desc
+    ) = 1
+),
+
+rated as (
+    select
+        output_id, criterion_id, count(distinct rater) filter (not is_decision) as rater_count,
+        coalesce(arg_max(score, rated_at) filter (is_decision), avg(score) filter (not is_decision)) as people_score,
+    from current
     where score is not null
     group by output_id, criterion_id
 ),

@@ -10,7 +10,10 @@ from gradebook.tasks.lake.sql import query
 from gradebook.tasks.workspace.folder import refuse_run_ids
 
 Row = dict[str, Any]
-_RUN_COST = "select sum(cost_usd + coalesce(saved_usd, 0)) from stage_costs where run_id = ?"
+_RUN_COST = """
+select case when count(*) = count(cost_usd + saved_usd) then sum(cost_usd + saved_usd) end
+from stage_costs where run_id = ?
+"""
 
 
 def read_rows(
@@ -65,7 +68,7 @@ def read_published_run(
 
 
 def read_run_cost(connection: duckdb.DuckDBPyConnection, run_id: str) -> float | None:
-    """Cost of a run's judgments, USD, with what the ledger saved; None if no price is known."""
+    """Cost of a run's judgments, USD, with what the ledger saved; None if a price is unknown, or nothing costs."""
     ((cost_usd,),) = connection.execute(_RUN_COST, [run_id]).fetchall()
     return cost_usd or None
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, ValidationError, create_model
 from gradebook.rubrics.model.errors import MOST_FAULTS, Fault, InputError, SuitesError
 from gradebook.rubrics.model.levels import Frozen
 from gradebook.rubrics.statistics.rule_parser import RuleError, parse_rule
-from gradebook.rubrics.statistics.series import Series
+from gradebook.rubrics.statistics.series import MOST_LOOKS, Series
 from gradebook.rubrics.text.named_files import read_whole
 from gradebook.rubrics.text.plain_words import Place, describe, keys_of, place_text
 from gradebook.rubrics.text.yaml_lines import YamlText, read_yaml
@@ -68,7 +68,7 @@ class SeriesSettings(Frozen):
     """month: a new series on the first of each month; branch: one series for all nights of the suite"""
     method: Literal["lord", "obf", "bonferroni"] = "lord"
     """how alpha is spent"""
-    looks: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 31
+    looks: Annotated[int, Field(ge=1, le=MOST_LOOKS, strict=True)] = 31
     """planned number of looks, for obf and bonferroni"""
 
 

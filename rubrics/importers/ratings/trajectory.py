@@ -22,7 +22,15 @@ from gradebook.rubrics.importers.ratings.columns import (
 from gradebook.rubrics.importers.ratings.shapes import Mark, Misfit, Naming, Sheet, Slip
 from gradebook.rubrics.model.levels import Level
 from gradebook.rubrics.model.rows import Row
-from gradebook.rubrics.model.taxonomy import NamedError, StepMark, Taxonomy, folded_name, points_of, step_levels
+from gradebook.rubrics.model.taxonomy import (
+    NamedError,
+    StepMark,
+    Taxonomy,
+    folded_name,
+    points_of,
+    ranked_severities,
+    step_levels,
+)
 
 TRAJECTORY = "trajectory"  # the rated criterion if none is of steps
 MOST_SLIPS = 10_000
@@ -81,7 +89,7 @@ class StepScale:
 
     def _severity(self, slip: Slip) -> str:
         named = self.penalties or (self.taxonomy.severities if self.taxonomy else {}) or {slip.severity or "": 0}
-        known = {name.rpartition("/")[2]: None for name in named}
+        known = ranked_severities(named)
         found = next((name for name in known if folded_name(name) == folded_name(slip.severity)), None)
         if not found:
             words = words_of(slip.severity) if slip.severity else "nothing"

@@ -8,7 +8,7 @@ from gradebook.rubrics.importers.ratings.columns import map_fault, moment
 from gradebook.rubrics.importers.ratings.registry import READERS, guess_format
 from gradebook.rubrics.importers.ratings.shapes import LeftOut, Mark, Misfit, Naming, Sheet, Slip, Slot
 from gradebook.rubrics.importers.ratings.trajectory import StepScale
-from gradebook.rubrics.model.taxonomy import score_steps
+from gradebook.rubrics.model.taxonomy import ranked_severities, score_steps
 
 NAMING = Naming(is_criterion=lambda name: name in ("tone", "clarity"))
 WHO = {"trace_id": "t1", "annotator": "anna"}
@@ -154,6 +154,7 @@ def test_the_errors_of_a_trajectory_are_one_mark():
     assert sheet.marks == (Mark("", (Slip("3", "tool", "major"),), "running_score"),)
     for penalties, score in (({"major": 5}, 0.95), ({"major": 5, "tool/major": 25, "tool/minor": 1}, 0.75)):
         assert score_steps(StepScale(penalties=penalties).marks(sheet.marks[0].value), penalties) == score
+    assert ranked_severities({"minor": 1, "major": 5, "style/major": 0.5}) == ("major", "minor")
     with pytest.raises(Misfit, match="found tool / major, expected one of minor, style/major"):
         StepScale(penalties={"minor": 1, "style/major": 5}).marks(sheet.marks[0].value)
 
