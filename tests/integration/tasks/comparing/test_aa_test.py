@@ -1,5 +1,6 @@
 """tasks/comparing/aa_test: comparison of a run's replicates, and how often rules fire on them."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,9 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 def test_outputs_judged_twice_equal_a_comparison_of_two_such_runs(lake, name):
     (found,) = measure_noise(lake, name, draw_count=2).models
     (expected,) = compare_runs(lake, f"{name}-0", f"{name}-1", Asked(resample_count=0)).models
-    assert sorted(found.rows, key=lambda row: row.name) == sorted(expected.rows, key=lambda row: row.name)
+    # Wins depend on the judge's noise, which a draw does not measure.
+    rows = [replace(row, wins=None) for row in sorted(expected.rows, key=lambda row: row.name)]
+    assert sorted(found.rows, key=lambda row: row.name) == rows
 
 
 def test_a_rule_on_the_sign_fires_in_about_half_of_the_draws(lake):

@@ -31,7 +31,7 @@ HELD = {"tone": 3, "shape": 3}
     [
         TONE | {"weight": 9},
         TONE | {"gate": True},
-        TONE | {"threshold": 0.5, "name": "Tone", "rationale": "It counts.", "metadata": {"a": 1}},
+        TONE | {"threshold": 0.5, "rationale": "It counts.", "metadata": {"a": 1}},
         TONE | {"levels": TONE["levels"][::-1]},  # the order of levels does not matter: they are ranked by score
     ],
 )
@@ -42,6 +42,7 @@ def test_a_criterion_with_another_weight_is_accepted(criterion):
 @pytest.mark.parametrize(
     ("criterion", "words"),
     [
+        (TONE | {"name": "Warm tone"}, "tone: another name"),  # the judge is shown it
         (TONE | {"description": "Is it cold?"}, "tone: another description"),
         (TONE | {"method": {"type": "judge", "guidance": "Think."}}, "tone: another method"),
         (TONE | {"levels": [*TONE["levels"], {"id": "fair", "score": 0.5}]}, "tone: another scale of levels"),

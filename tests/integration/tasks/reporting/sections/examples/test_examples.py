@@ -174,7 +174,7 @@ def kinds_of(example):
 
 
 def page_of(contents):
-    return render("parts/examples.html.j2", contents=contents)
+    return render("parts/examples.html.j2", contents=contents, run={"run_id": "two"})
 
 
 def test_each_output_is_shown_once_with_all_its_kinds(read):
