@@ -110,6 +110,7 @@ def lightness_of_page(seen: Visit) -> float:
     return sum(colour[:3]) / 3
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["later", "hostile", "home"])
 def test_a_page_prints(visit: Visiting, reported: Reported, name: str):
     with visit(reported.pages[name]) as seen:

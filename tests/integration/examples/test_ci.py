@@ -35,6 +35,7 @@ def job(tmp_path: Path, prefect_server: str):
     return run
 
 
+@pytest.mark.nightly
 def test_a_gate_that_is_not_met_fails_the_job_and_is_told_on_the_pull_request(job, tmp_path: Path):
     finished = job(PULL_REQUEST="12", CI_MERGE_REQUEST_IID="7", GITLAB_TOKEN="t", CI_PROJECT_ID="3", CI_API_V4_URL="u")
     assert finished.returncode == 1, finished.stderr

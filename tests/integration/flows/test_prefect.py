@@ -140,6 +140,7 @@ async def read_deployment(name: str):
         return await client.read_deployment_by_name(name)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.server
 def test_nightly_is_deployed_with_its_hour_and_one_run_at_a_time(deployed):
@@ -273,6 +274,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bool, "subpro
     return folder, is_cut_off, finished
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.server
 def test_without_a_server_a_silent_one_is_started_and_ends_when_idle(alone):

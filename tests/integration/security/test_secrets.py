@@ -98,6 +98,7 @@ def _rate(folder: Path, env: dict[str, str]) -> "subprocess.CompletedProcess[str
     return subprocess.CompletedProcess(line, server.returncode, out + shown, err)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.server
 def test_no_key_is_in_anything_that_a_run_writes(ran):

@@ -80,6 +80,7 @@ def test_without_advisories_the_audit_says_that_nothing_was_compared(tmp_path, c
     assert "Nothing was compared" in capsys.readouterr().err
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.server
 def test_the_demo_needs_no_network(tmp_path):

@@ -195,6 +195,7 @@ def test_an_unmet_threshold_exits_with_1(copied, gradebook):
     assert (finished.code, finished.json["is_met"], finished.json["cost_usd"]) == (1, False, 0)
 
 
+@pytest.mark.nightly
 def test_the_same_command_again_is_a_new_run_unless_it_names_one(copied, gradebook):
     first, second = (rescore(gradebook, copied, copied / "heavier.yaml").json for _ in range(2))
     named = rescore(gradebook, copied, copied / "heavier.yaml", "--run-id", first["run_id"]).json

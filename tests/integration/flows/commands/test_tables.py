@@ -183,6 +183,7 @@ EVALUATED: tuple[tuple[str, ...], ...] = (  # commands that run an evaluation, i
 )
 
 
+@pytest.mark.nightly
 @pytest.mark.server
 def test_what_an_evaluation_says_is_no_longer_than_the_terminal(in_terminal, prefect_server, tmp_path, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)

@@ -138,6 +138,7 @@ def test_workers_on_other_machines_need_a_reachable_prefect_server(evaluate, tmp
     assert "found PREFECT_API_URL http://127.0.0.1:" in finished.err
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.server
 def test_processes_publish_the_rows_that_threads_do(evaluate, tmp_path):

@@ -157,6 +157,7 @@ def test_where_a_profile_names_a_server_none_is_started(tmp_path):
     assert run(tmp_path, "server", "status").returncode == 1
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_server_that_cannot_start_is_an_error_that_names_its_log(tmp_path):
     (tmp_path / "home").mkdir()
@@ -168,6 +169,7 @@ def test_a_server_that_cannot_start_is_an_error_that_names_its_log(tmp_path):
     assert "not a database" in log.read_text(encoding="utf-8")
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_server_killed_during_a_run_is_started_again_and_costs_nothing(tmp_path):
     environment = settings_of(tmp_path)

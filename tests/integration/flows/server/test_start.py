@@ -122,6 +122,7 @@ def test_a_run_whose_server_is_gone_for_a_while_is_published(start, server, judg
     assert ledger(gradebook) == [{"n": CASES, "k": CASES, "r": 1}]
 
 
+@pytest.mark.nightly
 @pytest.mark.server
 @pytest.mark.slow
 def test_a_run_whose_server_stays_away_ends_as_the_lake_says_and_is_read_back(start, server, judge, gradebook):

@@ -106,6 +106,7 @@ def test_a_bucket_copied_while_runs_work_is_read_from_a_folder_and_a_bucket(
         assert_whole(find_lake(f"sqlite:{tmp_path}/copy/c.sqlite", place))
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.postgres
 def test_a_dump_of_postgresql_and_its_folder_are_read_elsewhere(tmp_path, server):

@@ -153,6 +153,7 @@ def test_orphans_in_a_bucket_are_listed_and_removed_after_a_day_and_not_before(
     assert storage.names(bucket[3].removeprefix(f"s3://{BUCKET}/")) == kept
 
 
+@pytest.mark.nightly
 def test_upkeep_removes_orphans_of_a_bucket_that_are_older_than_a_day(storage, bucket, tmp_path):
     publish(tmp_path, bucket, 110)
     put_orphans(storage, bucket)

@@ -95,6 +95,7 @@ def test_a_run_is_published_and_read_from_the_bucket(gradebook, storage, place, 
     assert CANARY not in finished.out + finished.err
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.server
 def test_evaluate_takes_the_bucket_as_an_option(evaluate, place, tmp_path):
@@ -206,6 +207,7 @@ def test_storage_that_goes_before_the_upload_publishes_nothing(place, tmp_path, 
     assert counts(lake_of(place)) == (0, 0, 0)  # all of it in the catalog
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_killed_after_its_upload_a_run_leaves_the_lake_whole_and_the_rerun_no_orphan(storage, place, tmp_path):
     publish(request_of(tmp_path, place))

@@ -94,6 +94,7 @@ def test_an_evaluation_is_published_and_read_back(evaluate, gradebook, place, re
     ]
 
 
+@pytest.mark.nightly
 @pytest.mark.server
 def test_an_old_version_reads_as_it_was(evaluate, gradebook, place, request_words):
     first = evaluate(*request_words).json["version"]

@@ -110,6 +110,7 @@ def test_words_of_other_scripts_raise_no_alarm(words: str):
     assert {finding.rule for finding in findings} <= {"description-repeats-name", "few-criteria"}
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_ten_thousand_criteria_of_few_words_are_not_compared_each_with_each():
     # every pair shares words; compared each with each, they were 50 million pairs
