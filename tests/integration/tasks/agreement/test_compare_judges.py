@@ -20,7 +20,10 @@ def lake(tmp_path_factory):
         {"output_id": f"o{place:02}", "criterion_id": "tone", "rater": "ann", "score": TRUTH[place]}
         for place in range(24)
     ]
-    costs = [{"run_id": "good", "cost_usd": 0.08}, {"run_id": "poor", "cost_usd": 0.01, "saved_usd": 0.01}]
+    costs = [
+        {"run_id": "good", "cost_usd": 0.08, "saved_usd": 0.0},
+        {"run_id": "poor", "cost_usd": 0.01, "saved_usd": 0.01},
+    ]
     publish_runs(found, runs, {"ratings": ratings, "stage_costs": costs})
     return found
 
