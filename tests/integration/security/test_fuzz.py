@@ -1,5 +1,6 @@
 """Readers of what others write, given mutated and inflated files: a sentence or a value, in bounded time and memory."""
 
+import gc
 import json
 import random
 import tempfile
@@ -209,7 +210,7 @@ def test_no_reader_crashes_or_takes_2_s_of_cpu_or_200_mb(tmp_path, name, kind):
     call_in_child(work, 300)
 
 
-@pytest.mark.parametrize("name", ["dimensions", *nightly(name for name in FORMAT_NAMES if name != "dimensions")])
+@pytest.mark.parametrize("name", nightly(FORMAT_NAMES))
 def test_no_importer_of_rubrics_takes_2_s_of_cpu_or_200_mb(tmp_path, name):
     found = find_format(name)
     example = next(EXAMPLES.glob(f"{name}.*"))
@@ -217,6 +218,7 @@ def test_no_importer_of_rubrics_takes_2_s_of_cpu_or_200_mb(tmp_path, name):
     first = text.partition("\n")[0] if example.suffix == ".jsonl" else text
 
     def work() -> None:
+        gc.freeze()  # what other tests left is not the reader's to collect
         limit_memory(MOST_MEMORY)
         path = tmp_path / f"r{example.suffix}"
         contents = (content + b"\n" for content in long_lists(yaml.safe_load(first)))
