@@ -462,7 +462,7 @@ class Rubric(Frozen):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What a run needs so that every criterion is scored: a judge, columns of the rows, raters, own functions."""
+        """Needs of a run that scores every criterion: a judge, columns of the rows, raters, own functions."""
         methods = [criterion.method for criterion in self.criteria]
         types = {method.type for method in methods}
         columns = {getattr(method, name) for method in methods for name in ("against", "of") if hasattr(method, name)}
@@ -470,7 +470,7 @@ class Rubric(Frozen):
         wanted = {
             "judge": bool(types & {"judge", "claims"}),
             "audio": any(criterion.hears_audio for criterion in self.criteria),
-            "steps": bool(sees - {"answer"}),
+            "steps": bool(sees - {"answer"}) or any(criterion.is_stepwise for criterion in self.criteria),
             **{column: column in columns for column in ("prompt", "context", "reference", "baseline")},
             "raters": "ratings" in types,
             "own functions": "function" in types,

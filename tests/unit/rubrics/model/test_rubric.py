@@ -162,3 +162,16 @@ def test_a_rubric_can_not_be_changed():
 def test_an_unknown_criterion_is_a_key_error():
     with pytest.raises(KeyError):
         rubric().criterion("speed")
+
+
+@pytest.mark.parametrize(
+    ("method", "needs"),
+    [
+        ({"type": "judge"}, ("judge",)),
+        ({"type": "judge", "sees": "trajectory"}, ("judge", "steps")),
+        ({"type": "judge", "unit": "step"}, ("judge", "steps")),
+        ({"type": "ratings", "unit": "step"}, ("steps", "raters")),
+    ],
+)
+def test_a_rubric_says_what_it_needs(method: dict[str, Any], needs: tuple[str, ...]):
+    assert rubric(criterion(method=method)).needs == needs
