@@ -5,6 +5,7 @@ rubric      Rubric, Criterion, Category; WeightTree, effective_weights
 levels      Level, Scale, rank_levels
 methods     the methods that score a criterion, by `type`
 canonical   canonical_json: JSON text in one form
+digests     digest_of: bytes and texts known again
 outputs     Output, OutputRow, SHARD_SCHEMA, output_id
 steps       Step, StepRow, steps_array: what an agent did before its answer
 columns     columns of an outputs file and their renaming

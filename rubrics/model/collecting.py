@@ -1,11 +1,11 @@
 """Collected outputs: messages sent to a model, the key of a paid reply, and the resulting row."""
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gradebook.rubrics.model.digests import digest_of
 from gradebook.rubrics.model.errors import InputError
 
 COLLECTED = "collected"  # key of an output's metadata with details of its collection
@@ -49,7 +49,7 @@ def chat_of(prompt: str | Messages, system: str | None) -> Messages:
 
 def chat_digest(messages: Messages) -> str:
     """Digest of messages as sent, 32 hex digits."""
-    return _digest(json.dumps(messages, sort_keys=True, separators=(",", ":")))
+    return digest_of(json.dumps(messages, sort_keys=True, separators=(",", ":")))
 
 
 def collect_key(asked: str, model: str, checkpoint: str | None, chat: str, sample_index: int) -> str:
@@ -58,7 +58,7 @@ def collect_key(asked: str, model: str, checkpoint: str | None, chat: str, sampl
     asked: digest of the model's settings. chat: digest of the messages. One address may serve several checkpoints under
     the same name, so the checkpoint and the name of the outputs count too.
     """
-    return _digest(json.dumps([COLLECT_VERSION, asked, model, checkpoint, chat, sample_index]))
+    return digest_of(json.dumps([COLLECT_VERSION, asked, model, checkpoint, chat, sample_index]))
 
 
 def output_row(
@@ -82,7 +82,3 @@ def output_row(
         "cluster": row.cluster,
     }
     return {name: value for name, value in columns.items() if value is not None}
-
-
-def _digest(text: str) -> str:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -83,7 +83,7 @@ def _compiled(template: str) -> Any:
 
 
 def _fault_of(node: Any) -> str | None:
-    """What was found and what is expected, if a part of a template is outside the language."""
+    """Fault of a part of a template outside the language: found and expected; None if there is none."""
     from jinja2.nodes import Filter, For, Name, Test
 
     kind = type(node).__name__

@@ -1,11 +1,11 @@
 """Batched criteria: several criteria in one request. Cheaper and less exact, so such verdicts never mix with others."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from gradebook.rubrics.model.digests import digest_of
 from gradebook.rubrics.model.methods import Sees
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.prompts.labels import CODES, draw_labels, shuffle_labels
@@ -44,7 +44,7 @@ def packed_prompt_digest(sees: Sees = "answer") -> str:
 def packed_criterion_digest(criterion: Criterion, pack: Sequence[Criterion]) -> str:
     """Digest of a criterion and of the criteria asked in the same request, itself included, in order; 32 hex digits."""
     digests = "|".join(map(criterion_digest, (criterion, *pack)))
-    return hashlib.blake2b(f"pack|{digests}".encode(), digest_size=16).hexdigest()
+    return digest_of(f"pack|{digests}")
 
 
 def can_be_packed(criteria: Sequence[Criterion]) -> bool:

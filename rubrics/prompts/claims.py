@@ -5,7 +5,6 @@ them, with a quote. Code decides what counts: words of a claim that are not in i
 whose quote is not in the source is unverified. Untrusted text enters JSON-encoded, as in `rubrics.prompts.prompt`.
 """
 
-import hashlib
 import json
 import re
 import unicodedata
@@ -17,6 +16,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from gradebook.rubrics.model.digests import digest_of
 from gradebook.rubrics.prompts.reply_parser import (
     ReadReply,
     clean_text,
@@ -253,14 +253,14 @@ def _is_evidence(quote: str, passage: str) -> bool:
 
 def claims_key(judge_digest: str, version: str, messages: Messages, replicate: int = 0) -> str:
     """Key under which a question about claims is paid for once, 32 hex digits: judge, prompt file, shown content."""
-    content = json.dumps(messages, ensure_ascii=False).encode("utf-8", "surrogatepass")
-    return _digest(f"claims|{judge_digest}|{claims_prompt_digest(version)}|{_digest(content)}|{replicate}".encode())
+    content = json.dumps(messages, ensure_ascii=False)
+    return digest_of(f"claims|{judge_digest}|{claims_prompt_digest(version)}|{digest_of(content)}|{replicate}")
 
 
 @lru_cache(maxsize=4)
 def claims_prompt_digest(version: str) -> str:
     """Digest of a prompt file, 32 hex digits."""
-    return _digest(_path(version).read_bytes())
+    return digest_of(_path(version).read_bytes())
 
 
 @lru_cache(maxsize=4)
@@ -281,7 +281,3 @@ def _messages(version: str, **slots: str) -> Messages:
         before, _, rest = rest.partition(f"{{{name}}}")
         parts += [before, value]
     return [{"role": "system", "content": system}, {"role": "user", "content": "".join([*parts, rest])}]
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.blake2b(content, digest_size=16).hexdigest()

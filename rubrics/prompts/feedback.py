@@ -4,7 +4,6 @@ The verdicts are final before any text is written, and no text changes one. Untr
 `rubrics.prompts.prompt`. Weights are omitted: changing one requires no new text, unless another output passes.
 """
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from gradebook.rubrics.model.digests import digest_of
 from gradebook.rubrics.model.levels import Level
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.prompts.prompt import Case, case_shown
@@ -110,7 +110,7 @@ def _template() -> _Template:
 @lru_cache(maxsize=1)
 def feedback_prompt_digest() -> str:
     """Digest of the prompt file, 32 hex digits."""
-    return _digest(_PROMPT_PATH.read_bytes())
+    return digest_of(_PROMPT_PATH.read_bytes())
 
 
 def render_output_feedback(case: Case, verdicts: Sequence[ShownVerdict], is_passed: bool | None) -> Messages:
@@ -156,8 +156,8 @@ def show_verdicts(
 
 def feedback_key(judge_digest: str, messages: Messages) -> str:
     """Key under which a text is paid for once, 32 hex digits: judge, prompt file and shown content."""
-    content = json.dumps(messages, ensure_ascii=False).encode("utf-8", "surrogatepass")
-    return _digest(f"feedback|{judge_digest}|{feedback_prompt_digest()}|{_digest(content)}".encode())
+    content = json.dumps(messages, ensure_ascii=False)
+    return digest_of(f"feedback|{judge_digest}|{feedback_prompt_digest()}|{digest_of(content)}")
 
 
 def read_feedback(
@@ -260,7 +260,3 @@ def _words(level: Level, *indicators: str) -> str:
 
 def _given(shown: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in shown.items() if value is not None}
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.blake2b(content, digest_size=16).hexdigest()

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
+from gradebook.rubrics.model.digests import digest_of
 from gradebook.rubrics.prompts.media_kinds import (
     MOST_IMAGE_TOKENS,
     USUAL_IMAGE_TOKENS,
@@ -21,7 +22,7 @@ from gradebook.rubrics.prompts.media_kinds import (
     UnreadableMedia,
     know_kind,
 )
-from gradebook.rubrics.prompts.media_parts import UNREADABLE, Medium, Place, bytes_digest
+from gradebook.rubrics.prompts.media_parts import UNREADABLE, Medium, Place
 
 Fetch = Callable[[str, int], bytes]  # reads the named file, up to a maximum number of bytes
 
@@ -192,7 +193,7 @@ def _read_slot(slot: _Slot, number: int, most_bytes: int, fetch: Fetch) -> tuple
     except (UnreadableMedia, OSError) as fault:
         reason = str(fault) if isinstance(fault, UnreadableMedia) else fault.strerror or type(fault).__name__
         raise UnreadableMedia(f"{UNREADABLE}: {name}: {reason}") from None
-    return _medium(slot, number, name, known, bytes_digest(content), load), len(content)
+    return _medium(slot, number, name, known, digest_of(content), load), len(content)
 
 
 def _medium(
@@ -207,7 +208,7 @@ def _addressed(slot: _Slot, number: int, name: str) -> Medium:
     address = slot.source
     if len(address) > MOST_ADDRESS_CHARACTERS or not _ADDRESS.fullmatch(address):
         raise UnreadableMedia(f"found {_shown_name(address)}, expected file:NAME, data:image/...;base64, or http(s)://")
-    digest = bytes_digest(address.encode("utf-8", "surrogatepass"))
+    digest = digest_of(address)
     return Medium(number, "image", slot.place, "", digest, MOST_IMAGE_TOKENS, USUAL_IMAGE_TOKENS, name, address=address)
 
 

@@ -1,13 +1,13 @@
 """Image or sound as content parts of a request, and the cost of those parts."""
 
 import base64
-import hashlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from weakref import WeakValueDictionary
 
+from gradebook.rubrics.model.digests import digest_of
 from gradebook.rubrics.prompts.media_kinds import (
     FEWEST_BYTES_A_SECOND,
     FORMS,
@@ -82,7 +82,7 @@ class Medium:
         if cached is not None:
             return cached
         content = self.load()
-        if bytes_digest(content) != self.digest:
+        if digest_of(content) != self.digest:
             raise UnreadableMedia(f"{UNREADABLE}: {self.name}: found another content than when the run was planned")
         head = f"data:{FORMS['image'][self.form]};base64," if self.kind == "image" else ""
         payload = _payloads[self.form, self.digest] = self._priced(head + base64.b64encode(content).decode())
@@ -124,8 +124,3 @@ def _content_of(part: Mapping[str, Any], name: str, key: str) -> str | None:
     inner = part.get(name) if part.get("type") == name else None
     content = inner.get(key) if isinstance(inner, dict) else None
     return content if isinstance(content, str) else None
-
-
-def bytes_digest(content: bytes) -> str:
-    """Digest of bytes, 32 hex digits."""
-    return hashlib.blake2b(content, digest_size=16).hexdigest()

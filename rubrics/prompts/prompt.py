@@ -5,12 +5,12 @@ prefix caching read it once for all criteria. The judged text is JSON-encoded, s
 levels have labels whose meaning cannot be known beforehand.
 """
 
-import hashlib
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from gradebook.rubrics.model.digests import digest_of
 from gradebook.rubrics.model.errors import JudgeSettingsError
 from gradebook.rubrics.model.levels import Level
 from gradebook.rubrics.model.methods import JudgeMethod, Sees
@@ -135,7 +135,7 @@ def prompt_digest(style: PromptStyle = DEFAULT_STYLE, sees: Sees = "answer") -> 
     digest = seeing_digest(style.prompt_name, sees)
     if not style.flaws_first:
         return digest
-    return hashlib.blake2b(f"{digest}|{file_digest(FLAWS_PROMPT)}".encode(), digest_size=16).hexdigest()
+    return digest_of(f"{digest}|{file_digest(FLAWS_PROMPT)}")
 
 
 def seeing_digest(prompt_name: str, sees: Sees) -> str:
@@ -143,7 +143,7 @@ def seeing_digest(prompt_name: str, sees: Sees) -> str:
     if sees == "answer":
         return file_digest(prompt_name)
     both = f"{file_digest(prompt_name)}|{sees}|{file_digest(STEPS_PROMPT)}"
-    return hashlib.blake2b(both.encode(), digest_size=16).hexdigest()
+    return digest_of(both)
 
 
 def sees_of(criterion: Criterion) -> Sees:
@@ -346,7 +346,7 @@ def criterion_digest(criterion: Criterion) -> str:
     shown = [criterion.description, levels, _method_of(criterion).max_tokens, *([method_keys] if method_keys else [])]
     shown += [] if criterion.name is None else ["name", criterion.name]
     shown += [file_digest(TEMPLATE_PROMPT)] if "template" in method_keys else []
-    return hashlib.blake2b(json.dumps(shown, ensure_ascii=False).encode(), digest_size=16).hexdigest()
+    return digest_of(json.dumps(shown, ensure_ascii=False))
 
 
 def case_digest(case: Case, *, shows_chat: bool = True) -> str:
@@ -361,11 +361,9 @@ def case_digest(case: Case, *, shows_chat: bool = True) -> str:
         shown += f"|{CHAT_VERSION}"
     if case.steps is not None:
         shown += f"|{case.sees}|{STEPS_PROMPT}|{json.dumps(case.steps.shown, ensure_ascii=False)}"
-    return hashlib.blake2b(shown.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return digest_of(shown)
 
 
 def request_key(judge_digest: str, criterion_digest: str, case_digest: str, replicate: int = 0) -> str:
     """Key under which one reply is paid for once, 32 hex digits."""
-    return hashlib.blake2b(
-        f"{judge_digest}|{criterion_digest}|{case_digest}|{replicate}".encode(), digest_size=16
-    ).hexdigest()
+    return digest_of(f"{judge_digest}|{criterion_digest}|{case_digest}|{replicate}")

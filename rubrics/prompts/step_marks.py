@@ -6,7 +6,6 @@ reply about other steps, or a step below the best level without an error and sev
 not in its step is dropped.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,10 +14,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from gradebook.rubrics.model.digests import digest_of
 from gradebook.rubrics.model.methods import JudgeMethod
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.model.taxonomy import NamedError, StepMark, Taxonomy
-from gradebook.rubrics.prompts.prompt import Case, Labels, case_digest, case_shown, label_of
+from gradebook.rubrics.prompts.prompt import Case, Labels, case_shown, label_of
 from gradebook.rubrics.prompts.reply_parser import ReadReply, clean_text, is_quoted, parse_reply, read_ending
 from gradebook.rubrics.prompts.templates import file_digest, read_sections
 from gradebook.rubrics.prompts.untrusted_text import fold_text, shown_json
@@ -76,7 +76,7 @@ class StepCriterion:
             self.severities,
             self.method.max_tokens,
         ]
-        return _digest(json.dumps(shown, ensure_ascii=False))
+        return digest_of(json.dumps(shown, ensure_ascii=False))
 
     @property
     def method(self) -> JudgeMethod:
@@ -131,9 +131,12 @@ def windows_of_steps(case: Case, size: int) -> tuple[tuple[int, ...], ...]:
     return tuple(steps[first : first + size] for first in range(0, len(steps), size))
 
 
-def step_labels(asked: StepCriterion, case: Case, judge_digest: str) -> Labels:
-    """Labels of the levels, equal in all questions about the steps of a case: they are part of the shared prefix."""
-    return label_of(asked.criterion, _digest(f"{judge_digest}|{asked.digest}|{case_digest(case)}"), case)
+def step_labels(asked: StepCriterion, case: Case, judge_digest: str, of_case: str) -> Labels:
+    """Labels of the levels, equal in all questions about the steps of a case: they are part of the shared prefix.
+
+    of_case: `case_digest` of the case.
+    """
+    return label_of(asked.criterion, digest_of(f"{judge_digest}|{asked.digest}|{of_case}"), case)
 
 
 def render_steps(asked: StepCriterion, case: Case, steps: Sequence[int], labels: Labels) -> list[dict[str, Any]]:
@@ -252,11 +255,7 @@ def marks_of(stored: str, scores: Mapping[str, float]) -> tuple[tuple[StepMark, 
     )
 
 
-def steps_key(judge_digest: str, asked: StepCriterion, case: Case, steps: Sequence[int]) -> str:
-    """Key under which a question about some steps is paid for once, 32 hex digits."""
+def steps_key(judge_digest: str, asked: StepCriterion, of_case: str, steps: Sequence[int]) -> str:
+    """Key under which a question about some steps is paid for once, 32 hex digits. of_case: `case_digest` of it."""
     prompt, numbers = file_digest(STEPS_VERSION), ",".join(map(str, steps))
-    return _digest(f"steps|{judge_digest}|{prompt}|{asked.digest}|{case_digest(case)}|{numbers}")
-
-
-def _digest(text: str) -> str:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return digest_of(f"steps|{judge_digest}|{prompt}|{asked.digest}|{of_case}|{numbers}")

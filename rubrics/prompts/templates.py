@@ -1,11 +1,12 @@
 """Prompt files of the judge: versioned texts, split at their marks once."""
 
-import hashlib
 import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
+
+from gradebook.rubrics.model.digests import digest_of
 
 _FOLDER = Path(__file__).parent / "texts"
 _MARK = re.compile(r"^=== (\w+) ===\n", re.MULTILINE)
@@ -22,7 +23,7 @@ def read_sections(name: str) -> Mapping[str, str]:
 @cache
 def file_digest(name: str) -> str:
     """Digest of a prompt file, 32 hex digits."""
-    return hashlib.blake2b(_path_of(name).read_bytes(), digest_size=16).hexdigest()
+    return digest_of(_path_of(name).read_bytes())
 
 
 def _path_of(name: str) -> Path:

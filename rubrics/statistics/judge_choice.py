@@ -1,4 +1,4 @@
-"""How well a judge's scores order outputs and models as people do, to choose a judge by.
+"""Agreement of a judge's scores with people on the order of outputs and models, to choose a judge by.
 
 Kendall's tau has no good answer to ties, which judges of few levels have many of. Pairwise accuracy counts a pair as
 right if both order it alike or both call it a tie, and lets the judge call differences up to a margin a tie (Deutsch,

@@ -11,6 +11,7 @@ import orjson
 import pyarrow as pa
 
 from gradebook.rubrics.model.collecting import collect_key, output_row
+from gradebook.rubrics.model.digests import digest_of
 from gradebook.rubrics.model.errors import InputError, UnfinishedError
 from gradebook.tasks.collecting.prompts import PromptRows
 from gradebook.tasks.collecting.reply_store import ReplyFolder, StoredReplies, journal_cost_usd, refuse_other_format
@@ -20,7 +21,6 @@ from gradebook.tasks.judging.money.prices import find_price, refuse_unpriced
 from gradebook.tasks.judging.replies.collection_question import CollectAnswer, CollectQuestion
 from gradebook.tasks.judging.session.session import Money, open_session
 from gradebook.tasks.judging.settings.files import EndpointSettings, read_endpoint
-from gradebook.tasks.judging.settings.judge import digest
 from gradebook.tasks.judging.settings.keys import read_keys, refuse_unpaired_keys
 from gradebook.tasks.judging.transport.probe import probe
 from gradebook.tasks.system.files import replaced_file
@@ -118,7 +118,7 @@ class _Collection:
     @property
     def budget_name(self) -> str:
         """Name shared by all commands under one budget."""
-        return digest(f"{self.settings.digest} {self.model} {self.request.checkpoint}".encode())
+        return digest_of(f"{self.settings.digest} {self.model} {self.request.checkpoint}")
 
 
 def collect_outputs(request: CollectRequest) -> Collected:

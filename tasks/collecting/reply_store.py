@@ -5,7 +5,6 @@ afresh, so a forgotten `--checkpoint` never yields the outputs of an earlier che
 """
 
 import fcntl
-import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ import orjson
 
 from gradebook.rubrics.model.errors import InputError, LakeError
 from gradebook.tasks.datasets.file_formats import encoding_of
+from gradebook.tasks.judging.money.prices import total_usd
 from gradebook.tasks.judging.replies.journal import settled_journals
 
 
@@ -113,8 +113,7 @@ def journal_cost_usd(journal: Path) -> float | None:
     """Cost of the replies in one journal; None if a price is unknown, 0 without a journal."""
     if not journal.exists():
         return 0.0
-    costs = [line["cost_usd"] for _, _, line in _lines(journal)]
-    return None if None in costs else math.fsum(costs)
+    return total_usd(line["cost_usd"] for _, _, line in _lines(journal))
 
 
 def _lines(path: Path) -> Iterator[tuple[int, int, dict[str, Any]]]:

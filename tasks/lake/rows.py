@@ -1,8 +1,10 @@
 """Query results as rows by column name, and the row of one run."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.lake.address import Lake
@@ -30,6 +32,15 @@ def read_rows(
         place = names.index("run_id")
         refuse_run_ids({row[place] for row in rows})
     return tuple(dict(zip(names, row, strict=True)) for row in rows)
+
+
+def insert_rows(connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Row]) -> None:
+    """Insert rows into a table of the lake. A column that they lack is null; what is no column of the table is left."""
+    types = {name: kind for name, kind, *_ in connection.execute(f"describe {table}").fetchall()}
+    connection.register("new_rows", pa.table({name: [row.get(name) for row in rows] for name in types}))
+    casts = ", ".join(f'"{name}"::{kind} as "{name}"' for name, kind in types.items())  # a column of nulls has no type
+    connection.execute(f"insert into {table} by name select {casts} from new_rows")
+    connection.unregister("new_rows")
 
 
 def make_table(connection: duckdb.DuckDBPyConnection, name: str, **named: object) -> None:

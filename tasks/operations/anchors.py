@@ -7,15 +7,14 @@ from datetime import date, datetime
 
 import duckdb
 import numpy as np
-import pyarrow as pa
 
 from gradebook.rubrics.files.digest import rubric_from_body
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.outputs import output_id, stored_output
 from gradebook.rubrics.text.plain_words import unknown_word
 from gradebook.tasks.lake.address import Lake
-from gradebook.tasks.lake.connections import commit, connect_up_to_date, upgrade_lake
-from gradebook.tasks.lake.rows import Row, read_published_run, read_rows
+from gradebook.tasks.lake.connections import commit, connect_up_to_date
+from gradebook.tasks.lake.rows import Row, insert_rows, read_published_run, read_rows
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.rewards.rows import ReadOutput
 from gradebook.tasks.workspace.folder import RUN_ID
@@ -62,7 +61,6 @@ class WatchRequest:
 def make_anchors(lake: Lake, choice: AnchorChoice, now: datetime) -> Row:
     """Store a set of anchors, which never changes; returns its row of `list_anchors`. Raises `InputError`."""
     _refuse_choice(choice)
-    upgrade_lake(lake)
     with connect_up_to_date(lake) as connection:
         run = read_published_run(connection, lake, choice.run_id)
         name = choice.name or run["rubric_id"]
@@ -76,9 +74,7 @@ def make_anchors(lake: Lake, choice: AnchorChoice, now: datetime) -> Row:
     def body(transaction: duckdb.DuckDBPyConnection, _version: int) -> None:
         if transaction.execute("select 1 from anchors where anchor_set = ? limit 1", [name]).fetchall():
             raise InputError("--name", f"the anchor set {name!r}, which exists", "a new name")
-        transaction.register("new_anchors", pa.Table.from_pylist(rows))
-        transaction.execute("insert into anchors by name select * from new_anchors")
-        transaction.unregister("new_anchors")
+        insert_rows(transaction, "anchors", rows)
 
     commit(lake, f"anchors {name} of run {choice.run_id}", body)
     return next(row for row in list_anchors(lake) if row["anchor_set"] == name)

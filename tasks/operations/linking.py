@@ -8,7 +8,6 @@ from datetime import datetime
 
 import duckdb
 import numpy as np
-import pyarrow as pa
 
 from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.model.errors import InputError
@@ -20,7 +19,7 @@ from gradebook.rubrics.statistics.spread import measure_spread
 from gradebook.tasks.judging.settings.files import read_judge
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import commit, connect_up_to_date, upgrade_lake
-from gradebook.tasks.lake.rows import Row
+from gradebook.tasks.lake.rows import Row, insert_rows
 from gradebook.tasks.operations.anchors import intact_outputs, read_anchors
 from gradebook.tasks.rewards.rows import ReadOutput
 from gradebook.tasks.rewards.scored import Score
@@ -123,8 +122,6 @@ def _store(lake: Lake, rubrics: tuple[Rubric, Rubric], rows: Sequence[Row], now:
     def body(connection: duckdb.DuckDBPyConnection, _version: int) -> None:
         for rubric in rubrics:
             store_rubric(connection, rubric, now)
-        connection.register("new_links", pa.Table.from_pylist(list(rows)))
-        connection.execute("insert into rubric_links by name select * from new_links")
-        connection.unregister("new_links")
+        insert_rows(connection, "rubric_links", rows)
 
     commit(lake, f"link {rows[0]['rubric_id']} {rows[0]['old_version']} and {rows[0]['new_version']}", body)

@@ -15,6 +15,7 @@ from gradebook.rubrics.model.errors import GradebookError, LakeError, Unfinished
 from gradebook.rubrics.statistics.rules import OVERALL
 from gradebook.tasks.comparing.gate import gate_rule
 from gradebook.tasks.judging.money.budget import read_budget
+from gradebook.tasks.judging.money.prices import total_usd
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.compaction import Upkeep
 from gradebook.tasks.lake.connections import connect, lake_exists
@@ -84,7 +85,7 @@ class SuiteEnd:
 
     @property
     def judge_words(self) -> str | None:
-        """What the anchors say of the judge, and with the comparison of the outputs, what changed."""
+        """State of the judge by its anchors, and by the outputs, whether judge or system changed."""
         if self.watch is None:
             return f"the judge was not watched: {self.watch_fault}" if self.watch_fault else None
         changed = attribute([mean.is_moved for mean in self.means], is_judge_changed=self.watch.is_changed)
@@ -114,8 +115,7 @@ class Night:
     @property
     def cost_usd(self) -> float | None:
         """Total cost of the suites; None if one is unknown."""
-        costs = [cost for end in self.ends for cost in (end.cost_usd, end.watch_usd)]
-        return None if None in costs else sum(cost for cost in costs if cost is not None)
+        return total_usd(cost for end in self.ends for cost in (end.cost_usd, end.watch_usd))
 
     @property
     def possible_usd(self) -> float:
@@ -240,7 +240,7 @@ def night_text(night: Night) -> str:
 
 
 def attribute(outputs_moved: Sequence[bool | None], *, is_judge_changed: bool) -> str | None:
-    """What changed since the baseline, the judge or the system; None if the outputs are not known to be comparable."""
+    """Sentence on whether judge or system changed since the baseline; None if the outputs can't be compared."""
     known = [is_moved for is_moved in outputs_moved if is_moved is not None]
     if is_judge_changed:
         if any(known):

@@ -8,16 +8,16 @@ from datetime import date, datetime
 
 import duckdb
 import numpy as np
-import pyarrow as pa
 
 from gradebook.rubrics.model.errors import InputError, UnfinishedError
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.statistics.drift import DriftEvidence, contrasts
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, student_t
+from gradebook.tasks.judging.money.prices import total_usd
 from gradebook.tasks.judging.settings.panels import Judge
 from gradebook.tasks.lake.address import Lake
-from gradebook.tasks.lake.connections import commit, connect_up_to_date, upgrade_lake
-from gradebook.tasks.lake.rows import Row, read_rows
+from gradebook.tasks.lake.connections import commit, connect_up_to_date
+from gradebook.tasks.lake.rows import Row, insert_rows, read_rows
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.operations.anchors import SEED, WatchRequest, intact_outputs, read_anchors
 from gradebook.tasks.rewards.asking import Asking
@@ -66,7 +66,7 @@ class Watch:
 
     @property
     def cost_usd(self) -> float | None:
-        return _total_usd(self.rows)
+        return total_usd(row["cost_usd"] for row in self.rows)
 
     def as_json(self) -> Row:
         """JSON object of `--json` and of the event."""
@@ -120,9 +120,8 @@ def price_watch(lake: Lake, request: WatchRequest) -> Row:
 
 
 def _plan(lake: Lake, request: WatchRequest) -> "_Night | Watch":
-    """What to ask on a night, or the stored night."""
+    """Plan of a night, or the night itself if it is stored."""
     _refuse_request(request)
-    upgrade_lake(lake)
     with connect_up_to_date(lake) as connection:
         anchors = read_anchors(connection, request.anchor_set)
         rubric = stored_rubric(lake, f"{anchors[0]['rubric_id']}@{anchors[0]['rubric_version']}")
@@ -203,8 +202,7 @@ class _Night:
         left = self.request.budget_usd
         for place, draw in enumerate(self.draws):
             again = f" night:{self.request.night.isoformat()} {place}"
-            name = f"{ASKED_BY}-{self.request.anchor_set}"
-            asking = Asking(self.rubric, self.judge, left, lake, name=name, again=again)
+            asking = Asking(self.rubric, self.judge, left, lake, name=ASKED_BY, again=again)
             try:
                 batch = asking.start(draw)
                 batch.done.result()
@@ -247,7 +245,8 @@ class _Night:
             past = [row for row in self.history.past if row["criterion_id"] == name]
             e_value = 1.0 if state else evidence_of([*past, *of_one])
             found = state or (DRIFTED if e_value >= alarm_at else STEADY)
-            state_of_one = {"criterion_id": name, "e_value": e_value, "state": found, "cost_usd": _total_usd(of_one)}
+            cost_usd = total_usd(row["cost_usd"] for row in of_one)
+            state_of_one = {"criterion_id": name, "e_value": e_value, "state": found, "cost_usd": cost_usd}
             rows.append(shared | self._gaps(of_one) | state_of_one)
         return rows
 
@@ -311,13 +310,8 @@ def _store(lake: Lake, night: _Night, verdicts: list[Row], now: datetime) -> Wat
         found = read_rows(connection, _NIGHTS, request.anchor_set, night.judge.judge_digest)
         stored[:] = [row for row in found if row["night"] == request.night] or rows
         if stored[0] is rows[0]:
-            for table, made in (("anchor_verdicts", kept), ("judge_drift", rows)):
-                types = {name: kind for name, kind, *_ in connection.execute(f"describe {table}").fetchall()}
-                columns = {name: [row.get(name) for row in made] for name in types}
-                connection.register("new_rows", pa.table(columns))
-                casts = ", ".join(f'"{name}"::{kind} as "{name}"' for name, kind in types.items())
-                connection.execute(f"insert into {table} by name select {casts} from new_rows")
-                connection.unregister("new_rows")
+            insert_rows(connection, "anchor_verdicts", kept)
+            insert_rows(connection, "judge_drift", rows)
 
     commit(lake, f"anchors {request.anchor_set} of {request.night}", body)
     note = f"{counted(night.lost_count, 'anchor')} left out: the lake has the output no longer, or changed"
@@ -328,27 +322,15 @@ def _add_replies(lake: Lake, rows: list[Row], asked_by: str) -> float:
     """Add request key, models and cost to the verdicts, from the ledger; returns what this process spent."""
     keys = [key for row in rows for key in row["keys"]]
     with connect_up_to_date(lake) as connection:
-        replies = {row.pop("request_key"): row for row in _replies(connection, keys)}
+        replies = {row.pop("request_key"): row for row in read_rows(connection, _REPLIES, keys)}
     for row in rows:
         found = [replies[key] for key in row["keys"] if key in replies]
         models = {each["model_returned"] for each in found if each["model_returned"]}
         row["request_key"] = row["keys"][0] if row["keys"] else None
         row["model_returned"] = ", ".join(sorted(models)) or None
-        row["cost_usd"] = _total_usd(found)
+        row["cost_usd"] = total_usd(each["cost_usd"] for each in found)
     own = (each["cost_usd"] for each in replies.values() if each["run_id"] == asked_by)
     return math.fsum(cost for cost in own if cost is not None)
-
-
-def _replies(connection: duckdb.DuckDBPyConnection, keys: list[str]) -> list[Row]:
-    found = connection.execute(_REPLIES, [keys]).to_arrow_table()
-    rows: list[Row] = found.to_pylist()
-    return rows
-
-
-def _total_usd(rows: Iterable[Row]) -> float | None:
-    """Sum of the rows' costs; None if one is unknown."""
-    costs = [row["cost_usd"] for row in rows]
-    return None if None in costs else math.fsum(costs)
 
 
 def _models(verdicts: Iterable[Row]) -> set[str]:

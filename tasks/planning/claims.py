@@ -39,7 +39,7 @@ class ListCount:
     step_count: int = 0  # steps in the requests, of a criterion that labels steps
 
     def estimate(self, history: History, judge: JudgeSettings, criterion_id: str) -> Estimate:
-        """What the requests will cost, by the judge's past."""
+        """Estimate of the requests' cost by the judge's past."""
         usual = (
             self.step_count / self.request_count * USUAL_TOKENS_OF_STEP
             if self.request_count and self.step_count

@@ -114,7 +114,7 @@ def describe_shipped(name: str) -> Row:
 
 
 def needs_of(rubric: Rubric) -> tuple[str, ...]:
-    """What a run needs so that every criterion is scored, see `Rubric.needs`; with the columns that checks read."""
+    """Needs of a run that scores every criterion, see `Rubric.needs`; with the columns that checks read."""
     named = [each.method.check for each in rubric.criteria if isinstance(each.method, CheckMethod)]
     columns = sorted({column for name in named for column in find_check(name).columns} - {"output", *rubric.needs})
     return (*rubric.needs, *columns)

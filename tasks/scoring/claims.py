@@ -93,13 +93,6 @@ def score_claims(
     return _verdicts(folder.run_id, criterion, method, outputs)
 
 
-def leave_lists_unscored(run_id: str, criterion: Criterion, output_ids: pa.ChunkedArray, reason: str) -> pa.Table:
-    """Verdicts of a criterion whose claims or steps nobody is asked about: all unscored, with the reason."""
-    count = len(output_ids)
-    nothing = (pa.nulls(count, pa.string()), pa.nulls(count, pa.float64()))
-    return verdict_table(run_id, criterion, output_ids, *nothing, reasons=pa.repeat(reason, count))
-
-
 def _find_claims(checked: Sequence[_Checked], criterion_id: str, method: ClaimsMethod, asker: ListAsker) -> None:
     asked: list[tuple[_Checked, list[ListQuestion]]] = []
     for each in checked:
@@ -279,7 +272,7 @@ _NAMES = {
 
 
 def _words(units: Sequence[_Checked]) -> str | None:
-    """What was counted: "output: 4 of 6 claims supported, 1 contradicted, 1 not in the source; left out: 2 opinion"."""
+    """Rationale: "output: 4 of 6 claims supported, 1 contradicted, 1 not in the source; left out: 2 opinion"."""
     sentences = []
     for side in ("output", "reference"):
         of_side = [each for each in units if each.unit.side == side]

@@ -14,8 +14,8 @@ from gradebook.tasks.datasets.case_criteria import CASE_CRITERIA
 from gradebook.tasks.judging.session.session import JudgingSession
 from gradebook.tasks.ratings.run_ratings import prefers_people, score_ratings
 from gradebook.tasks.scoring.case_criteria import score_case_criteria
-from gradebook.tasks.scoring.claims import RECORDED, leave_lists_unscored, score_claims
-from gradebook.tasks.scoring.computed import compute_verdicts, is_computed, read_columns, write_counted
+from gradebook.tasks.scoring.claims import RECORDED, score_claims
+from gradebook.tasks.scoring.computed import compute_verdicts, is_computed, leave_unscored, read_columns, write_counted
 from gradebook.tasks.scoring.functions import FUNCTION_COLUMNS, score_function
 from gradebook.tasks.scoring.human_preferred import score_preferred
 from gradebook.tasks.scoring.judge import NO_JUDGE, judge_outputs, score_judge, score_without_judge
@@ -125,17 +125,16 @@ def _claims(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: 
     session = setup.session
     if isinstance(session, JudgingSession) and setup.lake is not None:
         return score_claims(setup.folder, criterion, shard, shard_index, setup.lake, session, timing)
-    output_ids = _read_columns(shard).column("output_id")
     reason = NO_JUDGE if session is None else RECORDED
-    return leave_lists_unscored(setup.folder.run_id, criterion, output_ids, reason)
+    return leave_unscored(setup.folder.run_id, criterion, _read_columns(shard), reason)
 
 
 def _steps(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int, timing: Timing) -> pa.Table:
     session, folder = setup.session, setup.folder
     if isinstance(session, JudgingSession) and setup.lake is not None:
         return score_steps_of(folder, criterion, setup.taxonomy, shard, shard_index, setup.lake, session, timing)
-    output_ids = _read_columns(shard).column("output_id")
-    return leave_lists_unscored(folder.run_id, criterion, output_ids, NO_JUDGE if session is None else RECORDED_STEPS)
+    reason = NO_JUDGE if session is None else RECORDED_STEPS
+    return leave_unscored(folder.run_id, criterion, _read_columns(shard), reason)
 
 
 def _judged(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int, timing: Timing) -> pa.Table:

@@ -119,7 +119,7 @@ def _verdicts(
 
 
 def _words(judged: _Judged, marks: Sequence[StepMark], penalties: Mapping[str, float] | None) -> str:
-    """What was found: "12 steps judged: step 3: tool / wrong_tool (major, -5)", and the steps that were not shown."""
+    """Rationale: "12 steps judged: step 3: tool / wrong_tool (major, -5)", and the steps that were not shown."""
     trajectory = judged.unit.case.trajectory
     left_out = [entry["left_out"] for entry in trajectory.shown if "left_out" in entry] if trajectory else []
     more = f"; not shown to the judge: {', '.join(left_out)}" if left_out else ""

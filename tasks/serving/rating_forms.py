@@ -61,7 +61,7 @@ class StepRow:
         return ranked_severities(self.scale.penalties or {})
 
     def slip(self, level_id: str, details: Mapping[str, str], note: str | None) -> Slip:
-        """What the rater chose, as an import reads it; a right step has no error, whatever was chosen before."""
+        """The rater's choice, as an import reads it; a right step has no error, whatever was chosen before."""
         details = {} if level_id == self.ranked_levels[-1].id else details
         return Slip(str(self.index), details.get("error"), details.get("severity"), level_id, rationale=note)
 

@@ -18,7 +18,7 @@ _RETRIEVED = {"metadata": {"retrieved": ["a", "b", "c"], "relevant": ["a", "d"]}
 
 
 class RetrievalSettings(MeasureSettings):
-    """What is measured, and where the row's metadata has the ids."""
+    """Measure of the check, and the keys of the row's metadata that have the ids."""
 
     measure: RetrievalMeasure = "recall"
     """recall: relevant passages found / relevant; precision: relevant passages found / found; average_precision,

@@ -47,7 +47,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Slip:
-    """What a person said of a step of a trajectory: its label, and its error if it has one."""
+    """A person's mark of a step: its label, and its error if it has one."""
 
     step: str
     error_type: str | None = None

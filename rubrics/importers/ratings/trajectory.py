@@ -1,4 +1,4 @@
-"""What a person marked in the steps of a trajectory, as one running score and a mark a step.
+"""Marks of a trajectory's steps by a person, and the running score that they make.
 
 A row is {trace_id, annotator, timestamp, annotations: [{step, label, error_type, error_subtype, severity, rationale}]},
 or has such a list as `steps`. A step without a label has an error. The score is that of `score_steps`; without a
@@ -52,7 +52,7 @@ SCORE_OF_LABEL = {label: score for score, labels in LABELS_BY_SCORE.items() for 
 
 @dataclass(frozen=True, slots=True)
 class StepScale:
-    """How the steps of an output may be marked. levels: labels, worst first; penalties: None if labels are scored."""
+    """Labels, errors and penalties of a step. levels: labels, worst first; penalties: None if labels are scored."""
 
     levels: tuple[Level, ...] = step_levels()
     penalties: Mapping[str, float] | None = None

@@ -1,6 +1,7 @@
 """Cost and worst cost of a request."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from types import MappingProxyType
@@ -202,6 +203,12 @@ def cost_usd(price: Price | None, usage: Usage, request_count: int = 1, *, tier:
         + written_tokens * unit.written_usd
     )
     return price.factor(tier) * (prompt_usd + usage.completion_tokens * unit.output_usd)
+
+
+def total_usd(costs: Iterable[float | None]) -> float | None:
+    """Sum of costs; None if one is unknown."""
+    found = list(costs)
+    return None if None in found else math.fsum(cost for cost in found if cost is not None)
 
 
 def prompt_bytes(messages: Sequence[Mapping[str, Any]], schema: object) -> int:

@@ -1,7 +1,6 @@
 """Texts to embed: one request for several, one judgment with the vector of each."""
 
 import base64
-import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from gradebook.rubrics.model.digests import digest_of
 from gradebook.rubrics.prompts.reply_parser import ReadReply
 from gradebook.tasks.judging.replies.question import Outcome, Request
 from gradebook.tasks.judging.settings.embedder import EmbedderSettings
@@ -23,8 +23,7 @@ Vector = NDArray[np.float16]
 
 def embedding_key(embedder_digest: str, text: str) -> str:
     """Key under which the vector of a text is paid for once, 32 hex digits."""
-    content = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-    return hashlib.blake2b(f"embedding|{embedder_digest}|{content}".encode(), digest_size=16).hexdigest()
+    return digest_of(f"embedding|{embedder_digest}|{digest_of(text)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ class EmbeddingQuestion:
         """Key of the text, or of several texts together."""
         if len(self.texts) == 1:
             return self.texts[0].request_key
-        return hashlib.blake2b("".join(self.part_keys).encode(), digest_size=16).hexdigest()
+        return digest_of("".join(self.part_keys))
 
     @property
     def replicate(self) -> int:

@@ -6,7 +6,7 @@ from functools import partial
 
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.model.taxonomy import Taxonomy, ranked_severities
-from gradebook.rubrics.prompts.prompt import NO_STEPS, Case
+from gradebook.rubrics.prompts.prompt import NO_STEPS, Case, case_digest
 from gradebook.rubrics.prompts.step_marks import (
     STEPS_VERSION,
     TOKENS_OF_STEP,
@@ -53,13 +53,14 @@ def step_questions(asked: StepCriterion, unit: StepUnit, judge_digest: str) -> I
     """One question for each window of an output's steps. judge_digest: of the judge that is asked."""
     if unit.reason is not None:
         return
-    labels = step_labels(asked, unit.case, judge_digest)
+    of_case = case_digest(unit.case)
+    labels = step_labels(asked, unit.case, judge_digest, of_case)
     schema = steps_schema(asked, labels)
     for steps in unit.windows:
         yield ListQuestion(
             unit.output_id,
             asked.criterion.id,
-            steps_key(judge_digest, asked, unit.case, steps),
+            steps_key(judge_digest, asked, of_case, steps),
             STEPS_VERSION,
             file_digest(STEPS_VERSION),
             partial(render_steps, asked, unit.case, steps, labels),

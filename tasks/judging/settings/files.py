@@ -10,6 +10,7 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 
+from gradebook.rubrics.model.digests import digest_of
 from gradebook.rubrics.model.errors import JudgeSettingsError
 from gradebook.rubrics.text.named_files import UnreadableFile, read_below, read_whole
 from gradebook.tasks.judging.settings.judge import (
@@ -18,7 +19,6 @@ from gradebook.tasks.judging.settings.judge import (
     JudgeSettings,
     ModelSettings,
     ReplaySettings,
-    digest,
     identity_digest,
 )
 from gradebook.tasks.judging.settings.panels import (
@@ -102,7 +102,7 @@ def _read_member(path: Path, name: str, environ: Mapping[str, str]) -> PlainJudg
     """Judge of a panel or cascade; file names are relative to the panel's folder, and lead to files below it."""
     if name.startswith(REPLAY_PREFIX):
         file = name.removeprefix(REPLAY_PREFIX)
-        return ReplaySettings(path.parent / file, digest(_content_below(path, file, MOST_REPLAY_BYTES)))
+        return ReplaySettings(path.parent / file, digest_of(_content_below(path, file, MOST_REPLAY_BYTES)))
     beside = path.parent / name
     if not is_settings_file(name, path.parent):
         return _read_named(name, environ, str(path))
@@ -143,7 +143,7 @@ def _composed_fault(fault: ErrorDetails, source: str, known: str) -> str:
 
 def _replay_settings(path: Path) -> ReplaySettings:
     try:
-        return ReplaySettings(path, digest(read_whole(path, MOST_REPLAY_BYTES)))
+        return ReplaySettings(path, digest_of(read_whole(path, MOST_REPLAY_BYTES)))
     except (OSError, ValueError) as error:  # a NUL in a name raises ValueError
         reason = error.strerror if isinstance(error, OSError) else error
         raise JudgeSettingsError(f"{path}: can't be read ({reason}), expected a file of recorded replies") from None

@@ -1,6 +1,5 @@
 """Settings of a judge: a model behind an endpoint, or a file of recorded replies."""
 
-import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from gradebook.rubrics.model.digests import digest_of
 from gradebook.rubrics.prompts.batched_criteria import packed_prompt_digest
 from gradebook.rubrics.prompts.prompt import JUDGE_PROMPT_VERSION, PromptStyle, prompt_digest
 
@@ -181,9 +181,4 @@ class ReplaySettings:
 
 def identity_digest(identity: dict[str, Any]) -> str:
     """Digest of a judge's identity, 32 hex digits."""
-    return digest(json.dumps(identity, sort_keys=True).encode())
-
-
-def digest(content: bytes) -> str:
-    """Digest of bytes, 32 hex digits."""
-    return hashlib.blake2b(content, digest_size=16).hexdigest()
+    return digest_of(json.dumps(identity, sort_keys=True))

@@ -118,7 +118,7 @@ def _reading(found: Sequence[tuple[Group, SolvedCost]], left_out: int) -> str:
 
 
 def unsolved_words(runs: Sequence[Row]) -> str:
-    """Why there is no cost of a solved task."""
+    """Reason why there is no cost of a solved task."""
     if all(row["cost_usd"] is None for row in runs):
         return "No step names its cost, so what a solved task costs is unknown."
     return "The rubric requires nothing (no gate, no pass_threshold), so no task counts as solved."

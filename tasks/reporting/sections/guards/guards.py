@@ -66,7 +66,7 @@ def _named(row: Row) -> str:
 
 
 def _sentences(found: Sequence[Row]) -> Iterator[str]:
-    """What moved beyond its interval, from the first checkpoint to the last."""
+    """Sentences on the guards that moved beyond their intervals, from the first checkpoint to the last."""
     first, last = found[0]["found"], found[-1]["found"]
     subject, place = found[-1]["subject"], model_name(found[-1])
     if found[-1]["guard"] == "judge" and last["ci_low"] is not None and last["ci_low"] > 0:
