@@ -17,7 +17,7 @@ from gradebook.flows.commands.options import (
     print_json,
     read_date,
 )
-from gradebook.flows.display.terminal import plain, say, show_rows
+from gradebook.flows.display.terminal import notes, plain, say, show_rows
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.system.number_format import difference_interval_words, signed_words, usd_words
@@ -71,6 +71,9 @@ def list_sets(lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_json:
     rows = list_anchors(find_lake(lake, data))
     if as_json:
         print_json({"anchors": list(rows)})
+        return
+    if not rows:
+        notes.print("no anchors yet; `gradebook anchors make RUN` makes a set of them")
         return
     headings = ("set", "outputs", "anchors", "rated", "rubric", "run", "last night", "state")
     show_rows(headings, [_set_cells(row) for row in rows])

@@ -16,7 +16,7 @@ from gradebook.flows.commands.options import (
 )
 from gradebook.flows.deployment.notify import DEPLOYMENT
 from gradebook.flows.deployment.sweep import SweepRequest, Swept, sweep_saved
-from gradebook.flows.display.terminal import show_rows
+from gradebook.flows.display.terminal import notes, show_rows
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.operations.checkpoint_decisions import list_checkpoints
 from gradebook.tasks.runs.request import read_column_map
@@ -113,9 +113,11 @@ def checkpoints(
         )
         for row in rows
     )
-    if rows:
-        words = ("Run", "Mean", "To the best", "95% interval", "Rubric", "Decided", "Reason")
-        show_rows(("Model", "Checkpoint", "Status", *words), cells)
+    if not rows:
+        notes.print("no checkpoint has a decision yet; `gradebook sweep` finds those without")
+        return
+    words = ("Run", "Mean", "To the best", "95% interval", "Rubric", "Decided", "Reason")
+    show_rows(("Model", "Checkpoint", "Status", *words), cells)
 
 
 def _show_sweep(swept: Swept) -> None:

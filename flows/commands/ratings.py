@@ -133,6 +133,8 @@ def _show_rows(rows: list[dict[str, Any]], *, as_json: bool) -> None:
         print_json({"ratings": rows})
     elif rows:
         show_rows(rows[0], (row.values() for row in rows))
+    else:
+        notes.print("no ratings yet; `gradebook rate` collects them, `gradebook ratings import` reads a file of them")
 
 
 def _show_import(imported: RatingImport, *, is_dry: bool) -> None:

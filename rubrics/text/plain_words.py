@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from gradebook.rubrics.model.errors import ModelFault
 from gradebook.rubrics.model.levels import LEVEL_ID_PATTERN
@@ -95,6 +95,11 @@ def describe(fault: Any, place: Place, keys: Sequence[str]) -> tuple[Place, str]
     if kind.startswith("union_tag"):
         return _union_words(fault, place)
     return place, f"{_prefix(place)}found {shown(value)}, expected {_expected(kind, fault)}"
+
+
+def fault_lines(error: ValidationError, whole: str) -> list[str]:
+    """One line per fault: its place and pydantic's message. whole: what to call a fault of the value as a whole."""
+    return [f"{'.'.join(map(str, fault['loc'])) or whole}: {fault['msg']}" for fault in error.errors()]
 
 
 def _prefix(place: Place) -> str:

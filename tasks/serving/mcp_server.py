@@ -11,6 +11,7 @@ import orjson
 from pydantic import ValidationError
 
 from gradebook.rubrics.model.errors import GradebookError
+from gradebook.rubrics.text.plain_words import fault_lines
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.serving.lake_tools import TOOLS, marked
 
@@ -89,8 +90,7 @@ def _called(lake: Lake, given: Mapping[str, Any]) -> dict[str, Any]:
     try:
         text, is_error = tool.answer(lake, given.get("arguments") or {}), False
     except ValidationError as error:
-        faults = (f"{'.'.join(map(str, each['loc'])) or 'arguments'}: {each['msg']}" for each in error.errors()[:5])
-        text, is_error = marked({"error": "; ".join(faults)}), True
+        text, is_error = marked({"error": "; ".join(fault_lines(error, "arguments")[:5])}), True
     except GradebookError as error:
         text, is_error = marked({"error": str(error)}), True
     except Exception as error:  # noqa: BLE001 - the edge: an agent goes on with its other questions

@@ -20,6 +20,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from gradebook.rubrics.model.errors import GradebookError, InputError, Unscored
+from gradebook.rubrics.text.plain_words import fault_lines
 from gradebook.tasks.rewards.rows import Given
 from gradebook.tasks.rewards.scored import Score
 from gradebook.tasks.rewards.scorer import RubricScorer
@@ -161,8 +162,7 @@ async def _read(request: Request, shape: type[Asked]) -> Asked:
     except orjson.JSONDecodeError as error:
         raise _Refused(400, f"found no JSON: {error}") from error
     except ValidationError as error:
-        faults = [f"{'.'.join(map(str, each['loc'])) or 'body'}: {each['msg']}" for each in error.errors()[:5]]
-        raise _Refused(422, "; ".join(faults)) from error
+        raise _Refused(422, "; ".join(fault_lines(error, "body")[:5])) from error
 
 
 def _json(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -14,6 +14,7 @@ from gradebook.rubrics.model.errors import Fault, FaultList, JudgeSettingsError,
 from gradebook.rubrics.model.levels import Level, place_score
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.prompts.reply_parser import ReadReply, ReplyStatus, UselessStatus, is_quoted
+from gradebook.rubrics.text.plain_words import fault_lines
 from gradebook.tasks.judging.replies.journal import Journal
 from gradebook.tasks.judging.replies.judgment_row import judgment_row, outcome_of
 from gradebook.tasks.judging.replies.question import Answer, Outcome, Question
@@ -249,7 +250,7 @@ def _read_lines(path: Path) -> list[bytes]:
 def _messages(error: orjson.JSONDecodeError | ValidationError) -> list[str]:
     if isinstance(error, orjson.JSONDecodeError):
         return [f"found no JSON, expected a recorded reply: {error.msg}, at character {error.pos + 1}"]
-    return [f"{'.'.join(map(str, fault['loc'])) or 'line'}: {fault['msg']}" for fault in error.errors()]
+    return fault_lines(error, "line")
 
 
 def _faulty(faults: tuple[Fault, ...]) -> JudgeSettingsError:
