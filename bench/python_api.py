@@ -2,8 +2,9 @@
 
     python bench/python_api.py [--fault-count 5000]
 
-Times are wall-clock medians on this machine; the CPU seconds of an evaluation are shown beside its wall time. The plain
-functions are the rubric's own checks, called once for the whole batch, without rows, scores or reasons.
+Times of checks are medians of CPU time, in turn with the plain functions, so that other work on the machine counts for
+neither. The plain functions are the rubric's own checks, called once for the whole batch, without rows, scores or
+reasons. Judged texts show wall and CPU time: the ideal is the judge's latency times the rounds.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import psutil
 import pyarrow as pa
@@ -43,6 +45,7 @@ CHECKS: dict[str, dict[str, Any]] = {
     "repetition": {},
 }
 LATENCY_S = 0.2  # of the judge
+IN_FLIGHT = 64
 LEVELS = [{"id": "fair", "score": 0.5}, {"id": "good", "score": 1}]
 JUDGED = {"id": "tone", "description": "Is it kind?", "method": {"type": "judge"}, "levels": LEVELS}
 KIND = {"id": "kind", "version": "1.0.0", "criteria": [JUDGED]}
@@ -57,15 +60,15 @@ def rubric(*more: dict[str, Any]) -> dict[str, Any]:
     return {"id": "six", "version": "1.0.0", "criteria": [*checks, *more]}
 
 
-def median_ms(call: Callable[[], object], count: int = 60) -> float:
-    """Median of a warm call, in milliseconds."""
-    call()
-    times = []
-    for _ in range(count):
-        begin = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - begin)
-    return statistics.median(times) * 1e3
+def cpu_ms(*calls: Callable[[], object], count: int = 60) -> list[float]:
+    """Median CPU time of each of some warm calls, made in turn, in milliseconds."""
+    times: list[list[float]] = [[] for _ in calls]
+    for _ in range(count + 3):
+        for call, spent in zip(calls, times, strict=True):
+            begin = time.process_time()
+            call()
+            spent.append(time.process_time() - begin)
+    return [statistics.median(spent[3:]) * 1e3 for spent in times]
 
 
 def import_cost() -> tuple[float, float]:
@@ -81,8 +84,8 @@ def import_cost() -> tuple[float, float]:
     return statistics.median(float(each[0]) for each in shown), max(float(each[1]) for each in shown) / 1000
 
 
-def batch_cost() -> tuple[float, float, float, float]:
-    """Milliseconds of one text, of 64 texts, of the plain check functions over 64, and of the plain ones one by one."""
+def batch_cost() -> list[float]:
+    """CPU milliseconds: `score` of one text, a scorer over 64 texts, the plain functions over 64 and over one."""
     scorer = gradebook.Scorer(rubric())
     texts = [f"{place} {TEXT}" for place in range(64)]
     found = [(find_check(name), read_settings(find_check(name), settings)) for name, settings in CHECKS.items()]
@@ -92,15 +95,11 @@ def batch_cost() -> tuple[float, float, float, float]:
         for check, settings in found:
             check.function(shard, settings)
 
-    def one_by_one() -> None:
-        for text in texts:
-            plain([text])
-
-    return (
-        median_ms(lambda: gradebook.score(TEXT, rubric())),
-        median_ms(lambda: scorer(completions=texts)),
-        median_ms(lambda: plain(texts)),
-        median_ms(one_by_one, 5),
+    return cpu_ms(
+        lambda: gradebook.score(TEXT, rubric()),
+        lambda: scorer(completions=texts),
+        lambda: plain(texts),
+        lambda: plain([TEXT]),
     )
 
 
@@ -138,73 +137,77 @@ def fault_cost(count: int) -> tuple[int, int, int]:
     return none, sum(each == 0 for each in rewards), sum(each not in (None, 0, 0.5, 1) for each in rewards)
 
 
-def judged_cost() -> tuple[float, float]:
-    """Seconds of 640 judged texts with 64 requests in flight: of a Scorer, and of a plain client of the same judge."""
+def judged_cost(count: int = 640) -> Iterator[tuple[str, float, float]]:
+    """Wall and CPU seconds of judged texts with 64 requests in flight: of a Scorer, and of a plain client, in turn."""
     import asyncio
 
     from openai import AsyncOpenAI
 
-    texts = [f"answer {place}" for place in range(640)]
+    messages = [{"role": "user", "content": "Is it kind? " * 50}]
+
+    async def ask_all(address: str, texts: list[str]) -> None:
+        free = asyncio.Semaphore(IN_FLIGHT)
+        async with AsyncOpenAI(base_url=address, api_key="k") as client:
+
+            async def ask(text: str) -> None:
+                async with free:
+                    asked = [*messages, {"role": "user", "content": text}]
+                    await client.chat.completions.create(model="m", messages=asked)
+
+            await asyncio.gather(*map(ask, texts))
+
     with judging() as (address, path), gradebook.Scorer(KIND, str(path)) as scorer:
-        scorer(completions=["warm"])
-        begin = time.perf_counter()
-        scorer(completions=texts)
-        ours_s = time.perf_counter() - begin
-        messages = [{"role": "user", "content": "Is it kind? " * 50}]
-
-        async def ask_all() -> None:
-            free = asyncio.Semaphore(64)
-            async with AsyncOpenAI(base_url=address, api_key="k") as client:
-
-                async def ask(text: str) -> None:
-                    async with free:
-                        asked = [*messages, {"role": "user", "content": text}]
-                        await client.chat.completions.create(model="m", messages=asked)
-
-                await ask("warm")
-                begin = time.perf_counter()
-                await asyncio.gather(*map(ask, texts))
-                took.append(time.perf_counter() - begin)
-
-        took: list[float] = []
-        asyncio.run(ask_all())
-    return ours_s, took[0]
+        scorer(completions=[f"warm {place}" for place in range(3 * IN_FLIGHT)])  # a new judge is asked 20 at a time
+        for turn in range(3):
+            texts = [f"answer {turn} {place}" for place in range(count)]
+            for name, call in (
+                ("scorer", lambda texts=texts: scorer(completions=texts)),
+                ("plain client", lambda texts=texts: asyncio.run(ask_all(address, texts))),
+            ):
+                begin, cpu = time.perf_counter(), time.process_time()
+                call()
+                yield name, time.perf_counter() - begin, time.process_time() - cpu
 
 
-def served_cost(caller_count: int = 20, each_count: int = 40) -> tuple[float, float]:
-    """Milliseconds of a request to `gradebook serve-rewards`: the median beyond the judge's own time, and its CPU.
+def served_cost(caller_count: int = 20, each_count: int = 40) -> tuple[float, float, float]:
+    """Median milliseconds of a request to `gradebook serve-rewards` and of one to its judge, and CPU of the server's.
 
-    Every caller sends one text at a time, and the next one once the answer is there. With the ledger of a lake.
+    Every caller sends one text at a time, and the next one once the answer is there. With the ledger of a lake. Half
+    of the callers' requests go to the judge itself, in turn with the others, so that both see the same machine.
     """
-    times: list[float] = []
+    times: dict[str, list[float]] = {"/score": [], "/v1/chat/completions": []}
 
-    def call(place: int, port: int) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", port)
+    def call(place: int, ports: dict[str, int]) -> None:
+        connections = {path: http.client.HTTPConnection("127.0.0.1", port) for path, port in ports.items()}
         for number in range(each_count + 1):
-            body = json.dumps({"outputs": [f"caller {place}, answer {number}"]})
-            begin = time.perf_counter()
-            connection.request("POST", "/score", body, {"Content-Type": "application/json"})
-            found = json.loads(connection.getresponse().read())
-            if found["scores"][0]["reward"] is None:
-                raise SystemExit(found)
-            if number:
-                times.append(time.perf_counter() - begin)
+            text = f"caller {place}, answer {number}"
+            message = {"role": "user", "content": text}
+            bodies = {"/score": {"outputs": [text]}, "/v1/chat/completions": {"model": "m", "messages": [message]}}
+            for path, connection in connections.items():
+                begin = time.perf_counter()
+                connection.request("POST", path, json.dumps(bodies[path]), {"Content-Type": "application/json"})
+                found = json.loads(connection.getresponse().read())
+                if path == "/score" and found["scores"][0]["reward"] is None:
+                    raise SystemExit(found)
+                if number:
+                    times[path].append(time.perf_counter() - begin)
 
-    with tempfile.TemporaryDirectory() as folder, judging() as (_, path):
+    with tempfile.TemporaryDirectory() as folder, judging() as (judge_address, path):
         rubric_file = Path(folder) / "kind.json"
         rubric_file.write_text(json.dumps(KIND), encoding="utf-8")
         words = ["serve-rewards", rubric_file, "--judge", path, "--port", "0"]
         with started(sys.executable, "-m", "gradebook", *map(str, words), folder=folder) as (server, address):
-            port = int(address.split(":")[2].split("/")[0])
+            ports = {name: urlsplit(url).port for name, url in zip(times, (address, judge_address), strict=True)}
             begun = psutil.Process(server.pid).cpu_times()
-            callers = [threading.Thread(target=call, args=(place, port)) for place in range(caller_count)]
+            callers = [threading.Thread(target=call, args=(place, ports)) for place in range(caller_count)]
             for caller in callers:
                 caller.start()
             for caller in callers:
                 caller.join()
             ended = psutil.Process(server.pid).cpu_times()
     cpu_s = ended.user + ended.system - begun.user - begun.system
-    return (statistics.median(times) - LATENCY_S) * 1e3, cpu_s / len(times) * 1e3
+    served, judged = (statistics.median(values) * 1e3 for values in times.values())
+    return served, judged, cpu_s / len(times["/score"]) * 1e3
 
 
 @contextmanager
@@ -212,8 +215,10 @@ def started(*command: str, folder: str) -> Iterator[tuple[subprocess.Popen[str],
     """A server, with its first line."""
     quiet = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
     with subprocess.Popen(command, cwd=folder, **quiet) as server:
-        yield server, server.stdout.readline().strip()
-        server.terminate()
+        try:
+            yield server, server.stdout.readline().strip()
+        finally:
+            server.terminate()
 
 
 @contextmanager
@@ -234,17 +239,16 @@ def main() -> None:
     import_s, import_mb = import_cost()
     print(f"import gradebook: {import_s * 1e3:.0f} ms, {import_mb:.0f} MB")
     one, batch, plain, single = batch_cost()
-    print(f"score, one text, six checks, warm: {one:.2f} ms")
-    print(f"64 completions x 6 checks: {batch:.1f} ms; the bare checks {plain:.1f} ms, ratio {batch / plain:.2f}")
-    print(f"the bare checks one text at a time: {single:.1f} ms")
+    print(f"score, one text, six checks, warm: {one:.2f} ms CPU; the bare checks {single:.2f} ms")
+    print(f"64 completions x 6 checks: {batch:.1f} ms CPU; the bare checks {plain:.1f} ms, ratio {batch / plain:.2f}")
     with tempfile.TemporaryDirectory() as folder:
         first, *later = evaluation_cost(folder)
     wall, cpu = (statistics.median(values) for values in zip(*later, strict=True))
     print(f"evaluate, 84 rows: first {first[0]:.2f} s; warm {wall:.2f} s wall, {cpu:.2f} s CPU")
-    ours_s, plain_s = judged_cost()
-    print(f"640 judged texts at 64 in flight: {ours_s:.2f} s, a plain client {plain_s:.2f} s; ideal 2 s")
-    middle, cpu = served_cost()
-    print(f"serve-rewards, 20 callers: median {middle:.1f} ms beyond the judge's 200 ms; {cpu:.1f} ms CPU a request")
+    for name, wall, cpu in judged_cost():
+        print(f"640 judged texts at 64 in flight, {name}: {wall:.2f} s, {cpu / 640 * 1e3:.2f} ms CPU each; ideal 2 s")
+    served, judged, cpu = served_cost()
+    print(f"serve-rewards, 20 callers: median {served:.1f} ms, the judge's {judged:.1f} ms; {cpu:.1f} ms CPU a request")
     none, zero, wrong = fault_cost(arguments.fault_count)
     print(f"{arguments.fault_count:,} rewards of a failing judge: {none:,} None, {zero:,} zero, {wrong:,} no level's")
     print(f"memory at the end: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000:.0f} MB")

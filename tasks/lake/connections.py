@@ -34,6 +34,7 @@ from gradebook.tasks.lake.own_parts import refuse_foreign_parts
 from gradebook.tasks.lake.schema import CATALOG, bring_up_to_date, is_up_to_date
 from gradebook.tasks.lake.sql import NO_PROGRESS_BAR, open_database
 from gradebook.tasks.system.files import translate_full_disk
+from gradebook.tasks.system.forking import unforked
 
 EXTENSIONS = {"sqlite": "sqlite_scanner", "postgres": "postgres_scanner"}
 # A second thread adds half to the cost of a query of a few rows; up to this size one thread is fast enough.
@@ -212,7 +213,7 @@ def _schema_state(lake: Lake) -> tuple[object, ...] | None:
 def _read_sqlite(lake: Lake, select: str) -> int | None:
     """Number in a catalog in SQLite, within a millisecond, as DuckDB is not asked; None if it can't be read now."""
     uri = f"file:{quote(lake.address)}?mode=ro"
-    with suppress(sqlite3.Error, OSError), closing(sqlite3.connect(uri, uri=True)) as catalog:
+    with unforked, suppress(sqlite3.Error, OSError), closing(sqlite3.connect(uri, uri=True)) as catalog:
         return int(catalog.execute(select).fetchone()[0])
     return None
 

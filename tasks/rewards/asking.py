@@ -70,6 +70,7 @@ from gradebook.tasks.rewards.computing import PLACE, Verdicts, verdicts_by_place
 from gradebook.tasks.rewards.rows import ReadOutput
 from gradebook.tasks.rewards.scored import Verdict
 from gradebook.tasks.scoring.judge_shard import AnswerTable
+from gradebook.tasks.system.forking import unforked
 
 NOT_ASKED = "not_asked"
 NEWEST = 0.2  # weight of the last batch in the pace
@@ -192,6 +193,9 @@ class _Leasing:
                 self._leased |= wanted
 
 
+_of_parents: list[object] = []  # what forks copied into this process
+
+
 @dataclass(slots=True)
 class _State:
     """Open sessions, apart from `Asking`: they can be closed when it is gone."""
@@ -208,7 +212,11 @@ class _State:
         self.run_id = f"{self.name}-{os.getpid()}-{secrets.token_hex(6)}"
 
     def renew(self) -> None:
-        """Forget what a fork left behind: the threads are the parent's."""
+        """Leave to the parent what a fork copied: its threads, sessions and files.
+
+        Nothing of it may be collected here: the ends of its coroutines would write to the parent's journal and budget.
+        """
+        _of_parents.append(self.opening)
         self.pid, self.opening, self.lock = os.getpid(), None, threading.Lock()
         self.__post_init__()
 
@@ -221,7 +229,8 @@ class _State:
         if opening is not None and opening.exception() is None:
             opening.result().close()
         if self.lake is not None and opening is not None:
-            settle_journals(self.lake)
+            with unforked:
+                settle_journals(self.lake)
 
 
 _states: "weakref.WeakSet[Asking]" = weakref.WeakSet()
@@ -270,7 +279,8 @@ class Asking:
     ) -> None:
         self._rubric, self.judge, self._budget_usd, self._again = rubric, judge, budget_usd, again
         if lake is not None:
-            prepare_lake(lake)
+            with unforked:
+                prepare_lake(lake)
         self._records = Path(tempfile.mkdtemp(prefix="gradebook-scorer-"))
         weakref.finalize(self, _remove, self._records, os.getpid())  # first made, last called
         self.state = _State(lake, self._records if lake is None else lake.journal_folder, name)

@@ -50,11 +50,16 @@ class CodeScorer:
         self._schemas = [each for each in rubric.criteria if isinstance(each.method, SchemaMethod)]
         self._called = [each for each in rubric.criteria if each.method.type == "function"]
         self._others = [(each, reason) for each in rubric.criteria if (reason := _needed(each)) is not None]
+        self._is_needed = bool(self._checks or self._schemas or self._called or self._others)
         self._columns = {column for each in self._checks for column in stored_columns(each.check.name)}
+
+    def has_work(self, outputs: Sequence[ReadOutput]) -> bool:
+        """Whether code decides anything about the outputs."""
+        return self._is_needed or any(each.own for each in outputs)
 
     def score(self, outputs: Sequence[ReadOutput]) -> Verdicts:
         """Verdicts on the outputs, of their own criteria too."""
-        if not (self._checks or self._schemas or self._called or self._others or any(each.own for each in outputs)):
+        if not self.has_work(outputs):
             return {}
         places = pa.array([str(place) for place in range(len(outputs))])
         shard = _shard(outputs, places, {"output", *self._columns})

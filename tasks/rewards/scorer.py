@@ -122,7 +122,7 @@ class RubricScorer:
         read = self._reader.read(outputs)
         batch = self._start(read)
         end = self._end()
-        code = await asyncio.to_thread(self._code.score, read)
+        code = await asyncio.to_thread(self._code.score, read) if self._code.has_work(read) else {}
         if batch is not None:
             waiting = asyncio.shield(asyncio.wrap_future(batch.done))
             waiting.add_done_callback(_retrieve)

@@ -6,6 +6,7 @@ import os
 import re
 import secrets
 import threading
+import weakref
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
@@ -38,6 +39,19 @@ BrokenLine = tuple[LakeError, bytes]  # fault and text of a line that is no judg
 OnBroken = Callable[[BrokenLine], None]
 
 
+_journals: "weakref.WeakSet[Journal]" = weakref.WeakSet()  # open ones of this process
+
+
+def _close_copies() -> None:
+    """Close a fork's copies: a child that lives longer than the writer would keep its journals locked."""
+    for journal in list(_journals):
+        journal.leave()
+    _journals.clear()
+
+
+os.register_at_fork(after_in_child=_close_copies)
+
+
 class Journal:
     """Append-only JSON Lines file of judgments, locked while its writer lives; thread-safe."""
 
@@ -52,6 +66,7 @@ class Journal:
         fcntl.flock(self._file, fcntl.LOCK_EX)
         opening.rename(self.path)
         self._disk = GroupCommit(self._file)
+        _journals.add(self)
         sync_path(folder)
 
     def append(self, *judgments: dict[str, Any]) -> None:
@@ -77,6 +92,13 @@ class Journal:
             self._disk.close()
             if os.fstat(self._file).st_size == 0:
                 self.path.unlink(missing_ok=True)
+            os.close(self._file)
+            self._file = None
+            _journals.discard(self)
+
+    def leave(self) -> None:
+        """Close the copy of the file in a fork's child, with nothing else: the journal is the parent's."""
+        if self._file is not None:
             os.close(self._file)
             self._file = None
 

@@ -5,6 +5,7 @@ import sqlite3
 from contextlib import suppress
 
 from gradebook.tasks.judging.replies.question import Outcome
+from gradebook.tasks.system.forking import unforked
 
 
 class OutcomeCache:
@@ -19,7 +20,7 @@ class OutcomeCache:
     def store(self, key: str, outcome: Outcome) -> None:
         """Store the outcome of a key, replacing an earlier one."""
         self._unwritten[key] = outcome
-        with suppress(sqlite3.Error):
+        with unforked, suppress(sqlite3.Error):
             self._database.execute("insert or replace into outcomes values (?, ?)", (key, pickle.dumps(outcome)))
             del self._unwritten[key]
 
@@ -27,7 +28,8 @@ class OutcomeCache:
         """Outcome of a key; None if none was stored."""
         if key in self._unwritten:
             return self._unwritten[key]
-        row = self._database.execute("select outcome from outcomes where request_key = ?", (key,)).fetchone()
+        with unforked:
+            row = self._database.execute("select outcome from outcomes where request_key = ?", (key,)).fetchone()
         outcome: Outcome | None = row and pickle.loads(row[0])
         return outcome
 

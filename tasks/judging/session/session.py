@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
+from operator import length_hint
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -108,7 +109,13 @@ class JudgingSession:
 
     async def ask_here(self, questions: Iterable[Askable[Answered]], on_answer: Callable[[Answered], None]) -> None:
         """As `ask`, from a coroutine of the session's thread, see `thread`."""
-        await self._ask(iter(questions), on_answer)
+        faults: list[BaseException] = []
+        asking = _Asking(_conversations(iter(questions)), on_answer, faults)
+        slots = self.settings.max_in_flight
+        most = min(slots, max(length_hint(questions, slots), 1))  # rewards are asked for one by one
+        await asyncio.gather(*(self._work(asking) for _ in range(most)))
+        if faults:
+            raise faults[0]
 
     @property
     def thread(self) -> JudgingThread:
@@ -165,19 +172,12 @@ class JudgingSession:
         if self._answers is not None:
             self._answers.close()
 
-    async def _ask(self, questions: Iterator[Askable[Answered]], on_answer: Callable[[Answered], None]) -> None:
-        faults: list[BaseException] = []
-        asking = _Asking(_conversations(questions), on_answer, faults)
-        await asyncio.gather(*(self._work(asking) for _ in range(self.settings.max_in_flight)))
-        if faults:
-            raise faults[0]
-
     async def _work(self, asking: "_Asking") -> None:
         """Run conversations one by one until none is left or one of this call fails."""
         while not asking.faults:
             try:
                 conversation = next(asking.conversations, None)
-            except Exception as error:  # noqa: BLE001 - the caller's own: raised in `_ask` after the others
+            except Exception as error:  # noqa: BLE001 - the caller's own: raised in `ask_here` after the others
                 asking.faults.append(error)
                 return
             if conversation is None:
@@ -201,7 +201,7 @@ class JudgingSession:
         except UnfinishedError as fault:
             self._stop(fault)  # the whole session cannot continue
             asking.faults.append(fault)
-        except Exception as error:  # noqa: BLE001 - the caller's own: raised in `_ask` after the others
+        except Exception as error:  # noqa: BLE001 - the caller's own: raised in `ask_here` after the others
             asking.faults.append(error)
 
     @property

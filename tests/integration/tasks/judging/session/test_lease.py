@@ -282,3 +282,41 @@ def test_a_file_that_breaks_while_one_waits_ends_the_waiting(tmp_path, session):
 def test_a_place_that_is_no_file_means_no_leases(tmp_path, session):
     (tmp_path / "claims.sqlite").mkdir()
     assert session().acquire(["a"]) == frozenset()
+
+
+FORKING = """
+import os, sys, threading, time
+from pathlib import Path
+from gradebook.tasks.judging.replies.journal import Journal, is_journal_held
+from gradebook.tasks.judging.session.lease_store import LeaseStore
+
+folder = Path(sys.argv[1])
+store, journal, has_begun = LeaseStore(folder), Journal(folder, "parent"), threading.Event()
+end, ends = os.pipe()
+
+def lease():
+    with store._transaction():
+        has_begun.set()
+        time.sleep(0.3)
+
+threading.Thread(target=lease).start()
+has_begun.wait()
+if (child := os.fork()) == 0:
+    begun = time.monotonic()
+    LeaseStore(folder).acquire("child", ["key"], bool, bool)
+    os.read(end, 1)  # lives until the parent has closed its journal
+    os._exit(0 if time.monotonic() - begun < 20 else 7)
+journal.append({})
+journal.close()
+is_held = is_journal_held(journal.path)
+os.write(ends, b"x")
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+assert not is_held
+"""
+
+
+def test_a_fork_in_the_middle_of_a_lease_leaves_no_lock_in_the_child(tmp_path: Path):
+    # From a process of its own: this one has threads of other tests, whose locks a fork would inherit.
+    command = [sys.executable, "-c", FORKING, str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (ended.returncode, ended.stderr) == (0, "")
