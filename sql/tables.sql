@@ -216,6 +216,24 @@ create table if not exists step_verdicts (
     request_key varchar
 );
 
+create table if not exists step_opinions (
+    run_id varchar,
+    output_id varchar,
+    criterion_id varchar,
+    step_index integer,
+    judge varchar,
+    replicate integer,
+    label varchar,
+    score double,
+    error_type varchar,
+    error_subtype varchar,
+    severity varchar,
+    rationale varchar,
+    quote varchar,
+    reason varchar,
+    request_key varchar
+);
+
 create table if not exists similarities (
     run_id varchar,
     output_id varchar,

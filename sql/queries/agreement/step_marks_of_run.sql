@@ -1,6 +1,7 @@
--- step_marks_of_run: one row per criterion_id, output_id, step_index, side (judge or rater), who: the worst label that
--- the run's judge or a rater gave to a step of an output of the run $run_id, with the type of its error; of all
--- criteria if $criterion_id is null. Of a rater's marks of a step the latest count. shared: the cluster or case.
+-- step_marks_of_run: one row per criterion_id, output_id, step_index, side (judge, vote or rater), who: the worst label
+-- that the run's judge, one of several votes behind it, or a rater gave to a step of an output of the run $run_id, with
+-- the type of its error; of all criteria if $criterion_id is null. Of a rater's marks of a step the latest count.
+-- shared: the cluster or case.
 with chosen as (
     select output_scores.output_id, coalesce('cluster ' || cluster, 'case ' || case_id) as shared
     from output_scores
@@ -23,6 +24,17 @@ marks as (
     select criterion_id, output_id, step_index, 'judge' as side, 'judge' as who, score, error_type
     from step_verdicts
     where run_id = $run_id
+    union all
+    select
+        criterion_id,
+        output_id,
+        step_index,
+        'vote' as side,
+        concat(judge, ', vote ' || nullif(replicate + 1, 1)) as who,
+        score,
+        error_type,
+    from step_opinions
+    where run_id = $run_id and score is not null
 ),
 
 final as (
