@@ -289,6 +289,24 @@ create table if not exists adjudications (
     decided_at timestamptz
 );
 
+create table if not exists step_adjudications (
+    run_id varchar,
+    output_id varchar,
+    criterion_id varchar,
+    step_index integer,
+    adjudicator varchar,
+    label varchar,
+    score double,
+    error_type varchar,
+    error_subtype varchar,
+    severity varchar,
+    cause varchar,
+    confidence varchar,
+    needs_rubric_update boolean,
+    notes varchar,
+    decided_at timestamptz
+);
+
 create table if not exists preferences (
     run_id varchar,
     baseline_run_id varchar,

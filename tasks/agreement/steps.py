@@ -24,6 +24,7 @@ _STEP = ("output_id", "step_index")
 class StepAgreement:
     """Agreement on the steps of a run's outputs by one criterion. kind: `raters`, `judge_raters` or `judges`.
 
+    A lead's decision about a step counts in place of the raters' marks beside the judge, and not among the raters.
     judges: votes of a panel's or cascade's judges, or of one judge asked repeatedly. n: steps with two marks; kappa:
     Cohen's of two sides, Conger's of more than two raters or votes. found_rate: share of the steps that a rater marked
     below the best label which the judge, or the other rater or vote, did too. same_type_rate: share of such steps,
@@ -59,12 +60,17 @@ def _of_criterion(criterion_id: str, marks: Sequence[Row]) -> Iterator[StepAgree
     raters = sorted({mark["who"] for mark in marks if mark["side"] == "rater"})
     has_judge = any(mark["side"] == "judge" for mark in marks)
     steps = [list(of_step) for _, of_step in groupby(marks, itemgetter(*_STEP))]
-    by_rater, votes, judged = ([_of_side(side, of_step) for of_step in steps] for side in ("rater", "vote", "judge"))
+    sides = ("rater", "vote", "judge", "settled")
+    by_rater, votes, judged, settled = ([_of_side(side, of_step) for of_step in steps] for side in sides)
     if len(raters) > 1:
         yield from _measured(criterion_id, RATERS, _pairs(by_rater), by_rater)
     if has_judge and raters:
-        pairs = [pair for one, others in zip(judged, by_rater, strict=True) for pair in product(one, others)]
-        both = [one + others for one, others in zip(judged, by_rater, strict=True)]
+        people = [
+            [mark for mark in decided or marks if mark["score"] is not None]
+            for decided, marks in zip(settled, by_rater, strict=True)
+        ]
+        pairs = [pair for one, others in zip(judged, people, strict=True) for pair in product(one, others)]
+        both = [one + others for one, others in zip(judged, people, strict=True)]
         yield from _measured(criterion_id, JUDGE_RATERS, pairs, both)
     yield from _measured(criterion_id, JUDGES, _pairs(votes), votes)
 
