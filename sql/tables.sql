@@ -216,6 +216,24 @@ create table if not exists step_verdicts (
     request_key varchar
 );
 
+create table if not exists step_opinions (
+    run_id varchar,
+    output_id varchar,
+    criterion_id varchar,
+    step_index integer,
+    judge varchar,
+    replicate integer,
+    label varchar,
+    score double,
+    error_type varchar,
+    error_subtype varchar,
+    severity varchar,
+    rationale varchar,
+    quote varchar,
+    reason varchar,
+    request_key varchar
+);
+
 create table if not exists similarities (
     run_id varchar,
     output_id varchar,
@@ -264,6 +282,24 @@ create table if not exists adjudications (
     adjudicator varchar,
     level_id varchar,
     score double,
+    cause varchar,
+    confidence varchar,
+    needs_rubric_update boolean,
+    notes varchar,
+    decided_at timestamptz
+);
+
+create table if not exists step_adjudications (
+    run_id varchar,
+    output_id varchar,
+    criterion_id varchar,
+    step_index integer,
+    adjudicator varchar,
+    label varchar,
+    score double,
+    error_type varchar,
+    error_subtype varchar,
+    severity varchar,
     cause varchar,
     confidence varchar,
     needs_rubric_update boolean,

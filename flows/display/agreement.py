@@ -10,7 +10,7 @@ from gradebook.rubrics.statistics.judge_beside_people import WITH_GAPS
 from gradebook.rubrics.statistics.rater_comparison import RaterComparison
 from gradebook.tasks.agreement.calibration import Calibration, RunCalibration
 from gradebook.tasks.agreement.compare_judges import JudgeChoice, JudgeChoices
-from gradebook.tasks.agreement.mart import JUDGES
+from gradebook.tasks.agreement.mart import JUDGE_RATERS, JUDGES, RATERS
 from gradebook.tasks.agreement.preferences import EQUAL, Preference
 from gradebook.tasks.agreement.published_run import AgreementPart, RunAgreement
 from gradebook.tasks.agreement.rankings import PEOPLE, ModelRanking
@@ -21,9 +21,9 @@ from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.system.number_format import counted
 
 TITLES = {
-    "raters": "raters among themselves",
-    "judge_raters": "judge against raters",
-    "judges": "judges among themselves",
+    RATERS: "raters among themselves",
+    JUDGE_RATERS: "judge against raters",
+    JUDGES: "judges among themselves",
 }
 SHOWN = ("percent_agreement", "cohen_kappa_quadratic", "gwet_ac1", "alpha_ordinal", "spearman", "bias")
 HEADINGS = ("agreement", "kappa, quadratic", "AC1", "alpha, ordinal", "Spearman", "bias")
@@ -66,21 +66,30 @@ def show_agreement(found: RunAgreement, by: str | None, *, is_full: bool) -> Non
 def _show_steps(steps: Sequence[StepAgreement], *, is_full: bool) -> None:
     """Print a row for each criterion of steps and kind of pairs. is_full: also the pairs of error types."""
     people.print()
-    say("steps of agents, with 95% intervals over cases; found: of a rater's steps below the best label")
+    say("steps of agents, with 95% intervals over cases; found: of one's steps below the best label, by the other")
     headings = ("criterion", "who", "steps", "cases", "agreement", "kappa", "found", "same error type")
     show_rows(headings, map(_step_cells, steps))
     for each in steps if is_full else ():
         people.print()
         say(f"errors of steps, {TITLES[each.kind]}")
-        one, other = ("judge", "rater") if each.kind == "judge_raters" else ("rater", "other")
+        one, other = _SIDES[each.kind]
         rows = ((*(kind or "no error" for kind in kinds), f"{count:,}") for *kinds, count in each.error_pairs)
         show_rows((one, other, "marks"), rows)
 
 
+_SIDES = {RATERS: ("rater", "other"), JUDGE_RATERS: ("judge", "rater"), JUDGES: ("vote", "other")}
+_WHO = {RATERS: "raters", JUDGE_RATERS: "judge", JUDGES: "judges"}
+
+
 def _step_cells(found: StepAgreement) -> tuple[str, ...]:
     figures = (found.percent_agreement, found.kappa, found.found_rate, found.same_type_rate)
-    who = "judge" if found.kind == "judge_raters" else "raters"
-    return (found.criterion_id, who, f"{found.n:,}", f"{found.case_count:,}", *map(_with_interval, figures))
+    return (
+        found.criterion_id,
+        _WHO[found.kind],
+        f"{found.n:,}",
+        f"{found.case_count:,}",
+        *map(_with_interval, figures),
+    )
 
 
 def _preference_cells(found: Preference) -> tuple[str, ...]:

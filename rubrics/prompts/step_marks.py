@@ -255,7 +255,8 @@ def marks_of(stored: str, scores: Mapping[str, float]) -> tuple[tuple[StepMark, 
     )
 
 
-def steps_key(judge_digest: str, asked: StepCriterion, of_case: str, steps: Sequence[int]) -> str:
+def steps_key(judge_digest: str, asked: StepCriterion, of_case: str, steps: Sequence[int], replicate: int = 0) -> str:
     """Key under which a question about some steps is paid for once, 32 hex digits. of_case: `case_digest` of it."""
     prompt, numbers = file_digest(STEPS_VERSION), ",".join(map(str, steps))
-    return digest_of(f"steps|{judge_digest}|{prompt}|{asked.digest}|{of_case}|{numbers}")
+    again = f"|{replicate}" if replicate else ""
+    return digest_of(f"steps|{judge_digest}|{prompt}|{asked.digest}|{of_case}|{numbers}{again}")

@@ -11,6 +11,7 @@ import numpy as np
 
 from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics.agreement import Measure, measure_raters, measure_sides
+from gradebook.tasks.agreement.mart import JUDGE_RATERS, JUDGES, RATERS
 from gradebook.tasks.agreement.preferences import share_over_cases
 from gradebook.tasks.lake.rows import Row, read_rows
 from gradebook.tasks.lake.sql import query
@@ -21,12 +22,14 @@ _STEP = ("output_id", "step_index")
 
 @dataclass(frozen=True, slots=True)
 class StepAgreement:
-    """Agreement on the steps of a run's outputs by one criterion. kind: `raters` or `judge_raters`.
+    """Agreement on the steps of a run's outputs by one criterion. kind: `raters`, `judge_raters` or `judges`.
 
-    n: steps with two marks; kappa: Cohen's of two sides, Conger's of more than two raters. found_rate: share of the
-    steps that a rater marked below the best label which the judge, or the other rater, did too. same_type_rate: share
-    of such steps, marked by both, with the same type of error. Intervals are over cases. error_pairs: type by the one,
-    type by the other, count of marks, where one of them has an error; a type is None where one saw no error.
+    A lead's decision about a step counts in place of the raters' marks beside the judge, and not among the raters.
+    judges: votes of a panel's or cascade's judges, or of one judge asked repeatedly. n: steps with two marks; kappa:
+    Cohen's of two sides, Conger's of more than two raters or votes. found_rate: share of the steps that a rater marked
+    below the best label which the judge, or the other rater or vote, did too. same_type_rate: share of such steps,
+    marked by both, with the same type of error. Intervals are over cases. error_pairs: type by the one, type by the
+    other, count of marks, where one of them has an error; a type is None where one saw no error.
     """
 
     criterion_id: str
@@ -57,14 +60,27 @@ def _of_criterion(criterion_id: str, marks: Sequence[Row]) -> Iterator[StepAgree
     raters = sorted({mark["who"] for mark in marks if mark["side"] == "rater"})
     has_judge = any(mark["side"] == "judge" for mark in marks)
     steps = [list(of_step) for _, of_step in groupby(marks, itemgetter(*_STEP))]
-    by_rater = [[mark for mark in of_step if mark["side"] == "rater"] for of_step in steps]
+    sides = ("rater", "vote", "judge", "settled")
+    by_rater, votes, judged, settled = ([_of_side(side, of_step) for of_step in steps] for side in sides)
     if len(raters) > 1:
-        pairs = [pair for of_step in by_rater for pair in combinations(of_step, 2)]
-        yield from _measured(criterion_id, "raters", pairs, by_rater)
+        yield from _measured(criterion_id, RATERS, _pairs(by_rater), by_rater)
     if has_judge and raters:
-        judged = [[mark for mark in of_step if mark["side"] == "judge"] for of_step in steps]
-        pairs = [pair for one, others in zip(judged, by_rater, strict=True) for pair in product(one, others)]
-        yield from _measured(criterion_id, "judge_raters", pairs, steps)
+        people = [
+            [mark for mark in decided or marks if mark["score"] is not None]
+            for decided, marks in zip(settled, by_rater, strict=True)
+        ]
+        pairs = [pair for one, others in zip(judged, people, strict=True) for pair in product(one, others)]
+        both = [one + others for one, others in zip(judged, people, strict=True)]
+        yield from _measured(criterion_id, JUDGE_RATERS, pairs, both)
+    yield from _measured(criterion_id, JUDGES, _pairs(votes), votes)
+
+
+def _of_side(side: str, marks: Sequence[Row]) -> list[Row]:
+    return [mark for mark in marks if mark["side"] == side]
+
+
+def _pairs(steps: Sequence[Sequence[Row]]) -> list[tuple[Row, Row]]:
+    return [pair for of_step in steps for pair in combinations(of_step, 2)]
 
 
 def _measured(
@@ -79,11 +95,12 @@ def _measured(
         for mark in of_step:
             scores[voices.index((mark["side"], mark["who"])), place] = mark["score"]
     cases = np.unique([of_step[0]["shared"] for of_step in steps], return_inverse=True)[1]
-    measure = measure_raters if kind == "raters" else measure_sides
+    is_mutual = kind != JUDGE_RATERS
+    measure = measure_raters if is_mutual else measure_sides
     found = measure(scores, scores, np.unique(scores[~np.isnan(scores)]), cases)
     measures = {each.statistic: each for each in found.measures}
-    # Of raters each is the other's reference in turn; the judge is compared with the rater.
-    turns = [*pairs, *((other, one) for one, other in pairs)] if kind == "raters" else list(pairs)
+    # Of raters or votes each is the other's reference in turn; the judge is compared with the rater.
+    turns = [*pairs, *((other, one) for one, other in pairs)] if is_mutual else list(pairs)
     missed = [turn for turn in turns if turn[1]["score"] < BEST]
     both = [turn for turn in missed if turn[0]["score"] < BEST and (turn[0]["error_type"] or turn[1]["error_type"])]
     types = Counter((one["error_type"], other["error_type"]) for one, other in pairs)

@@ -12,7 +12,6 @@ import pyarrow as pa
 from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
 from gradebook.rubrics.model.methods import Sees
 from gradebook.rubrics.model.rubric import Criterion, Rubric
-from gradebook.rubrics.model.taxonomy import Taxonomy
 from gradebook.rubrics.prompts.feedback import FEEDBACK_CRITERION_ID, usual_byte_counts
 from gradebook.tasks.datasets.case_criteria import (
     CASE_CRITERIA,
@@ -32,7 +31,7 @@ from gradebook.tasks.lake.connections import connect, lake_exists
 from gradebook.tasks.lake.sql import open_database
 from gradebook.tasks.ledger.ledger import HELD_COLUMNS, HELD_SCHEMA, journaled_judgments
 from gradebook.tasks.planning.cases import plan_cases, read_cases, views_of
-from gradebook.tasks.planning.claims import ListPlanner
+from gradebook.tasks.planning.claims import ListCount, ListPlanner
 from gradebook.tasks.planning.opinion_estimates import OpinionEstimate, Past, asked_judges, estimate_opinion, read_past
 from gradebook.tasks.planning.request_counts import Tallies
 from gradebook.tasks.planning.shard_plan import ShardCases, ShardPlanner, case_bytes, read_shard
@@ -178,11 +177,13 @@ def plan_run(  # noqa: PLR0913 - what is planned, for whom, and what it may look
                 planner.plan(judged, cases, index)
                 planner.plan_own(cases, index)
             past = read_past(ledger, judge)
-            parts = list(_add_lists(parts, listed, rubric.taxonomy, ledger, judge, past, ingested.shards))
+            lists = ListPlanner(ledger, judge, rubric.taxonomy)
+            counted = {name: lists.count(each, ingested.shards) for name, each in listed.items()}
+            parts = list(_add_lists(parts, counted, judge, past))
         tallies = {name: planner.tallies.get(name, {}) for name in (*(each.id for each in judged), CASE_CRITERIA)}
         parts, asked = [*_add_estimates(parts, tallies, judge, past)], asked_judges(tallies)
-        if any(part.request_count for part in parts if part.criterion_id in listed):
-            asked = tuple(sorted({*asked, members_of(judge).index(writer_of(judge))}))
+        of_lists = {index for found in counted.values() for index, each in found.items() if each.request_count}
+        asked = tuple(sorted({*asked, *of_lists}))
     compared_by = {each.id: each for each in similarity_criteria(rubric)}
     if isinstance(embedder, EmbedderSettings) and compared_by:
         with _ledger(lake) as ledger:
@@ -225,38 +226,23 @@ def _add_estimates(
 
 
 def _add_lists(
-    parts: Iterable[CriterionPlan],
-    listed: Mapping[str, Criterion],
-    taxonomy: Taxonomy | None,
-    ledger: duckdb.DuckDBPyConnection,
-    judge: Judge,
-    past: Past,
-    shards: Sequence[str],
+    parts: Iterable[CriterionPlan], counted: Mapping[str, Mapping[int, ListCount]], judge: Judge, past: Past
 ) -> Iterator[CriterionPlan]:
-    """Plans of the criteria, in order, with those judged by lists of claims or steps; recorded replies hold none."""
-    writer = writer_of(judge)
-    if not isinstance(writer, JudgeSettings):
-        yield from parts
-        return
-    planner, history = ListPlanner(ledger, writer, taxonomy), past.histories[members_of(judge).index(writer)]
+    """Plans of the criteria, in order, with those judged by lists of claims or steps."""
     for part in parts:
-        if part.criterion_id not in listed:
-            yield part
-            continue
-        found = planner.count(listed[part.criterion_id], shards)
-        estimate = found.estimate(history, writer, part.criterion_id)
-        yield replace(
-            part,
-            replayed_count=found.replayed_count,
-            request_count=found.request_count,
-            prompt_tokens=estimate.prompt_tokens,
-            completion_tokens=estimate.completion_tokens,
-            cost_usd=estimate.cost_usd,
-            cost_low_usd=estimate.cost_low_usd,
-            cost_high_usd=estimate.cost_high_usd,
-            cached_tokens=estimate.cached_tokens,
-            open_count=found.request_count,
-        )
+        found = counted.get(part.criterion_id)
+        estimated = [
+            OpinionEstimate(
+                each.replayed_count,
+                each.request_count,
+                each.request_count,
+                each.at_most_count,
+                each.estimate(past.histories[index], member, part.criterion_id),
+            )
+            for index, each in (found or {}).items()
+            if isinstance(member := members_of(judge)[index], JudgeSettings)
+        ]
+        yield _sum_up(part.criterion_id, part.method, part.row_count, estimated) if found else part
 
 
 def _add_vectors(

@@ -5,7 +5,7 @@ potato          a row an output and rater, with levels by criterion
 label-studio    a task an output, with an annotation of each rater
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 from typing import Any
@@ -25,7 +25,8 @@ _WHOSE = ("output_id", "criterion_id", "rater")
 def exported_ratings(lake: Lake, run_id: str | None, shape: str) -> list[dict[str, Any]]:
     """Rows of a shape. run_id: only ratings of its outputs. Raises `InputError` for an unknown run, or without ratings.
 
-    Ratings that their rater took back are left out, and so are decisions of adjudicators.
+    Ratings that their rater took back are left out, and so are decisions of adjudicators, except those about steps: a
+    rater's mark has what was settled beside it.
     """
     with connect_up_to_date(lake, is_pinned=True) as connection:
         if run_id is not None:
@@ -49,8 +50,15 @@ def _row(row: Row, steps: list[Row] | None) -> dict[str, Any]:
     """A rating's own row, or the marks of steps that it was made of."""
     if steps is None:
         return _flat(row)
-    marks = [{name: value for name, value in mark.items() if value is not None} for mark in steps]
+    marks = [_given(mark) for mark in steps]
+    for mark in marks:
+        if "settled" in mark:  # a lead's decision; it is no rating, and an import leaves it out
+            mark["settled"] = {"label": None, **_given(mark["settled"])}
     return _slot(row) | {"rater": row["rater"], "rated_at": _latest([row]), "steps": marks}
+
+
+def _given(mark: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in mark.items() if value is not None}
 
 
 def _flat(row: Row) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from gradebook.rubrics.files.digest import rubric_from_body
 from gradebook.rubrics.model.errors import InputError, LakeError
 from gradebook.rubrics.model.rubric import Criterion, Overall, Rubric
 from gradebook.tasks.lake.address import Lake
-from gradebook.tasks.lake.connections import commit, connect, prepare_lake
+from gradebook.tasks.lake.connections import commit, connect_up_to_date, prepare_lake
 from gradebook.tasks.lake.rows import Row, read_published_run, read_rows
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.ratings.evaluation_file import OVERALL, RATING_SCHEMA
@@ -137,7 +137,7 @@ def opened_session(  # noqa: PLR0913 - each is an option of the command
     `choose_outputs`. Raises `InputError` for an unknown run
     or criterion, an empty queue, or if another process serves the session.
     """
-    with connect(lake, read_only=True, is_pinned=True) as connection:
+    with connect_up_to_date(lake, is_pinned=True) as connection:
         row = read_published_run(connection, lake, run_id, query("published/run_with_rubric"))
         if row["body"] is None:
             raise LakeError(lake.name, f"no rubric {row['rubric_id']} {row['rubric_version']}", "the run's rubric")

@@ -12,6 +12,7 @@ from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.model.verdicts import VERDICT_SCHEMA
 from gradebook.tasks.datasets.case_criteria import CASE_CRITERIA
 from gradebook.tasks.judging.session.session import JudgingSession
+from gradebook.tasks.judging.settings.panels import step_opinions
 from gradebook.tasks.ratings.run_ratings import prefers_people, score_ratings
 from gradebook.tasks.scoring.case_criteria import score_case_criteria
 from gradebook.tasks.scoring.claims import RECORDED, score_claims
@@ -22,7 +23,7 @@ from gradebook.tasks.scoring.judge import NO_JUDGE, judge_outputs, score_judge, 
 from gradebook.tasks.scoring.process_worker import LastShard
 from gradebook.tasks.scoring.setup import ScoringSetup
 from gradebook.tasks.scoring.similarity import score_similarity
-from gradebook.tasks.scoring.steps import RECORDED_STEPS, score_steps_of
+from gradebook.tasks.scoring.steps import RECORDED_STEPS, StepJudges, score_steps_of
 from gradebook.tasks.system.files import replaced_file
 from gradebook.tasks.system.processes import COMPUTING
 from gradebook.tasks.system.progress import reporter
@@ -130,10 +131,11 @@ def _claims(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: 
 
 
 def _steps(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int, timing: Timing) -> pa.Table:
-    session, folder = setup.session, setup.folder
-    if isinstance(session, JudgingSession) and setup.lake is not None:
-        return score_steps_of(folder, criterion, setup.taxonomy, shard, shard_index, setup.lake, session, timing)
-    reason = NO_JUDGE if session is None else RECORDED_STEPS
+    folder, judged = setup.folder, setup.judged
+    if judged is not None and setup.lake is not None and step_opinions(judged.judge, criterion.id):
+        judges = StepJudges(folder.run_id, judged.judge, setup.sessions, setup.lake, timing)
+        return score_steps_of(folder, criterion, setup.taxonomy, shard, shard_index, judges)
+    reason = NO_JUDGE if judged is None else RECORDED_STEPS
     return leave_unscored(folder.run_id, criterion, _read_columns(shard), reason)
 
 

@@ -5,9 +5,10 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from uuid import uuid4
 
 import duckdb
 import pyarrow as pa
@@ -123,6 +124,7 @@ def _publish(run: Run, ingested: Ingested, notes: list[str]) -> int:
         ("opinions", folder.opinion_files()),
         ("claims", folder.claims_files()),
         ("step_verdicts", folder.step_verdicts_files()),
+        ("step_opinions", folder.step_opinions_files()),
         ("similarities", folder.similarities_files()),
     )
 
@@ -134,13 +136,13 @@ def _publish(run: Run, ingested: Ingested, notes: list[str]) -> int:
             if _has_new_outputs_only(connection, shard):
                 added.add(_add_file(connection, "outputs", files.put("outputs", Path(shard))))
             else:
-                _insert_new_outputs(connection, shard)
+                added.update(_insert_rows(connection, folder, files, "outputs", {"file": shard}))
             added.add(_add_file(connection, "verdicts", _put_verdicts(run, files, index)))
         for table in _marts(folder):
             _insert_parquet(connection, table, folder.mart_file(table))
         replace_findings(connection, run.run_id, findings)
         _insert_parquet(connection, "quarantine", folder.quarantine_file)
-        _insert_case_criteria(connection, run)
+        added.update(_insert_case_criteria(connection, folder, files))
         for table, parts in parts_of_tables:
             for file in parts:
                 _insert_parquet(connection, table, file)
@@ -247,15 +249,6 @@ def _marts(folder: RunFolder) -> list[str]:
     return [name for name in model_order() if folder.mart_file(name).exists()]
 
 
-def _insert_case_criteria(connection: duckdb.DuckDBPyConnection, run: Run) -> None:
-    for file in case_criteria_files(run.folder):
-        connection.execute(
-            "insert into case_criteria by name "
-            "select ? as run_id, * exclude (row_index, gate_threshold) from read_parquet(?)",
-            [run.run_id, str(file)],
-        )
-
-
 def _has_new_outputs_only(connection: duckdb.DuckDBPyConnection, shard: str) -> bool:
     """Whether all outputs of a shard are new; each output is stored once for all runs."""
     known = connection.execute(
@@ -264,11 +257,41 @@ def _has_new_outputs_only(connection: duckdb.DuckDBPyConnection, shard: str) -> 
     return known == (0,)
 
 
-def _insert_new_outputs(connection: duckdb.DuckDBPyConnection, shard: str) -> None:
-    connection.execute(
-        "insert into outputs by name from read_parquet(?) where output_id not in (select output_id from outputs)",
-        [shard],
-    )
+def _insert_case_criteria(connection: duckdb.DuckDBPyConnection, folder: RunFolder, files: RunFiles) -> Iterator[str]:
+    for path in case_criteria_files(folder):
+        values = {"file": str(path), "run_id": folder.run_id}
+        yield from _insert_rows(connection, folder, files, "case_criteria", values)
+
+
+_NEW_OUTPUTS = "from read_parquet($file) where output_id not in (select output_id from outputs)"
+_CASE_CRITERIA = "select $run_id as run_id, * exclude (row_index, gate_threshold) from read_parquet($file)"
+_NESTED = {  # new rows of a table, and its lists of texts
+    "outputs": (_NEW_OUTPUTS, "{context: context, steps: steps}"),
+    "case_criteria": (_CASE_CRITERIA, "levels"),
+}
+
+
+def _insert_rows(
+    connection: duckdb.DuckDBPyConnection,
+    folder: RunFolder,
+    files: RunFiles,
+    table: str,
+    values: Mapping[str, str],
+) -> set[str]:
+    """Insert the rows of `_NESTED`; returns the data files that hold them, if any.
+
+    DuckLake keeps few rows in the catalog and can't write a NUL in a list there (1.5.5): such rows are added as a file.
+    """
+    select, lists = _NESTED[table]
+    connection.execute(f"create or replace temp table new_rows as {select}", values)
+    has_nul = f"select count(*) from new_rows where contains(to_json({lists})::varchar, '\\u0000')"
+    if connection.execute(has_nul).fetchone() == (0,):
+        connection.execute(f"insert into {table} by name from new_rows")
+        return set()
+    path = folder.mart_file(f"{table}-{uuid4().hex}")  # a retried transaction may have other rows
+    path.parent.mkdir(exist_ok=True)
+    connection.execute(f"copy new_rows to '{quoted(str(path))}' (format parquet)")
+    return {_add_file(connection, table, files.put(table, path))}
 
 
 def _add_file(connection: duckdb.DuckDBPyConnection, table: str, place: str) -> str:

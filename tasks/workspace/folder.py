@@ -21,6 +21,7 @@ _WORKING_FOLDERS = (
     "opinions",
     "claims",
     "step_verdicts",
+    "step_opinions",
     "similarities",
     "case_criteria",
     "marts",
@@ -161,6 +162,14 @@ class RunFolder:
     def step_verdicts_files(self) -> list[Path]:
         """Files of judged steps of all criteria and shards, in order."""
         return sorted((self.path / "step_verdicts").glob("*/*.parquet"))
+
+    def step_opinions_file(self, criterion_id: str, shard_index: int) -> Path:
+        """Votes on the steps of one shard's outputs, by one criterion; missing if each step has one."""
+        return self.path / "step_opinions" / criterion_id / f"shard-{shard_index:05d}.parquet"
+
+    def step_opinions_files(self) -> list[Path]:
+        """Files of votes on steps of all criteria and shards, in order."""
+        return sorted((self.path / "step_opinions").glob("*/*.parquet"))
 
     def similarities_file(self, criterion_id: str, shard_index: int) -> Path:
         """Similarities of one shard's outputs, by one criterion."""

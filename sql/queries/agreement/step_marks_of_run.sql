@@ -1,28 +1,35 @@
--- step_marks_of_run: one row per criterion_id, output_id, step_index, side (judge or rater), who: the worst label that
--- the run's judge or a rater gave to a step of an output of the run $run_id, with the type of its error; of all
--- criteria if $criterion_id is null. Of a rater's marks of a step the latest count. shared: the cluster or case.
+-- step_marks_of_run: one row per criterion_id, output_id, step_index, side, who: the worst label that was given to a
+-- step of an output of the run $run_id, with the type of its error: by the run's judge (side judge), by one of several
+-- votes behind that (vote), by a rater (rater: the latest) or by a lead (settled: the score is null where the criterion
+-- does not apply). Of all criteria if $criterion_id is null. shared: the cluster or case.
 with chosen as (
     select output_scores.output_id, coalesce('cluster ' || cluster, 'case ' || case_id) as shared
     from output_scores
     where run_id = $run_id
 ),
 
-latest as (
-    from step_ratings
-    where output_id in (select output_id from chosen) and step_index is not null
-    qualify rank() over (
-        partition by output_id, criterion_id, rater, step_index order by rated_at desc nulls last
-    ) = 1
-),
-
 marks as (
     select criterion_id, output_id, step_index, 'rater' as side, rater as who, score, error_type
-    from latest
+    from {ratings/current_step_ratings}
     where score is not null
+    union all
+    select criterion_id, output_id, step_index, 'settled' as side, adjudicator as who, score, error_type
+    from {ratings/settled_steps}
     union all
     select criterion_id, output_id, step_index, 'judge' as side, 'judge' as who, score, error_type
     from step_verdicts
     where run_id = $run_id
+    union all
+    select
+        criterion_id,
+        output_id,
+        step_index,
+        'vote' as side,
+        concat(judge, ', vote ' || nullif(replicate + 1, 1)) as who,
+        score,
+        error_type,
+    from step_opinions
+    where run_id = $run_id and score is not null
 ),
 
 final as (

@@ -1,38 +1,47 @@
 -- exported_steps: one row per output_id, criterion_id, rater with marks of steps, in order: the latest marks of each
--- step, without those taken back. Of the outputs of the run $run_id, or of all if it is null.
+-- step, without those taken back; settled: what a lead decided about the step, null where nobody did. Of the outputs
+-- of the run $run_id, or of all if it is null.
 with chosen as (
     select output_id
     from output_scores
     where run_id = $run_id
 ),
 
-standing as (
-    from step_ratings
-    where $run_id is null or output_id in (from chosen)
-    qualify rank() over (
-        partition by output_id, criterion_id, rater, step_index order by rated_at desc nulls last
-    ) = 1
+settled as (from {ratings/settled_steps}),
+
+marks as (
+    from {ratings/current_step_ratings}
+    where label is not null and ($run_id is null or output_id in (from chosen))
 ),
 
 final as (
     select
-        output_id,
-        criterion_id,
-        rater,
+        marks.output_id,
+        marks.criterion_id,
+        marks.rater,
         list(
             {
-                'step': step_index,
-                'label': label,
-                'error_type': error_type,
-                'error_subtype': error_subtype,
-                'severity': severity,
-                'rationale': rationale,
+                'step': marks.step_index,
+                'label': marks.label,
+                'error_type': marks.error_type,
+                'error_subtype': marks.error_subtype,
+                'severity': marks.severity,
+                'rationale': marks.rationale,
+                'settled': case when settled.step_index is not null then {
+                    'label': settled.label,
+                    'error_type': settled.error_type,
+                    'error_subtype': settled.error_subtype,
+                    'severity': settled.severity,
+                } end,
             }
-            order by step_index, error_type, error_subtype
+            order by marks.step_index, marks.error_type, marks.error_subtype
         ) as steps,
-    from standing
-    where label is not null and step_index is not null
-    group by output_id, criterion_id, rater
+    from marks
+    left join settled
+        on marks.output_id = settled.output_id
+        and marks.criterion_id = settled.criterion_id
+        and marks.step_index = settled.step_index
+    group by marks.output_id, marks.criterion_id, marks.rater
 )
 
 select * from final

@@ -1,6 +1,6 @@
 -- queue_uncertain: one row per output_id of the run $run_id whose judge was in doubt. doubt: 1 - the probability of the
--- likeliest level, or the share of opinions that differ from the most frequent one; 0..1, the largest of the criteria;
--- the most doubtful first.
+-- likeliest level, or the share of opinions that differ from the most frequent one; 0..1, the largest of the criteria
+-- and steps; the most doubtful first.
 with distributions as (
     select
         verdicts.output_id,
@@ -11,10 +11,15 @@ with distributions as (
 ),
 
 levels_counted as (
-    select output_id, criterion_id, level_id, count(*) as opinion_count
+    select output_id, criterion_id, null as step_index, level_id, count(*) as opinion_count
     from opinions
     where run_id = $run_id and status = 'scored'
     group by output_id, criterion_id, level_id
+    union all
+    select output_id, criterion_id, step_index, label as level_id, count(*) as opinion_count
+    from step_opinions
+    where run_id = $run_id and label is not null
+    group by output_id, criterion_id, step_index, label
 ),
 
 doubts as (
@@ -22,7 +27,7 @@ doubts as (
     union all
     select output_id, 1 - max(opinion_count) / sum(opinion_count) as doubt
     from levels_counted
-    group by output_id, criterion_id
+    group by output_id, criterion_id, step_index
 ),
 
 final as (

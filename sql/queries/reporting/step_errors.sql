@@ -1,13 +1,7 @@
 -- step_errors: one row per source, error_type, error_subtype, severity, step_index: errors in steps of the outputs of
--- the run $run_id, as its judge marked them (source judge) or people did (source people). Of a rater's marks of a step
--- the latest count.
-with latest as (
-    from step_ratings
-    where output_id in (select output_id from output_scores where run_id = $run_id) and step_index is not null
-    qualify rank() over (
-        partition by output_id, criterion_id, rater, step_index order by rated_at desc nulls last
-    ) = 1
-),
+-- the run $run_id, as its judge marked them (source judge) or people did (source people): a lead's decision, else the
+-- latest marks of each rater.
+with chosen as (select output_id from output_scores where run_id = $run_id),
 
 marks as (
     select 'judge' as source, error_type, error_subtype, severity, step_index
@@ -15,8 +9,8 @@ marks as (
     where run_id = $run_id and score < 1
     union all
     select 'people' as source, error_type, error_subtype, severity, step_index
-    from latest
-    where score < 1
+    from {reporting/standing_steps}
+    where score < 1 and output_id in (from chosen)
 ),
 
 final as (

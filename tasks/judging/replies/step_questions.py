@@ -49,7 +49,9 @@ def step_unit(asked: StepCriterion, output_id: str, case: Case) -> StepUnit:
     return StepUnit(output_id, seen, windows, reason)
 
 
-def step_questions(asked: StepCriterion, unit: StepUnit, judge_digest: str) -> Iterator[ListQuestion]:
+def step_questions(
+    asked: StepCriterion, unit: StepUnit, judge_digest: str, replicate: int = 0
+) -> Iterator[ListQuestion]:
     """One question for each window of an output's steps. judge_digest: of the judge that is asked."""
     if unit.reason is not None:
         return
@@ -60,11 +62,12 @@ def step_questions(asked: StepCriterion, unit: StepUnit, judge_digest: str) -> I
         yield ListQuestion(
             unit.output_id,
             asked.criterion.id,
-            steps_key(judge_digest, asked, of_case, steps),
+            steps_key(judge_digest, asked, of_case, steps, replicate),
             STEPS_VERSION,
             file_digest(STEPS_VERSION),
             partial(render_steps, asked, unit.case, steps, labels),
             schema,
             asked.method.max_tokens or 256 + len(steps) * TOKENS_OF_STEP,
             partial(read_steps, asked=asked, case=unit.case, steps=steps, labels=labels),
+            replicate,
         )

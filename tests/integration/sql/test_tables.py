@@ -23,7 +23,7 @@ from gradebook.tasks.ratings.step_ratings import STEP_RATINGS_SCHEMA
 from gradebook.tasks.scoring.claims import CLAIM_SCHEMA
 from gradebook.tasks.scoring.feedback import FEEDBACK_SCHEMA
 from gradebook.tasks.scoring.similarity import SIMILARITY_SCHEMA
-from gradebook.tasks.scoring.steps import STEP_VERDICT_SCHEMA
+from gradebook.tasks.scoring.steps import STEP_OPINION_SCHEMA, STEP_VERDICT_SCHEMA
 from gradebook.tasks.stages.quality import QUALITY_SCHEMA
 from tests.support.law_over import law_over
 
@@ -35,7 +35,16 @@ WRITTEN = [
     *("runs", "outputs", "rubrics", "criteria", "judgments", "verdicts", "opinions"),
     *("ratings", "quality_results", "quarantine", "levels", "rubric_pointers", "case_criteria", "written_feedback"),
     *("checkpoints", "rubric_states", "artifacts", "adjudications", "preferences", "claims", "similarities"),
-    *("step_ratings", "step_verdicts", "anchors", "anchor_verdicts", "judge_drift", "rubric_links"),
+    *(
+        "step_ratings",
+        "step_verdicts",
+        "step_opinions",
+        "step_adjudications",
+        "anchors",
+        "anchor_verdicts",
+        "judge_drift",
+        "rubric_links",
+    ),
 ]
 TABLES = [*WRITTEN, *MARTS, *VIEWS]
 PARQUET = {
@@ -48,6 +57,7 @@ PARQUET = {
     "quarantine": QUARANTINE_SCHEMA,
     "ratings": pa.schema([*RATING_SCHEMA, *PAGE_COLUMNS]),
     "step_verdicts": STEP_VERDICT_SCHEMA,
+    "step_opinions": STEP_OPINION_SCHEMA,
     "step_ratings": STEP_RATINGS_SCHEMA,
     "quality_results": QUALITY_SCHEMA,
     "written_feedback": FEEDBACK_SCHEMA,

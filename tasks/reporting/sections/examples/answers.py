@@ -21,18 +21,27 @@ JUDGED_BYTES = 450  # size of the markup of one verdict
 class ReadOutput:
     """Output as read from the lake.
 
-    row: of example_outputs; case: with placeholders for its images and audio; steps: of example_steps.
+    row: of example_outputs; case: with placeholders for its images and audio; steps: of example_steps; marks: of
+    example_step_marks.
     """
 
     row: Row
     verdicts: tuple[Row, ...]
     case: Case
     steps: tuple[Row, ...] = ()
+    marks: tuple[Row, ...] = ()
 
     @classmethod
-    def of(cls, row: Row, verdicts: tuple[Row, ...], media: MediaFiles, steps: tuple[Row, ...] = ()) -> Self:
+    def of(
+        cls,
+        row: Row,
+        verdicts: tuple[Row, ...],
+        media: MediaFiles,
+        steps: tuple[Row, ...] = (),
+        marks: tuple[Row, ...] = (),
+    ) -> Self:
         """Output of this row; its text is empty in a lake without texts."""
-        return cls(row, verdicts, media.show(Case(row["prompt"], row["output"] or "")), steps)
+        return cls(row, verdicts, media.show(Case(row["prompt"], row["output"] or "")), steps, marks)
 
     @property
     def evidence(self) -> list[tuple[str, str]]:

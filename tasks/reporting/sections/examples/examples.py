@@ -3,6 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
 
 import duckdb
 from markupsafe import escape
@@ -32,6 +35,7 @@ from gradebook.tasks.reporting.sections.examples.selection import Pick, compared
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource
 from gradebook.tasks.system.number_format import counted
 
+MARK_BYTES = 160  # size of the markup of one mark of a step
 MOST_BYTES = 2_800_000  # of all examples on the page
 MOST_READ = 1_000_000  # characters of a text
 MOST_SOURCES = 3_000  # characters of a reference, and of all contexts
@@ -89,8 +93,17 @@ class Example:
         pieces += [piece for card in self.trajectory.cards for piece in card.segments]
         texts = [*(piece.text for piece in pieces), self.row["feedback"] or "", *self.row["overall"]]
         texts += [text for verdict in self.verdicts for text in verdict.texts]
+        marks = [mark for card in self.trajectory.cards for mark in card.marks]
+        texts += [text for mark in marks for text in (mark.label, mark.error, mark.who, mark.why)]
         size = sum(len(escape(text).encode()) for text in texts)
-        return size + 3_000 + JUDGED_BYTES * len(self.verdicts) + 100 * len(pieces) + 400 * len(self.trajectory.cards)
+        return (
+            size
+            + 3_000
+            + JUDGED_BYTES * len(self.verdicts)
+            + 100 * len(pieces)
+            + 400 * len(self.trajectory.cards)
+            + MARK_BYTES * len(marks)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,17 +176,14 @@ def _claims_of(source: ReportSource, run_id: str, output_ids: list[str]) -> dict
     return {(row["output_id"], row["criterion_id"]): tuple(row["claims"]) for row in rows}
 
 
-def _steps_of(source: ReportSource, output_ids: list[str]) -> dict[str, list[Row]]:
-    """Steps by output; none in a lake from before they existed."""
+def _of_steps(source: ReportSource, select: str, **values: Any) -> dict[str, tuple[Row, ...]]:
+    """Rows of a query about steps by output; none in a lake from before they existed."""
     limits = {"most_steps": MOST_CARDS, "most_characters": MOST_READ}
     try:
-        rows = source.rows(query("reporting/example_steps"), output_ids=output_ids, **limits)
-    except duckdb.BinderException:
+        rows = source.rows(select, **values, **limits)
+    except (duckdb.BinderException, duckdb.CatalogException):
         return {}
-    by_output: dict[str, list[Row]] = {}
-    for row in rows:
-        by_output.setdefault(row["output_id"], []).append(row)
-    return by_output
+    return {output_id: tuple(found) for output_id, found in groupby(rows, key=itemgetter("output_id"))}
 
 
 def _read_run_outputs(source: ReportSource, run_id: str, output_ids: list[str]) -> Iterator[ReadOutput]:
@@ -182,7 +192,9 @@ def _read_run_outputs(source: ReportSource, run_id: str, output_ids: list[str]) 
         rows = source.rows(query("reporting/example_outputs"), run_id=run_id, most_characters=MOST_READ)
         verdicts = source.rows(query("reporting/example_verdicts"), run_id=run_id)
         spoken = source.rows(query("reporting/example_voices"), run_id=run_id, output_ids=output_ids)
-        steps = _steps_of(source, output_ids)
+        steps = _of_steps(source, query("reporting/example_steps"), output_ids=output_ids)
+        given = query("reporting/example_step_marks")
+        marks = _of_steps(source, given, output_ids=output_ids, run_id=run_id) if steps else {}
     voices = {(row["output_id"], row["criterion_id"]): tuple(row["voices"]) for row in spoken}
     for place, claims in _claims_of(source, run_id, output_ids).items():
         voices[place] = (*claims, *voices.get(place, ()))
@@ -195,7 +207,8 @@ def _read_run_outputs(source: ReportSource, run_id: str, output_ids: list[str]) 
         is_criterion = any(each["criterion_id"] == OVERALL for each in judged)
         overall = () if is_criterion else voices.get((row["output_id"], OVERALL), ())
         said = row | {"overall": tuple(map(cut, overall[:MOST_VOICES]))}
-        yield ReadOutput.of(said, tuple(judged), media, tuple(steps.get(row["output_id"], ())))
+        name = row["output_id"]
+        yield ReadOutput.of(said, tuple(judged), media, steps.get(name, ()), marks.get(name, ()))
 
 
 def _example(
@@ -225,7 +238,7 @@ def _example(
         contexts=tuple(
             segments_of(text, most=MOST_SOURCES // min(len(context), MOST_CONTEXTS)) for text in context[:MOST_CONTEXTS]
         ),
-        trajectory=step_cards(output.steps, output.evidence),
+        trajectory=step_cards(output.steps, output.evidence, output.marks),
         answer=answer_of(output, room),
         paired=None if paired is None else replace(answer_of(paired, room), run_id=other_run),
         is_same=is_same,

@@ -78,3 +78,21 @@ def test_raters_are_compared_with_each_other_even_one_called_judge(lake: Lake):
     assert kinds["raters"].percent_agreement.value == 1.0
     assert kinds["raters"].found_rate.value == 1.0
     assert kinds["judge_raters"].percent_agreement.value == pytest.approx(20 / 24)
+
+
+def test_votes_of_several_judges_are_compared_and_count_in_no_other_row(lake: Lake):
+    def vote(connection: Any, _version: int) -> None:
+        for who, wrong_step in (("large", 1), ("small", 2)):
+            connection.execute(
+                "insert into step_opinions by name select run_id, output_id, criterion_id, step_index, "
+                "$who as judge, 0 as replicate, (step_index <> $step)::double as score from step_verdicts",
+                {"who": who, "step": wrong_step},
+            )
+
+    commit(lake, "votes", vote)
+    before, after = measure_run(lake, RUN).steps
+    assert (before.kind, before.n) == ("judge_raters", 12)
+    assert before.percent_agreement.value == pytest.approx(10 / 12)
+    # of three steps the two judges agree on the first alone, and neither finds an error of the other
+    assert (after.kind, after.n, after.found_rate.value) == ("judges", 12, 0.0)
+    assert after.percent_agreement.value == pytest.approx(1 / 3)

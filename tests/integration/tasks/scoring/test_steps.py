@@ -57,15 +57,24 @@ def rows_of(words: dict[str, list[str]]) -> list[dict[str, Any]]:
     ]
 
 
-def evaluated(folder: Path, words: dict[str, list[str]] = WORDS, taxonomy: str = TRAIL, **options: Any) -> Any:
+def evaluated(
+    folder: Path, words: dict[str, list[str]] = WORDS, taxonomy: str = TRAIL, judge: str = "m", **options: Any
+) -> Any:
     rubric = folder / "rubric.yaml"
     rubric.write_text(RUBRIC.format(taxonomy=taxonomy), encoding="utf-8")
-    return publish(write_lines(folder / "outputs.jsonl", rows_of(words)), rubric, judge="m", **options)
+    return publish(write_lines(folder / "outputs.jsonl", rows_of(words)), rubric, judge=judge, **options)
 
 
 def rows_in(folder: Path, query: str) -> list[tuple[Any, ...]]:
     with connect(find_lake(f"sqlite:{folder}/lake/catalog.sqlite"), read_only=True) as connection:
         return connection.execute(query).fetchall()
+
+
+def votes_in(folder: Path) -> list[tuple[Any, ...]]:
+    return rows_in(
+        folder,
+        "select step_index, judge, replicate, label, reason from step_opinions order by step_index, judge, replicate",
+    )
 
 
 def scores_in(folder: Path) -> dict[str, tuple[Any, ...]]:
@@ -178,3 +187,67 @@ def test_orders_in_a_tool_s_output_stay_material_and_made_up_quotes_are_dropped(
     assert scores_in(tmp_path)["hostile"] == (0.9, None)
     assert [sections(body)[2] for body in judge.bodies] == [[1, 2], [3]]
     assert rows_in(tmp_path, "select distinct quote from step_verdicts") == [(None,)]
+
+
+def write_panel(folder: Path, *members: str, text: str = "panel: [{files}]\naggregate: all\n") -> str:
+    """Judge file with the members `m0`, `m1` ..., one for each text of settings."""
+    for place, settings in enumerate(members):
+        (folder / f"m{place}.yaml").write_text(f"model: m{place}\n{settings}", encoding="utf-8")
+    files = ", ".join(f"m{place}.yaml" for place in range(len(members)))
+    (folder / "judge.yaml").write_text(text.replace("{files}", files), encoding="utf-8")
+    return str(folder / "judge.yaml")
+
+
+def test_judges_of_a_panel_vote_on_each_step_and_a_vote_that_can_t_be_read_keeps_its_reason(
+    judge: LoopbackJudge, tmp_path: Path
+):
+    def write(body: dict[str, Any]) -> str:
+        is_broken = body["model"] == "m2" and sections(body)[2] == [3, 4]
+        return "{}" if is_broken else write_steps(body, wrong="b" if body["model"] == "m1" else "wrong")
+
+    judge.writer = write
+    evaluated(tmp_path, {"good": WORDS["good"]}, judge=write_panel(tmp_path, "", "", ""))
+    labels = {
+        1: ["right"] * 3,
+        2: ["right", "wrong", "right"],
+        3: ["right", "right", None],
+        4: ["right", "right", None],
+    }
+    assert votes_in(tmp_path) == [
+        (step, f"m{place}", 0, label, None if label else "parse_error")
+        for step, of_step in labels.items()
+        for place, label in enumerate(of_step)
+    ]
+    verdicts = rows_in(tmp_path, "select step_index, label, severity from step_verdicts order by step_index")
+    # the worst label of the three counts, with its own error
+    assert verdicts == [(1, "right", None), (2, "wrong", "high"), (3, "right", None), (4, "right", None)]
+    assert scores_in(tmp_path) == {"good": (0.9, None)}
+    ((words,),) = rows_in(tmp_path, "select rationale from verdicts")
+    assert words.endswith("(high, -10); votes differ on steps 2")
+
+
+def test_the_second_judge_of_a_cascade_labels_the_windows_of_which_the_first_is_unsure(
+    judge: LoopbackJudge, tmp_path: Path
+):
+    def write(body: dict[str, Any]) -> str:
+        is_odd = body["model"] == "m0" and body.get("seed") == 8
+        return write_steps(body, wrong="b" if is_odd else "wrong")
+
+    judge.writer = write
+    cascade = "cascade: {first: m0.yaml, then: m1.yaml, when: {disagreement: true}}\n"
+    asked = write_panel(tmp_path, "replicates: 2\nseed: 7\n", "", text=cascade)
+    outputs = write_lines(tmp_path / "outputs.jsonl", rows_of({"good": WORDS["good"]}))
+    (tmp_path / "rubric.yaml").write_text(RUBRIC.format(taxonomy=TRAIL), encoding="utf-8")
+    lake = f"sqlite:{tmp_path}/lake/catalog.sqlite"
+    preview = EvaluationRequest(str(outputs), str(tmp_path / "rubric.yaml"), lake=lake, judge=asked)
+    (steps,) = preview_run(preview)[1].criteria
+    assert (steps.request_count, steps.at_most_count) == (6, 2)
+    evaluated(tmp_path, {"good": WORDS["good"]}, judge=asked)
+    assert judge.request_count == 5
+    assert [vote[:4] for vote in votes_in(tmp_path) if vote[1] == "m1"] == [
+        (1, "m1", 0, "right"),
+        (2, "m1", 0, "right"),
+    ]
+    assert scores_in(tmp_path) == {"good": (1.0, None)}
+    (steps,) = preview_run(preview)[1].criteria
+    assert (steps.request_count, steps.replayed_count) == (0, 5)  # what the second judge is not asked is not counted

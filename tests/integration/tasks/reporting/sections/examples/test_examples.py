@@ -51,7 +51,7 @@ HOSTILE = (
 )
 TAGS = {
     *("a", "bdi", "button", "code", "details", "div", "form", "h3", "h4", "input", "label", "mark", "option", "p", "q"),
-    *("caption", "select", "span", "summary", "table", "tbody", "td", "th", "thead", "tr"),
+    *("caption", "li", "ol", "strong", "ul", "select", "span", "summary", "table", "tbody", "td", "th", "thead", "tr"),
 }
 LEVELS = """
 update verdicts set
@@ -99,7 +99,51 @@ RUNS = {
     ],
     "other": [row("a", 0.0), row("b", 1.0)],
     "seen": [row(case, 0.0) for case in "abc"],
+    "stepped": [row("a", 0.5)],
 }
+
+
+STEPS = """
+update outputs set steps = [
+    {'kind': 'tool', 'name': $text, 'input': $text, 'output': $text, 'error': $text},
+    {'kind': 'model', 'name': 'm', 'input': null, 'output': 'Done.', 'error': null},
+]
+where output_id = $output_id
+"""
+MARKS = """
+insert into step_ratings by name
+select $output_id as output_id, 'tone' as criterion_id, $who as rater, 0 as step_index, $label as label,
+    if($label = 'right', 1, 0) as score, if($label = 'right', null, 'tool') as error_type, $why as rationale,
+    now() as rated_at
+"""
+
+
+def give_steps(connection, _version):
+    """Hostile steps, and two steps of one output. The panel's verdict on the first is wrong; ann says right, ben and
+    the lead wrong.
+    """
+    for number, text in enumerate(HOSTILE):
+        nested = text.replace("\x00", "")  # DuckLake can't store a NUL in a list of few rows
+        connection.execute(STEPS, {"output_id": f"{number}" * 32, "text": nested})
+        connection.execute(MARKS, {"output_id": f"{number}" * 32, "who": text, "why": text, "label": "wrong"})
+    place = {"output_id": "stepped/m/a/0"}
+    connection.execute(STEPS, {**place, "text": "maps"})
+    connection.execute(MARKS, {**place, "who": "ann", "why": "fine", "label": "right"})
+    connection.execute(MARKS, {**place, "who": "ben", "why": "trains, not maps", "label": "wrong"})
+    known = (
+        "'stepped' as run_id, 'stepped/m/a/0' as output_id, 'tone' as criterion_id, 0 as step_index, 'wrong' as label, "
+        "0 as score, 'tool' as error_type, 'major' as severity"
+    )
+    connection.execute(f"insert into step_verdicts by name select {known}, 'first' as rationale")
+    for judge, label, score, reason in (("large", "wrong", 0, None), ("small", None, None, "parse_error")):
+        connection.execute(
+            f"insert into step_opinions by name select * replace (? as label, ? as score) from (select {known}), "
+            "(select ? as judge, 0 as replicate, ? as reason)",
+            [label, score, judge, reason],
+        )
+    connection.execute(
+        f"insert into step_adjudications by name select {known}, 'lea' as adjudicator, now() as decided_at"
+    )
 
 
 def give_texts(connection, _version):
@@ -139,6 +183,7 @@ def lake(tmp_path_factory):
     for run_id, rows in RUNS.items():
         write_scores(made, run_id, OTHER if run_id == "other" else RUBRIC, rows)
     commit(made, "give texts", give_texts)
+    commit(made, "give steps", give_steps)
     commit(made, "give images", partial(give_images, tmp_path_factory.mktemp("images")))
     return made
 
@@ -305,6 +350,22 @@ def test_hostile_texts_are_shown_as_text(read):
     plain = unescape(re.sub(r'<span class="heard">.*?</span>|</?mark[^>]*>', "", page))
     shown = (*HOSTILE[:3], HOSTILE[5], *HOSTILE[7:], "[U+202E]gnp.exe", "a␛[31mred␛[0m␀", "100,000 characters in total")
     assert [text for text in shown if text not in plain] == []
+
+
+def test_marks_of_steps_stand_on_their_cards_with_who_gave_them(read):
+    (example,) = read("stepped").examples
+    first, second = example.trajectory.cards
+    assert [(mark.tone, mark.label, mark.error, mark.who, mark.why) for mark in first.marks] == [
+        ("bad", "wrong", "tool, major", "settled by lea", ""),
+        ("bad", "wrong", "tool, major", "judge", "first"),
+        ("bad", "wrong", "tool, major", "large", ""),
+        ("none", "no label", "tool, major", "small", "parse_error"),
+        ("good", "right", "", "ann", "fine"),
+        ("bad", "wrong", "tool", "ben", "trains, not maps"),
+    ]
+    assert (first.is_disputed, second.marks, example.trajectory.disputed_count) == (True, (), 1)
+    page = page_of(read("stepped"))
+    assert "2 steps, <span" in page and "1 in dispute" in page
 
 
 def test_a_page_has_only_as_many_examples_as_fit(lake, monkeypatch):
