@@ -43,6 +43,7 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
         ),
         Entry("evaluate", "evaluate:evaluate", "Score outputs with a rubric and publish the evaluation tables."),
         Entry("collect", "collect:collect", "Collect the outputs to evaluate from a model's endpoint."),
+        Entry("cases", "cases:app", "Compare the cases of a suite with real usage."),
         Entry("review", "review:review", "Review one artifact against rubrics: approved or needs_revision."),
         Entry("rescore", "rescore:rescore", "Publish a run's verdicts again with another rubric's weights."),
     ),

@@ -375,7 +375,9 @@ create table if not exists output_scores (
     unscored_count bigint,
     unscored_gate_count bigint,
     failed_gates varchar[],
-    is_passed boolean
+    is_passed boolean,
+    stratum varchar,
+    inclusion_rate double
 );
 
 create table if not exists criterion_scores (

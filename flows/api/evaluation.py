@@ -49,6 +49,7 @@ def evaluate(  # noqa: PLR0913 - each is an option of the command
     column_map: Mapping[str, str] | None = None,
     trace_format: str | None = None,
     sample: int | None = None,
+    stratify: str | None = None,
     max_bad_rate: float = 0.01,
     allow_unscored: bool = False,
     allow_functions: Iterable[str] = (),

@@ -11,11 +11,12 @@ from gradebook.rubrics.statistics.bootstrap import bootstrap_means, percentile_i
 from gradebook.rubrics.statistics.chance import is_significant
 from gradebook.rubrics.statistics.clusters import cluster_sums
 from gradebook.rubrics.statistics.distributions import pair_distributions
-from gradebook.rubrics.statistics.intervals import DIFFERENCES, LEVEL, Interval, mean_interval, measure_mean
+from gradebook.rubrics.statistics.intervals import DIFFERENCES, LEVEL, Interval, Mean, mean_interval, measure_mean
 from gradebook.rubrics.statistics.mean_difference import FEW_AGAINST, count_moved, measure_difference, skewness_of
-from gradebook.rubrics.statistics.paired import count_shares, mcnemar, standardised_effect, wilcoxon
+from gradebook.rubrics.statistics.paired import count_shares, effect_of, mcnemar, wilcoxon
 from gradebook.rubrics.statistics.power import minimal_effect
-from gradebook.rubrics.statistics.score_intervals import score_interval
+from gradebook.rubrics.statistics.score_intervals import measure_scores, score_interval_of
+from gradebook.rubrics.statistics.strata import Strata, measure_strata, stand_in_values, weighted_mean
 
 SEED = 20_261_101
 SKEWED = 25.0  # t needs more cases than this times the squared skewness (Cochran 1977, section 2.15)
@@ -118,13 +119,17 @@ class WinFigures:
     win_rate_high: float | None
 
 
-def measure_wins(differences: Floats, clusters: NDArray[np.int64], tie_margin: float) -> WinFigures:
-    """Count wins. differences, clusters: (pair,), no NaN."""
+def measure_wins(
+    differences: Floats, clusters: NDArray[np.int64], tie_margin: float, strata: Strata | None = None
+) -> WinFigures:
+    """Count wins. differences, clusters: (pair,), no NaN. strata: by which the rate is weighted."""
     is_win, is_loss = differences > tie_margin, differences < -tie_margin
     wins = np.where(is_win, 1.0, np.where(is_loss, 0.0, 0.5))
-    interval = score_interval(wins, _shared(clusters))
+    interval = score_interval_of(
+        measure_scores(wins, _shared(clusters)) if strata is None else _measure(wins, _shared(clusters), strata)
+    )
     counts = int(is_win.sum()), int(is_loss.sum())
-    rate = _known(wins.mean()) if wins.size else None
+    rate = _known(weighted_mean(wins, strata))
     return WinFigures(*counts, wins.size - sum(counts), tie_margin, rate, _known(interval.low), _known(interval.high))
 
 
@@ -143,29 +148,31 @@ def measure_pairs(
     bounds: Interval | None = DIFFERENCES,
     resample_count: int = 0,
     chosen_from: float = 1,
+    strata: Strata | None = None,
 ) -> PairFigures:
     """Measure pairs of scores.
 
     scores_a, scores_b: (pair,), no NaN. clusters: (pair,), from 0, case of each. bounds: range of a difference.
     resample_count: of the bootstrap; 0: none. chosen_from: as in `measure_difference`, for each p and interval of the
-    difference.
+    difference. strata: by which means, rates and their intervals are weighted; signed ranks are then unknown.
     """
     of_a, of_b = (np.asarray(scores, dtype=np.float64) for scores in (scores_a, scores_b))
     differences = of_b - of_a
     codes = _shared(clusters)
-    mean = measure_mean(differences, codes)
+    mean = _measure(differences, codes, strata)
     sums = cluster_sums(differences, codes)[0]
     moved = count_moved(sums)
     tested = measure_difference(mean, moved, bounds, chosen_from=chosen_from)
     detectable = nan if mean.is_constant else minimal_effect(mean.standard_error, mean.df)
-    boot = _bootstrap(differences, codes, resample_count, 1.0 - (1.0 - LEVEL) / chosen_from)
-    shares = count_shares(differences, codes)
+    boot = _bootstrap(differences, codes, strata, resample_count, 1.0 - (1.0 - LEVEL) / chosen_from)
+    shares = count_shares(differences, codes, strata)
+    ranks = wilcoxon(differences, codes) if strata is None else nan
     return PairFigures(
         n=mean.n,
         case_count=mean.unit_count,
         moved_case_count=int(moved.risen + moved.fallen),
-        mean_a=_known(of_a.mean()) if mean.n else None,
-        mean_b=_known(of_b.mean()) if mean.n else None,
+        mean_a=_known(weighted_mean(of_a, strata)),
+        mean_b=_known(weighted_mean(of_b, strata)),
         mean_diff=_known(mean.mean),
         diff_low=_known(tested.low),
         diff_high=_known(tested.high),
@@ -173,17 +180,17 @@ def measure_pairs(
         boot_high=_known(boot.high),
         sd_diff=_known(mean.sd),
         p=_known(tested.p),
-        p_wilcoxon=_known(np.minimum(1.0, chosen_from * wilcoxon(differences, codes))),
+        p_wilcoxon=_known(np.minimum(1.0, chosen_from * ranks)),
         p_adjusted=None,
-        effect_size=_known(standardised_effect(differences)),
+        effect_size=_known(effect_of(mean)),
         detectable_diff=_known(detectable),
         better_count=shares.better_count,
         worse_count=shares.worse_count,
         tied_count=shares.tied_count,
-        **_rate("better", shares.better_count, mean.n, shares.better_rate),
-        **_rate("worse", shares.worse_count, mean.n, shares.worse_rate),
-        **_rate("tied", shares.tied_count, mean.n, shares.tied_rate),
-        dominance=pair_distributions(of_a, of_b).dominance.value,
+        **_rate("better", shares.better_share, shares.better_rate),
+        **_rate("worse", shares.worse_share, shares.worse_rate),
+        **_rate("tied", shares.tied_share, shares.tied_rate),
+        dominance=pair_distributions(of_a, of_b, None if strata is None else strata.weights).dominance.value,
         risen_case_count=int(moved.risen),
         fallen_case_count=int(moved.fallen),
         skewness=_known(skewness_of(sums)),
@@ -191,22 +198,24 @@ def measure_pairs(
     )
 
 
-def measure_passes(is_passed_a: ArrayLike, is_passed_b: ArrayLike, clusters: NDArray[np.int64]) -> PassFigures:
-    """Measure passes; all (pair,), of pairs whose result is known on both sides."""
+def measure_passes(
+    is_passed_a: ArrayLike, is_passed_b: ArrayLike, clusters: NDArray[np.int64], strata: Strata | None = None
+) -> PassFigures:
+    """Measure passes; all (pair,), of pairs whose result is known on both sides. strata: as in `measure_pairs`."""
     of_a, of_b = (np.asarray(passed, dtype=np.float64) for passed in (is_passed_a, is_passed_b))
     codes = _shared(clusters)
-    mean = measure_mean(of_b - of_a, codes)
+    mean = _measure(of_b - of_a, codes, strata)
     interval = mean_interval(mean, bounds=DIFFERENCES)
     return PassFigures(
         pass_n=mean.n,
-        pass_rate_a=_known(of_a.mean()) if mean.n else None,
-        pass_rate_b=_known(of_b.mean()) if mean.n else None,
+        pass_rate_a=_known(weighted_mean(of_a, strata)),
+        pass_rate_b=_known(weighted_mean(of_b, strata)),
         pass_diff=_known(mean.mean),
         pass_diff_low=_known(interval.low),
         pass_diff_high=_known(interval.high),
         gained_count=int((of_b > of_a).sum()),
         lost_count=int((of_b < of_a).sum()),
-        p_mcnemar=_known(mcnemar(of_a, of_b, codes)),
+        p_mcnemar=None if strata is not None else _known(mcnemar(of_a, of_b, codes)),
     )
 
 
@@ -257,14 +266,26 @@ def _shared(clusters: NDArray[np.int64]) -> NDArray[np.int64] | None:
     return clusters if np.bincount(clusters).max(initial=0) > 1 else None
 
 
-def _bootstrap(differences: Floats, clusters: NDArray[np.int64] | None, resample_count: int, level: float) -> Interval:
+def _measure(values: Floats, clusters: NDArray[np.int64] | None, strata: Strata | None) -> Mean:
+    return measure_mean(values, clusters) if strata is None else measure_strata(values, strata, clusters)
+
+
+def _bootstrap(
+    differences: Floats,
+    clusters: NDArray[np.int64] | None,
+    strata: Strata | None,
+    resample_count: int,
+    level: float,
+) -> Interval:
+    if strata is not None:
+        differences, clusters = stand_in_values(differences, strata, clusters), None
     means = bootstrap_means(differences, resample_count=resample_count, seed=SEED, clusters=clusters)
     return percentile_interval(means, level)
 
 
-def _rate(name: str, count: int, n: int, interval: Interval) -> dict[str, float | None]:
+def _rate(name: str, share: float, interval: Interval) -> dict[str, float | None]:
     return {
-        f"{name}_rate": count / n if n else None,
+        f"{name}_rate": _known(share),
         f"{name}_low": _known(interval.low),
         f"{name}_high": _known(interval.high),
     }

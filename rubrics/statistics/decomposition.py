@@ -73,18 +73,27 @@ class Decomposition:
     remainder: float
 
 
-def decompose(scores: PairedScores, differences: Floats, *, is_skipped: bool = False) -> Decomposition:
+def decompose(
+    scores: PairedScores, differences: Floats, *, is_skipped: bool = False, weights: Floats | None = None
+) -> Decomposition:
     """Split the mean difference of pairs into a part for each criterion.
 
     differences: (pair,), score_b - score_a of the overall scores, no NaN. is_skipped: whether a missing score is
     excluded from an output's base (`missing: skip`). A criterion's part includes only pairs scored on both sides, over
-    the mean of both sides' 1 / base, so that swapping the sides flips every sign. All NaN without pairs.
+    the mean of both sides' 1 / base, so that swapping the sides flips every sign. weights: (pair,), of the pairs in the
+    mean; None: they are equal. All NaN without pairs.
     """
     if not scores.pair_count:
         return Decomposition(np.nan, np.full(len(scores.criteria), np.nan), np.nan)
-    difference = float(differences.mean())
-    sums = [float(changes.sum()) for changes in weighted_changes(scores, is_skipped=is_skipped)]
-    parts = np.array(sums, np.float64) / scores.pair_count
+    changes = weighted_changes(scores, is_skipped=is_skipped)
+    if weights is None:
+        difference, total = float(differences.mean()), float(scores.pair_count)
+        sums = [float(each.sum()) for each in changes]
+    else:
+        total = float(weights.sum())
+        difference = float(differences @ weights) / total
+        sums = [float(each @ weights[of.pairs]) for each, of in zip(changes, scores.criteria, strict=True)]
+    parts = np.array(sums, np.float64) / total
     remainder = difference - float(parts.sum())
     return Decomposition(difference, parts, 0.0 if abs(remainder) <= EXACT else remainder)
 

@@ -71,14 +71,13 @@ class DistributionPair:
         return f"{self.scores[place]:.3g} ({shares})"
 
 
-def pair_distributions(scores_a: ArrayLike, scores_b: ArrayLike) -> DistributionPair:
-    """Exact CDFs of two samples; scores (n_a,) and (n_b,), no NaN."""
-    samples = [np.sort(np.round(np.asarray(scores, dtype=np.float64), SCORE_DIGITS)) for scores in (scores_a, scores_b)]
+def pair_distributions(scores_a: ArrayLike, scores_b: ArrayLike, weights: Floats | None = None) -> DistributionPair:
+    """Exact CDFs of two samples; scores (n_a,) and (n_b,), no NaN. weights: (n,), of the pairs of two equal n."""
+    samples = [_rounded(scores) for scores in (scores_a, scores_b)]
     if not all(sample.size for sample in samples):
         return DistributionPair(*(np.empty(0) for _ in range(3)))
     scores: Floats = np.asarray(np.unique(np.concatenate(samples)), dtype=np.float64)
-    shares = [np.searchsorted(sample, scores, side="right") / sample.size for sample in samples]
-    return DistributionPair(scores, *shares)
+    return DistributionPair(scores, *(_shares_at(sample, scores, weights) for sample in samples))
 
 
 def thin_distributions(pair: DistributionPair) -> DistributionPair:
@@ -90,10 +89,22 @@ def thin_distributions(pair: DistributionPair) -> DistributionPair:
     return DistributionPair(rounded[last], pair.share_a[last], pair.share_b[last])
 
 
-def share_at_or_below(scores: ArrayLike, thresholds: ArrayLike) -> Floats:
-    """P(score <= t) of a sample at any thresholds: (threshold,), NaN without scores."""
-    sample = np.sort(np.round(np.asarray(scores, dtype=np.float64), SCORE_DIGITS))
-    wanted = np.round(np.atleast_1d(np.asarray(thresholds, dtype=np.float64)), SCORE_DIGITS)
+def share_at_or_below(scores: ArrayLike, thresholds: ArrayLike, weights: Floats | None = None) -> Floats:
+    """P(score <= t) of a sample at any thresholds: (threshold,), NaN without scores. weights: (n,), of the scores."""
+    sample, wanted = _rounded(scores), _rounded(thresholds)
     if not sample.size:
         return np.full(wanted.size, np.nan)
-    return np.asarray(np.searchsorted(sample, wanted, side="right") / sample.size, dtype=np.float64)
+    return _shares_at(sample, wanted, weights)
+
+
+def _rounded(scores: ArrayLike) -> Floats:
+    return np.asarray(np.round(np.atleast_1d(np.asarray(scores, np.float64)), SCORE_DIGITS), np.float64)
+
+
+def _shares_at(sample: Floats, wanted: Floats, weights: Floats | None) -> Floats:
+    """Share of the sample, or of its weight, at or below each wanted score."""
+    if weights is None:
+        return np.asarray(np.searchsorted(np.sort(sample), wanted, side="right") / sample.size, dtype=np.float64)
+    order = np.argsort(sample, kind="stable")
+    sums = np.concatenate([[0.0], np.cumsum(weights[order])])
+    return np.asarray(sums[np.searchsorted(sample[order], wanted, side="right")] / sums[-1], dtype=np.float64)

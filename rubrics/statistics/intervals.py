@@ -156,6 +156,12 @@ def rate_interval(is_met: ArrayLike, *, clusters: ArrayLike | None = None, level
     return UNKNOWN if isnan(worth) or not met.size else wilson(float(met.mean()) * worth, worth, level)
 
 
+def wilson_of(rate: Mean, level: float = LEVEL) -> Interval:
+    """Wilson's interval of a measured rate, over its effective number of values; NaN with fewer than two units."""
+    worth = _worth(rate, level)
+    return UNKNOWN if isnan(worth) else wilson(rate.mean * worth, worth, level)
+
+
 def worth_of_rate(is_met: ArrayLike, *, clusters: ArrayLike | None = None, level: float = LEVEL) -> float:
     """Effective number of independent values behind a rate: n, or less if values within a cluster are alike.
 
@@ -164,8 +170,11 @@ def worth_of_rate(is_met: ArrayLike, *, clusters: ArrayLike | None = None, level
     """
     met = np.asarray(is_met, dtype=np.float64)
     mean = measure_mean(met, clusters)
-    if clusters is None or mean.unit_count == mean.n:
-        return float(met.size)
+    return float(met.size) if clusters is None or mean.unit_count == mean.n else _worth(mean, level)
+
+
+def _worth(mean: Mean, level: float) -> float:
+    """Effective number of values behind the mean of truth values, see `worth_of_rate`."""
     if mean.unit_count < 2:
         return nan
     if mean.is_constant:  # the design effect of equal clusters is unknown: each counts as one value

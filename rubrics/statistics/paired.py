@@ -16,8 +16,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics.clusters import cluster_sums
-from gradebook.rubrics.statistics.intervals import Interval, measure_mean, rate_interval
+from gradebook.rubrics.statistics.intervals import (
+    SPREAD_TOLERANCE,
+    Interval,
+    Mean,
+    measure_mean,
+    rate_interval,
+    wilson_of,
+)
 from gradebook.rubrics.statistics.mean_difference import TIED
+from gradebook.rubrics.statistics.strata import Strata, measure_strata, weighted_mean
 
 # clusters that differ: up to this number the signs are enumerated, above it the sum is taken as normal
 MOST_EXACT_FLIPS = 50
@@ -27,11 +35,14 @@ MOST_SUMS = 5_000_000  # 17 to 50 clusters with thousands of pairs each exceed i
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Numbers of pairs by outcome, and each number's share (0..1) with Wilson's interval."""
+    """Numbers of pairs by outcome, and each outcome's share (0..1, NaN without pairs) with Wilson's interval."""
 
     better_count: int
     worse_count: int
     tied_count: int
+    better_share: float
+    worse_share: float
+    tied_share: float
     better_rate: Interval
     worse_rate: Interval
     tied_rate: Interval
@@ -66,21 +77,31 @@ def mcnemar(is_passed_a: ArrayLike, is_passed_b: ArrayLike, clusters: ArrayLike 
 
 
 def standardised_effect(differences: ArrayLike) -> float:
+    """The `effect_of` paired differences."""
+    return effect_of(measure_mean(differences))
+
+
+def effect_of(mean: Mean) -> float:
     """Cohen's d of paired differences, d_z = mean / sd, with Hedges' correction for small n (Hedges 1981, exact).
 
     NaN if n is below 3 or the sd is 0.
     """
-    mean = measure_mean(differences)
-    return _corrected(mean.mean / mean.sd, mean.n - 1) if mean.n >= 3 and not mean.is_constant else nan
+    return _corrected(mean.mean / mean.sd, mean.n - 1) if mean.n >= 3 and mean.sd > SPREAD_TOLERANCE else nan
 
 
-def count_shares(differences: ArrayLike, clusters: ArrayLike | None = None) -> Shares:
-    """Count the pairs that rose, fell or stayed, with intervals of the shares."""
+def count_shares(differences: ArrayLike, clusters: ArrayLike | None = None, strata: Strata | None = None) -> Shares:
+    """Count the pairs that rose, fell or stayed, with the shares, weighted by strata, and their intervals."""
     found = np.asarray(differences, dtype=np.float64)
     is_better, is_worse = found > TIED, found < -TIED
     better_count, worse_count = int(is_better.sum()), int(is_worse.sum())
-    rates = [rate_interval(each, clusters=clusters) for each in (is_better, is_worse, ~(is_better | is_worse))]
-    return Shares(better_count, worse_count, found.size - better_count - worse_count, *rates)
+    outcomes = (is_better, is_worse, ~(is_better | is_worse))
+    better, worse, tied = (weighted_mean(each, strata) for each in outcomes)
+    if strata is None:
+        rates = [rate_interval(each, clusters=clusters) for each in outcomes]
+    else:
+        rates = [wilson_of(measure_strata(each, strata, clusters)) for each in outcomes]
+    tied_count = found.size - better_count - worse_count
+    return Shares(better_count, worse_count, tied_count, better, worse, tied, *rates)
 
 
 def adjust_for_many(p_values: ArrayLike) -> Floats:

@@ -35,7 +35,11 @@ def score_interval(
     values: (n,), no NaN, within bounds. clusters: (n,), such as the case of an output. NaN with fewer than two values
     or clusters.
     """
-    found = measure_scores(values, clusters)
+    return score_interval_of(measure_scores(values, clusters), bounds=bounds, level=level)
+
+
+def score_interval_of(found: Mean, *, bounds: Interval = SCORES, level: float = LEVEL) -> Interval:
+    """The interval of `score_interval` on a measured mean."""
     if found.unit_count < 2:
         return UNKNOWN
     least, width = bounds.low, bounds.high - bounds.low

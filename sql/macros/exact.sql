@@ -20,9 +20,10 @@ create or replace macro exact_mean(x) as (
     share_of_sum(sum((x * 1e15)::hugeint), nullif(count(x), 0))
 );
 
--- mean_of_counted(x, n): the exact_mean of a sample in which each x occurs n times; neither is null.
+-- mean_of_counted(x, n): the exact_mean of a sample in which each x that is not null occurs n times, or has the whole
+-- number n as its weight.
 create or replace macro mean_of_counted(x, n) as (
-    share_of_sum(sum((x * 1e15)::hugeint * n), sum(n))
+    share_of_sum(sum((x * 1e15)::hugeint * n), sum(n) filter (x is not null))
 );
 
 -- in_billionths(x): x as a whole number of billionths; limited to 10,000, so that sums of squares fit.
@@ -30,28 +31,34 @@ create or replace macro in_billionths(x) as (
     (case when x > 1e4 then 1e4 when x < -1e4 then -1e4 else x end * 1e9)::bigint::hugeint
 );
 
--- sd_of_sums(n, total, square_total): the standard deviation of a sample of n whole numbers of billionths; 0 only where
--- all are equal, null where there are under two. Squares are taken about the whole part of the mean, with a correction
--- for the remainder.
-create or replace macro sd_of_sums(n, total, square_total) as (
+-- sd_of_sums(n, weight, total, square_total): the standard deviation of a sample of n whole numbers of billionths, of
+-- this summed weight (n where each counts as one); 0 only where all are equal, null where there are under two. Squares
+-- are taken about the whole part of the mean, with a correction for the remainder.
+create or replace macro sd_of_sums(n, weight, total, square_total) as (
     case
         when n >= 2 then
             sqrt(greatest(0.0, (
-                (square_total - 2 * (total // n) * total + n * (total // n) * (total // n))::double
-                - (total % n)::double ** 2 / n
-            ) / (n - 1))) / 1e9
+                (square_total - 2 * (total // weight) * total + weight * (total // weight) * (total // weight))::double
+                - (total % weight)::double ** 2 / weight
+            ) / (weight * (n - 1) / n))) / 1e9
     end
 );
 
 -- exact_sd(x): the standard deviation of the sample x, to 9 decimals, the same to the bit in any order of the
 -- threads; null where there are under two.
 create or replace macro exact_sd(x) as (
-    sd_of_sums(count(x), sum(in_billionths(x)), sum(in_billionths(x) * in_billionths(x)))
+    sd_of_sums(count(x), count(x), sum(in_billionths(x)), sum(in_billionths(x) * in_billionths(x)))
 );
 
--- sd_of_counted(x, n): the exact_sd of a sample in which each x occurs n times; neither is null.
-create or replace macro sd_of_counted(x, n) as (
-    sd_of_sums(sum(n), sum(in_billionths(x) * n), sum(in_billionths(x) * in_billionths(x) * n))
+-- sd_of_counted(x, n, weight): the exact_sd of a sample in which each x that is not null occurs n times, with this
+-- summed weight.
+create or replace macro sd_of_counted(x, n, weight) as (
+    sd_of_sums(
+        sum(n) filter (x is not null),
+        sum(weight) filter (x is not null),
+        sum(in_billionths(x) * weight),
+        sum(in_billionths(x) * in_billionths(x) * weight)
+    )
 );
 
 -- exact_corr(x, y): Pearson's correlation of x and y, neither null, to 9 decimals, the same to the bit in any order of

@@ -8,12 +8,14 @@ others as (
     select
         groups.model,
         groups.checkpoint,
-        exact_mean(scores.uniform_score) as uniform_mean,
-        count(scores.failed_gates)
-            / nullif(count(*) filter (scores.failed_gates is not null or scores.unscored_gate_count = 0), 0)
+        mean_of_counted(scores.uniform_score, coalesce(weights.weight, 1)) as uniform_mean,
+        coalesce(sum(coalesce(weights.weight, 1)) filter (scores.failed_gates is not null), 0)
+            / sum(coalesce(weights.weight, 1))
+                filter (scores.failed_gates is not null or scores.unscored_gate_count = 0)
             as gate_failure_rate,
         any_value(samples) as samples,
     from int_outputs_scored as scores
+    left join int_outputs_weighted as weights on scores.output_number = weights.output_number
     inner join int_groups_counted as groups on scores.group_number = groups.group_number
     left join int_samples_summed as samples on scores.group_number = samples.group_number
     group by groups.model, groups.checkpoint

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import duckdb
 import numpy as np
@@ -27,6 +27,9 @@ _CHOSEN = {
     "gold": "gold",
 }  # by selection of the rating page
 
+_WEIGHTED = "select 1 from output_scores where run_id = ? and inclusion_rate is not null limit 1"
+_UNWEIGHTED = "the run's cases were drawn by stratum: its means are weighted, these are not"
+
 Group = tuple[str, str, str | None]  # criterion, model, checkpoint
 
 
@@ -43,10 +46,11 @@ class Judged:
     table: pa.Table
     unjudged: dict[Group, int]
     left_out: dict[Group, dict[str, int]]
+    is_weighted: bool = False  # the run's cases were drawn by stratum, so its means are weighted, and these are not
 
     def where(self, is_chosen: pa.ChunkedArray) -> "Judged":
         """Only some of the outputs. is_chosen: of each row."""
-        return Judged(self.table.filter(is_chosen).combine_chunks(), self.unjudged, self.left_out)
+        return replace(self, table=self.table.filter(is_chosen).combine_chunks())
 
     @property
     def unjudged_words(self) -> str | None:
@@ -104,8 +108,12 @@ def read_judged(connection: duckdb.DuckDBPyConnection, run_id: str, criteria: Se
     for *group, selection, count in connection.execute(query("agreement/left_out_counts"), chosen).fetchall():
         criterion, model, checkpoint = group
         left_out.setdefault((criterion, model, checkpoint), {})[selection] = count
+    is_weighted = bool(connection.execute(_WEIGHTED, [run_id]).fetchall())
     return Judged(
-        table, {(criterion, model, checkpoint): count for criterion, model, checkpoint, count in unjudged}, left_out
+        table,
+        {(criterion, model, checkpoint): count for criterion, model, checkpoint, count in unjudged},
+        left_out,
+        is_weighted,
     )
 
 
@@ -124,7 +132,8 @@ def samples_of(
             continue
         levels = tuple(row[0] for row in connection.execute(_LEVELS, [criterion_id]).fetchall())
         rated = _rated(part, codes)
-        note = _unjudged_note(judged.unjudged.get((criterion_id, model, checkpoint), 0))
+        unjudged = _unjudged_note(judged.unjudged.get((criterion_id, model, checkpoint), 0))
+        note = "; ".join(filter(None, (unjudged, _UNWEIGHTED if judged.is_weighted else None))) or None
         is_drawn = pc.all(pc.filter(part.column("is_drawn"), pc.is_valid(part.column("rating")))).as_py()
         selection = None if is_drawn or not rated.n else _selection_note(rated)
         yield Sample(

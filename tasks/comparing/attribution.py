@@ -26,6 +26,7 @@ from gradebook.rubrics.statistics.distributions import (
 )
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval
 from gradebook.rubrics.statistics.mean_difference import TIED
+from gradebook.rubrics.statistics.strata import Strata
 from gradebook.tasks.comparing.case_pairs import PairedSides, name_places
 
 MOST_CASES = 10
@@ -114,6 +115,12 @@ class WeightedPairs:
     scores_b: Floats
     is_skipped: bool
     bounds: Interval
+    strata: Strata | None = None
+
+    @property
+    def pair_weights(self) -> Floats | None:
+        """Weights of the pairs; None if they are equal."""
+        return None if self.strata is None else self.strata.weights
 
 
 def weigh_pairs(sides: PairedSides, rubric: Rubric) -> WeightedPairs:
@@ -136,6 +143,7 @@ def weigh_pairs(sides: PairedSides, rubric: Rubric) -> WeightedPairs:
         sides.overall.scores_b[known],
         is_skipped,
         _bounds(scores),
+        sides.strata_at(places),
     )
 
 
@@ -147,8 +155,9 @@ def explain(
     shares_at: tuple[float, ...] = (),
 ) -> Explanation:
     """Attribute the overall difference of two models; needs the tables of `pair_sides`."""
-    pair = pair_distributions(weighted.scores_a, weighted.scores_b)
-    shares = [share_at_or_below(scores, shares_at) for scores in (weighted.scores_a, weighted.scores_b)]
+    scores, pair_weights = (weighted.scores_a, weighted.scores_b), weighted.pair_weights
+    pair = pair_distributions(*scores, pair_weights)
+    shares = [share_at_or_below(each, shares_at, pair_weights) for each in scores]
     shown = zip(shares_at, *(share.tolist() for share in shares), strict=True) if weighted.places.size else ()
     return Explanation(
         tuple(_parts(sides, weighted, rubric)),
@@ -221,7 +230,8 @@ def _parts(sides: PairedSides, weighted: WeightedPairs, rubric: Rubric) -> Itera
     """Parts in the rubric's order, then of per-case criteria, then the remainder."""
     if not weighted.places.size:
         return
-    chosen = decompose(weighted.scores, weighted.scores_b - weighted.scores_a, is_skipped=weighted.is_skipped)
+    differences, pair_weights = weighted.scores_b - weighted.scores_a, weighted.pair_weights
+    chosen = decompose(weighted.scores, differences, is_skipped=weighted.is_skipped, weights=pair_weights)
     plain = _uniform_parts(sides, weighted)
     categories = {criterion.id: criterion.category for criterion in rubric.criteria}
     order = {criterion_id: place for place, criterion_id in enumerate(categories)}
@@ -239,7 +249,8 @@ def _uniform_parts(sides: PairedSides, weighted: WeightedPairs) -> Decomposition
     differences = sides.outputs.uniform_b[found] - sides.outputs.uniform_a[found]
     if np.isnan(differences).any():
         return None
-    return decompose(uniform(weighted.scores), differences, is_skipped=weighted.is_skipped)
+    scores = uniform(weighted.scores)
+    return decompose(scores, differences, is_skipped=weighted.is_skipped, weights=weighted.pair_weights)
 
 
 def _lost_cases(connection: duckdb.DuckDBPyConnection, weighted: WeightedPairs) -> Iterator[LostCase]:

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from gradebook.rubrics.statistics.strata import Strata
 from gradebook.tasks.comparing.model_pairs import Groups, Wanted
 from gradebook.tasks.lake.rows import make_table
 from gradebook.tasks.lake.sql import query
@@ -68,11 +70,21 @@ class OutputPairs:
 
 @dataclass(frozen=True, slots=True)
 class PairedSides:
-    """Two models paired by case. overall: pairs of the overall score; by_criterion: pairs by criterion id."""
+    """Two models paired by case. overall: pairs of the overall score; by_criterion: pairs by criterion id.
+
+    strata: of the sample by stratum that a side is, by place; None: every pair counts as one. are_other_strata: whether
+    both sides are such samples, of different strata or rates; those of side B count.
+    """
 
     overall: ScorePairs
     by_criterion: dict[str, ScorePairs]
     outputs: OutputPairs
+    strata: Strata | None = None
+    are_other_strata: bool = False
+
+    def strata_at(self, places: Integers) -> Strata | None:
+        """Strata of the pairs at these places."""
+        return None if self.strata is None else self.strata.at(places)
 
 
 def pair_sides(connection: duckdb.DuckDBPyConnection, wanted: Wanted, groups: Groups) -> PairedSides:
@@ -82,7 +94,7 @@ def pair_sides(connection: duckdb.DuckDBPyConnection, wanted: Wanted, groups: Gr
     """
     add_outputs(connection, wanted, groups)
     overall, *criteria = _read_scores(connection, {"run_a": wanted.run_a, "run_b": wanted.run_b})
-    return PairedSides(overall[1], dict(criteria), _read_outputs(connection))
+    return PairedSides(overall[1], dict(criteria), _read_outputs(connection), *_read_strata(connection))
 
 
 def add_outputs(connection: duckdb.DuckDBPyConnection, wanted: Wanted, groups: Groups) -> None:
@@ -141,6 +153,18 @@ def _read_outputs(connection: duckdb.DuckDBPyConnection) -> OutputPairs:
     table = connection.execute(query("comparing/paired_outputs")).to_arrow_table()
     places, *others = table.column_names
     return OutputPairs(_integers(table, places), *(_floats(table, name) for name in others))
+
+
+def _read_strata(connection: duckdb.DuckDBPyConnection) -> tuple[Strata | None, bool]:
+    """Strata by place, and whether the sides have different ones."""
+    table = connection.execute(query("comparing/paired_strata")).to_arrow_table()
+    if not table.num_rows:
+        return None, False
+    places = _integers(table, "place")
+    codes, weights = np.zeros(places[-1] + 1, dtype=np.int64), np.ones(places[-1] + 1)
+    codes[places], weights[places] = _integers(table, "code"), _floats(table, "weight")
+    case_count = table.column("dataset_case_count")[0].as_py()
+    return Strata(codes, weights, case_count), bool(pc.any(table.column("is_other")).as_py())
 
 
 def _integers(table: pa.Table, name: str) -> Integers:

@@ -36,6 +36,13 @@ from gradebook.tasks.lake.rows import Row, model_name, pair_name
 from gradebook.tasks.system.number_format import counted
 
 RESAMPLE_COUNT = 10_000
+STRATA = (
+    "signed ranks, McNemar's test, the interval of sd_ratio and corrections by ratings: the cases were drawn by "
+    "stratum, so means, shares and their intervals are weighted, and these are not known"
+)
+OTHER_STRATA = (
+    "by the strata of run A: the runs drew their cases by different strata or rates, and those of run B count"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +155,7 @@ def compare_sides(connection: duckdb.DuckDBPyConnection, wanted: Wanted, a: Side
         comparer.refuse_unknown_ids(asked.gate)
     groups, alone = pair_groups(connection, wanted)
     models = _adjusted([comparer.compare(pair) for pair in groups])
-    left_out = tuple(comparer.left_out)
+    left_out = tuple(dict.fromkeys(comparer.left_out))
     compared_ids = {*comparer.same_ids} | {row.scope_id for pair in models for row in pair.criteria if row.is_compared}
     named = [(pair.name, pair.rows) for pair in models]
     described = describe_difference(a, b, len(compared_ids))
@@ -176,7 +183,7 @@ def _adjusted(models: Sequence[ModelComparison]) -> tuple[ModelComparison, ...]:
 
 
 class _Comparer:
-    """Comparer of model pairs of two runs; left_out: descriptions of outputs that are not compared."""
+    """Comparer of model pairs of two runs; left_out: descriptions of outputs and figures that are not compared."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, wanted: Wanted, a: Side, b: Side, asked: Asked) -> None:
         self._connection, self._wanted, self._asked = connection, wanted, asked
@@ -200,12 +207,14 @@ class _Comparer:
         names = model_name(groups[0]), model_name(groups[1])
         maker = RowMaker(*names, self._asked.resample_count, self._asked.chosen_from)
         self.left_out += _uncompared_outputs(pair_name(*names), sides, is_one_version=self.is_one_version)
+        self.left_out += [STRATA] if sides.strata is not None else []
+        self.left_out += [OTHER_STRATA] if sides.are_other_strata else []
         overall = explanation = None
         corrected: Corrected = {}
         if self.is_one_version:
             weighted = weigh_pairs(sides, self._new)
             overall = maker.overall(sides, weighted.bounds)
-            corrected = self._corrected(groups)
+            corrected = {} if sides.strata is not None else self._corrected(groups)
             overall = replace(overall, corrected=corrected.get((OVERALL, "")), wins=self._wins(weighted))
             explanation = explain(self._connection, sides, weighted, self._new, self._asked.shares_at)
         return ModelComparison(
@@ -224,7 +233,7 @@ class _Comparer:
         if not self._asked.is_corrected:
             return None
         margin = tie_margin(self._connection, self._wanted.run_a, self._wanted.run_b)
-        return measure_wins(pairs.scores_b - pairs.scores_a, pairs.cases, margin)
+        return measure_wins(pairs.scores_b - pairs.scores_a, pairs.cases, margin, pairs.strata)
 
     def _corrected(self, groups: Groups) -> Corrected:
         if not self._asked.is_corrected or self._own_ids:  # a score of per-case criteria has other weights

@@ -23,7 +23,7 @@ from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval
 from gradebook.rubrics.statistics.paired import adjust_for_many
 from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
 from gradebook.rubrics.statistics.spread import SpreadFigures, measure_spread
-from gradebook.tasks.comparing.case_pairs import OutputPairs, PairCounts, PairedSides, ScorePairs
+from gradebook.tasks.comparing.case_pairs import PairCounts, PairedSides, ScorePairs
 from gradebook.tasks.lake.rows import pair_name
 
 Floats = NDArray[np.float64]
@@ -131,9 +131,9 @@ class RowMaker:
 
     def overall(self, sides: PairedSides, bounds: Interval) -> ComparedRow:
         """Row of the overall score; bounds: range of possible differences of two overall scores."""
-        figures = self._measure(sides.overall, bounds, self.resample_count)
-        passes = _measure_passes(sides.overall, sides.outputs)
-        spread = _measure_spread(sides.overall)
+        figures = self._measure(sides, sides.overall, bounds, self.resample_count)
+        passes = _measure_passes(sides)
+        spread = _measure_spread(sides)
         named = self.model_a, self.model_b, OVERALL, "", None
         return ComparedRow(*named, sides.overall.counts, figures, passes, spread=spread)
 
@@ -146,7 +146,7 @@ class RowMaker:
                 continue
             pairs = sides.by_criterion[criterion_id]
             is_own = criterion_id not in of_rubric
-            figures = self._measure(pairs, DIFFERENCES, 0 if is_own else self.resample_count)
+            figures = self._measure(sides, pairs, DIFFERENCES, 0 if is_own else self.resample_count)
             category = None if is_own else of_rubric[criterion_id].category
             is_penalty = not is_own and rubric.weight_of(of_rubric[criterion_id]) < 0
             named = self.model_a, self.model_b, CRITERION, criterion_id
@@ -161,11 +161,11 @@ class RowMaker:
         """
         rows = []
         for category, pairs, bounds in pair_categories(sides, old, new, same):
-            figures = self._measure(pairs, bounds, self.resample_count)
+            figures = self._measure(sides, pairs, bounds, self.resample_count)
             rows.append(ComparedRow(self.model_a, self.model_b, CATEGORY, category, None, pairs.counts, figures))
         return adjust_rows(rows)
 
-    def _measure(self, pairs: ScorePairs, bounds: Interval, resample_count: int) -> PairFigures:
+    def _measure(self, sides: PairedSides, pairs: ScorePairs, bounds: Interval, resample_count: int) -> PairFigures:
         known = pairs.is_scored
         scores = pairs.scores_a[known], pairs.scores_b[known]
         return measure_pairs(
@@ -174,6 +174,7 @@ class RowMaker:
             bounds=bounds,
             resample_count=resample_count,
             chosen_from=self.chosen_from,
+            strata=sides.strata_at(pairs.places[known]),
         )
 
 
@@ -220,17 +221,20 @@ def _difference(row: ComparedRow) -> float:
     return float("inf") if row.figures.mean_diff is None else row.merit_diff
 
 
-def _measure_spread(pairs: ScorePairs) -> SpreadFigures:
-    known = pairs.is_scored
-    return measure_spread(pairs.scores_a[known], pairs.scores_b[known], pairs.cases[known])
+def _measure_spread(sides: PairedSides) -> SpreadFigures:
+    pairs, known = sides.overall, sides.overall.is_scored
+    strata = sides.strata_at(pairs.places[known])
+    return measure_spread(pairs.scores_a[known], pairs.scores_b[known], pairs.cases[known], strata)
 
 
-def _measure_passes(overall: ScorePairs, outputs: OutputPairs) -> PassFigures:
+def _measure_passes(sides: PairedSides) -> PassFigures:
     """Pass figures over the pairs of the overall score: outputs with other per-case criteria pass by other rules."""
+    overall, outputs = sides.overall, sides.outputs
     found = np.searchsorted(outputs.places, overall.places)
     passed_a, passed_b = outputs.passed_a[found], outputs.passed_b[found]
     known = ~(np.isnan(passed_a) | np.isnan(passed_b))
-    return measure_passes(passed_a[known], passed_b[known], overall.cases[known])
+    strata = sides.strata_at(overall.places[known])
+    return measure_passes(passed_a[known], passed_b[known], overall.cases[known], strata)
 
 
 def _category_pairs(sides: PairedSides, weights: Mapping[str, float]) -> tuple[ScorePairs, Interval]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import duckdb
 import numpy as np
 
+from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.rubric import Rubric, effective_weights
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval
 from gradebook.rubrics.statistics.rules import CRITERION, OVERALL
@@ -28,6 +29,9 @@ def compare_unpaired(
     """The row of the overall score, and those of the criteria with these ids, in order."""
     runs = {"run_a": wanted.run_a, "run_b": wanted.run_b}
     add_outputs(connection, wanted, groups)
+    if connection.execute("select 1 from compared_outputs where inclusion_rate is not null limit 1").fetchall():
+        expected = "runs whose cases count the same, or a comparison by case, without --unpaired"
+        raise InputError("--unpaired", "a run whose cases were drawn by stratum", expected)
     found = connection.execute(query("comparing/unpaired_scores"), runs).to_arrow_table()
     criteria, sides = (found.column(name).to_numpy() for name in ("criterion_id", "side"))
     cases, scores = (found.column(name).to_numpy() for name in ("case_number", "score"))

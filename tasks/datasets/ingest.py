@@ -16,9 +16,10 @@ from gradebook.tasks.datasets.discovery import read_rows
 from gradebook.tasks.datasets.file_formats import RawRow
 from gradebook.tasks.datasets.one_checkpoint import OneCheckpoint
 from gradebook.tasks.datasets.row_parser import RowFitter
-from gradebook.tasks.datasets.sample import CaseSample, SampleTaken
+from gradebook.tasks.datasets.sample import Draw, SampleTaken
 from gradebook.tasks.datasets.shards import QuarantineWriter, ShardWriter, count_stored, drop_repeats, keep_cases
-from gradebook.tasks.system.files import write_text
+from gradebook.tasks.system.files import write_parquet, write_text
+from gradebook.tasks.workspace.folder import RunFolder
 
 _ADVANCE_ROWS = 1_000
 _FIRST_ROWS = 1_000
@@ -58,6 +59,7 @@ def ingest_outputs(  # noqa: PLR0913  # six of them have defaults, and are named
     checkpoint: OneCheckpoint | None = None,
     max_bad_rate: float = 0.01,
     sample: int | None = None,
+    stratify: str | None = None,
     shard_rows: int = 50_000,
     shard_bytes: int = 64 * 2**20,
     advance: Callable[[int], None] = _stay_silent,
@@ -66,10 +68,11 @@ def ingest_outputs(  # noqa: PLR0913  # six of them have defaults, and are named
 
     column_map: gradebook's column -> the file's. trace_format: see `read_rows`. taken_ids,
     is_unscored_allowed, checkpoint: see `RowFitter`.
-    sample: the number of cases to store, see `CaseSample`; every row is validated, and bad rows of other cases count
-    too. advance: called with the count of rows read since the last call.
+    sample, stratify: the number of cases to store, and the column of their strata, see `Draw`; every row is validated,
+    and bad rows of other cases count too. Strata are written to FOLDER/case_weights.parquet. advance: called with the
+    count of rows read since the last call.
     An ingest that was finished before is not done again. Raises `OutputsError` where a file can't be read, there is no
-    row, or the share of bad rows is over max_bad_rate; then nothing is left in the folder.
+    row, or the share of bad rows is over max_bad_rate, `InputError` for strata as in `Draw`; nothing is left then.
     """
     earlier = _read_ingested(folder)
     if earlier is not None:
@@ -77,7 +80,7 @@ def ingest_outputs(  # noqa: PLR0913  # six of them have defaults, and are named
     shutil.rmtree(folder / "shards", ignore_errors=True)  # left by a killed ingest
     shards = ShardWriter(folder / "shards", shard_rows, shard_bytes)
     try:
-        cases = None if sample is None else CaseSample(sample)
+        cases = None if sample is None else Draw(sample, stratify)
         fitter = RowFitter(column_map, taken_ids, is_unscored_allowed=is_unscored_allowed, checkpoint=checkpoint)
         with QuarantineWriter(folder / "quarantine.parquet", run_id) as quarantine:
             bad_rows = BadRows(files, max_bad_rate, quarantine.add)
@@ -125,7 +128,7 @@ def refuse_bad_rows(
 def _store_rows(
     rows: Iterable[RawRow],
     fitter: RowFitter,
-    cases: CaseSample | None,
+    cases: Draw | None,
     shards: ShardWriter,
     bad_rows: BadRows,
     advance: Callable[[int], None],
@@ -139,7 +142,7 @@ def _store_rows(
             bad_rows.add(raw, fitted)
             if bad_rows.is_hopeless:
                 break
-        elif cases is None or cases.take(fitted.case_id):
+        elif cases is None or cases.take(fitted.case_id, fitted.metadata):
             shards.add(fitted)
         if row_count % _ADVANCE_ROWS == 0:
             advance(_ADVANCE_ROWS)
@@ -153,11 +156,14 @@ def _conclude(
     folder: Path,
     row_count: int,
     fitter: RowFitter,
-    cases: CaseSample | None,
+    cases: Draw | None,
     shards: ShardWriter,
     quarantine: QuarantineWriter,
 ) -> Ingested:
     """Drop what later rows displaced from the sample and what a later shard repeats, and sum up."""
+    taken = None if cases is None else cases.close()
+    if cases is not None and taken is not None and taken.strata:
+        write_parquet(RunFolder(folder).case_weights_file, cases.weights(taken))
     paths = shards.paths if cases is None else keep_cases(shards.paths, cases.case_ids)
     paths = drop_repeats(paths, folder / ".spill")
     output_count, models = count_stored(paths)
@@ -170,7 +176,7 @@ def _conclude(
         quarantined_count=quarantine.count,
         extra_columns=fitter.extra_columns,
         models=models,
-        sample=None if cases is None else cases.taken,
+        sample=taken,
     )
 
 

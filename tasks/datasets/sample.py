@@ -1,29 +1,62 @@
-"""A random sample of a dataset's cases; the same dataset gives the same sample."""
+"""A random sample of a dataset's cases, of all or by stratum; the same dataset gives the same sample."""
 
 import heapq
 from array import array
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 
 import numpy as np
+import orjson
+import pyarrow as pa
+
+from gradebook.rubrics.model.canonical import canonical_json
+from gradebook.rubrics.model.errors import InputError
+from gradebook.tasks.system.number_format import counted
 
 SEED = 0
+LEAST_CASES = 2  # of a stratum: fewer have no variance
+NO_STRATUM = "(none)"  # stratum of cases without a value
+CASE_WEIGHTS_SCHEMA = pa.schema(
+    [pa.field("case_id", pa.string()), pa.field("stratum", pa.string()), pa.field("inclusion_rate", pa.float64())]
+)
 _LEAST_RANKS = 2**17  # before repeated ones are dropped
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class StratumTaken:
+    """Cases of a stratum in the sample and in the dataset."""
+
+    stratum: str
+    case_count: int
+    dataset_case_count: int
 
 
 @dataclass(frozen=True, slots=True)
 class SampleTaken:
-    """A sample of the cases of a dataset, counted in distinct case ids."""
+    """A sample of the cases of a dataset, counted in distinct case ids. column: that gives the strata, if any."""
 
     case_count: int
     dataset_case_count: int
+    column: str | None = None
+    strata: tuple[StratumTaken, ...] = ()
 
     @property
     def sentence(self) -> str:
-        """The sample in words; empty where it has all cases."""
-        if self.case_count == self.dataset_case_count:
-            return ""
-        return f"a random sample of {self.case_count:,} of {self.dataset_case_count:,} cases, seed {SEED}"
+        """The sample in words; empty where it has all cases, without strata."""
+        sample = f"a random sample of {self.case_count:,} of {self.dataset_case_count:,} cases"
+        if self.column is None:
+            return "" if self.case_count == self.dataset_case_count else f"{sample}, seed {SEED}"
+        few = [f"{each.stratum} ({counted(each.dataset_case_count, 'case')})" for each in self._few]
+        named = ", ".join(few[:_MOST_NAMED]) + (f" and {len(few) - _MOST_NAMED:,} more" if few[_MOST_NAMED:] else "")
+        lacking = f"; too few cases for a variance of their own: {named}" if few else ""
+        strata = counted(len(self.strata), "stratum", "strata")
+        return f"{sample} by {self.column} ({strata}), seed {SEED}; means are weighted by stratum{lacking}"
+
+    @property
+    def _few(self) -> list[StratumTaken]:
+        return [each for each in self.strata if each.case_count < LEAST_CASES]
 
 
 class CaseSample:
@@ -57,6 +90,18 @@ class CaseSample:
         self._row_counts[case_id] = 1
         return True
 
+    def shrink(self, size: int) -> None:
+        """Drop the cases of the highest ranks beyond this size."""
+        while len(self._worst_first) > size:
+            _, displaced = heapq.heappop(self._worst_first)
+            del self._row_counts[displaced]
+
+    @property
+    def ranks(self) -> "array[int]":
+        """Ranks of all cases of the dataset so far, each once."""
+        self._drop_repeated_ranks()
+        return self._ranks
+
     @property
     def case_ids(self) -> list[str]:
         """The cases of the sample so far."""
@@ -81,6 +126,122 @@ class CaseSample:
 
     def _drop_repeated_ranks(self) -> None:
         self._ranks = array("Q", np.unique(np.array(self._ranks, dtype=np.uint64)).tobytes())
+
+
+class Draw:
+    """A draw of cases: of all, or with a share of each stratum, a value of a metadata column.
+
+    Each stratum has at least `LEAST_CASES` cases, or all of a smaller one; the others are shared out in proportion to
+    its cases in the dataset. Within a stratum the cases are those of `CaseSample`.
+    """
+
+    def __init__(self, size: int, column: str | None = None) -> None:
+        self._size, self._column = size, column
+        self._strata: dict[str, CaseSample] = {}
+
+    def take(self, case_id: str, metadata: str | None) -> bool:
+        """Count a row of a case; whether the case may be in the sample so far. metadata: of the row, as JSON.
+
+        Raises `InputError` if there are more strata than cases to draw.
+        """
+        stratum = NO_STRATUM if self._column is None else stratum_of(metadata, self._column)
+        if stratum not in self._strata:
+            if len(self._strata) == self._size:
+                raise self._too_many(f"more than {self._size:,} strata")
+            self._strata[stratum] = CaseSample(self._size)
+        return self._strata[stratum].take(case_id)
+
+    def close(self) -> SampleTaken:
+        """Keep the sample's cases alone.
+
+        Raises `InputError` if no row has the column, a case is in two strata, or there are too few cases to draw for
+        each stratum.
+        """
+        if self._column is None:
+            cases = self._strata.get(NO_STRATUM)
+            return SampleTaken(0, 0) if cases is None else cases.taken
+        ranks = {name: self._strata[name].ranks for name in sorted(self._strata)}
+        sizes = {name: len(found) for name, found in ranks.items()}
+        if list(sizes) == [NO_STRATUM]:
+            found = f"no row with the column or metadata key {self._column!r}"
+            raise InputError("--stratify", found, "one of the file")
+        self._refuse_shared(ranks)
+        least = sum(min(LEAST_CASES, size) for size in sizes.values())
+        if least > self._size:
+            raise self._too_many(f"{len(sizes):,} strata")
+        counts = share_out(self._size, sizes)
+        for name, count in counts.items():
+            self._strata[name].shrink(count)
+        strata = tuple(StratumTaken(name, counts[name], size) for name, size in sizes.items())
+        return SampleTaken(sum(counts.values()), sum(sizes.values()), self._column, strata)
+
+    @property
+    def case_ids(self) -> list[str]:
+        """The cases of the sample so far."""
+        return [case_id for cases in self._strata.values() for case_id in cases.case_ids]
+
+    @property
+    def row_count(self) -> int:
+        """The number of rows of these cases, repeated outputs included."""
+        return sum(cases.row_count for cases in self._strata.values())
+
+    def weights(self, taken: SampleTaken) -> pa.Table:
+        """Stratum and inclusion rate of each case, as `CASE_WEIGHTS_SCHEMA`."""
+        rows = [
+            {"case_id": case_id, "stratum": each.stratum, "inclusion_rate": each.case_count / each.dataset_case_count}
+            for each in taken.strata
+            for case_id in sorted(self._strata[each.stratum].case_ids)
+        ]
+        return pa.Table.from_pylist(rows, schema=CASE_WEIGHTS_SCHEMA)
+
+    def _too_many(self, found: str) -> InputError:
+        expected = f"at most {self._size // LEAST_CASES:,}, of {LEAST_CASES} cases each, or a larger --sample"
+        return InputError(f"--stratify {self._column}", found, expected)
+
+    def _refuse_shared(self, ranks: Mapping[str, "array[int]"]) -> None:
+        owners: dict[int, str] = {}
+        for name, found in ranks.items():
+            for rank in found:
+                if owners.setdefault(rank, name) != name:
+                    values = f"{owners[rank]!r} and {name!r}"
+                    cases = [case_id for case_id in self._strata[name].case_ids if _rank(case_id) == rank]
+                    named = f"case {cases[0]}" if cases else "a case"
+                    raise InputError(f"--stratify {self._column}", f"{named} with {values}", "one value a case")
+
+
+def share_out(size: int, case_counts: Mapping[str, int]) -> dict[str, int]:
+    """Number of cases to draw from each stratum: in proportion to its cases, with at least `LEAST_CASES` where it can.
+
+    case_counts: cases of each stratum, 1 or more. The result adds up to the size, or to all cases. Fractions go to the
+    largest remainders, then by name.
+    """
+    size = min(size, sum(case_counts.values()))
+    fixed: dict[str, int] = {}
+    while True:
+        rest = size - sum(fixed.values())
+        others = {name: count for name, count in case_counts.items() if name not in fixed}
+        total = sum(others.values())
+        small = {
+            name: min(LEAST_CASES, count)
+            for name, count in others.items()
+            if rest * count < min(LEAST_CASES, count) * total
+        }
+        if not small:
+            break
+        fixed |= small
+    shares = {name: rest * count // total for name, count in others.items()}
+    by_remainder = sorted(others, key=lambda name: (-(rest * others[name] % total), name))
+    for name in by_remainder[: rest - sum(shares.values())]:
+        shares[name] += 1
+    return {name: fixed.get(name, shares.get(name, 0)) for name in case_counts}
+
+
+def stratum_of(metadata: str | None, column: str) -> str:
+    """Value of a metadata key as a text, `(none)` without one. metadata: JSON object."""
+    value = orjson.loads(metadata).get(column) if metadata else None
+    if value is None:
+        return NO_STRATUM
+    return value if isinstance(value, str) else canonical_json(value)
 
 
 def _rank(case_id: str) -> int:

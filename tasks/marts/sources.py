@@ -8,6 +8,7 @@ from gradebook.rubrics.files.tables import criteria_table
 from gradebook.rubrics.model.opinions import OPINION_SCHEMA
 from gradebook.rubrics.model.rubric import Rubric, category_weights, tree_steps
 from gradebook.tasks.datasets.case_criteria import case_criteria_files
+from gradebook.tasks.datasets.sample import CASE_WEIGHTS_SCHEMA
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.lake.sql import file_list, open_database
@@ -39,7 +40,7 @@ def add_criteria_sources(connection: duckdb.DuckDBPyConnection, folder: RunFolde
 
 
 def add_rubric_sources(connection: duckdb.DuckDBPyConnection, run_id: str, rubric: Rubric) -> None:
-    """Make the sources about the rubric: the run's row, its criteria and their weights."""
+    """Make the sources about the rubric, the run's row, its criteria and their weights; cases have no weights."""
     connection.execute(
         "create or replace table source_run as "
         "select ?::varchar as run_id, ?::varchar as rubric_id, ?::varchar as rubric_version, "
@@ -71,6 +72,7 @@ def add_rubric_sources(connection: duckdb.DuckDBPyConnection, run_id: str, rubri
     }
     for name, table in sources.items():
         connection.register(name, table)
+    connection.register("source_case_weights", CASE_WEIGHTS_SCHEMA.empty_table())
 
 
 def add_cost_sources(connection: duckdb.DuckDBPyConnection, run: Run) -> None:
@@ -106,6 +108,9 @@ def add_score_sources(
     _view(connection, "source_outputs", shards)
     _view(connection, "source_verdicts", collected)
     add_criteria_sources(connection, folder, rubric)
+    if folder.case_weights_file.exists():
+        connection.unregister("source_case_weights")
+        _view(connection, "source_case_weights", [str(folder.case_weights_file)])
 
 
 def add_opinions(connection: duckdb.DuckDBPyConnection, folder: RunFolder) -> None:

@@ -17,6 +17,7 @@ from gradebook.tasks.lake.sql import query, quoted
 from gradebook.tasks.system.files import replaced_file
 from gradebook.tasks.workspace.folder import RunFolder
 
+_DRAWN = "and inclusion_rate is not null order by case_id"
 _KEPT = "kept"  # takes the place of the criterion's id in file names
 
 
@@ -57,7 +58,13 @@ def read_kept_run(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str
 
 
 def lay_out_outputs(connection: duckdb.DuckDBPyConnection, run: KeptRun, folder: RunFolder) -> tuple[str, int]:
-    """Write the outputs of a run, without their texts, as one shard; returns the file's path and their count."""
+    """Write the outputs of a run, without their texts, as one shard, and the weights of its cases, if they have any.
+
+    Returns the file's path and the count of outputs.
+    """
+    weights = "select distinct case_id, stratum, inclusion_rate from output_scores where run_id = $run_id "
+    if not copy_rows(connection, weights + _DRAWN, folder.case_weights_file, run_id=run.run_id):
+        folder.case_weights_file.unlink()
     path = folder.path / "shards" / "shard-00000.parquet"
     of_run = {"run_id": run.run_id, "has_no_criteria": not run.rubric.criteria}
     return str(path), copy_rows(connection, query("published/run_outputs"), path, **of_run)

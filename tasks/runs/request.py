@@ -196,6 +196,14 @@ class EvaluationRequest:
             expected="a number of cases, 1 or more",
         ),
     ] = None
+    stratify: Annotated[
+        str | None,
+        Option(
+            "column or metadata key by whose values --sample draws in proportion; means are weighted",
+            EVERYWHERE,
+            Panel.OUTPUTS,
+        ),
+    ] = None
     max_bad_rate: Annotated[
         float,
         Option(
@@ -399,6 +407,8 @@ def _json_value(value: Any) -> Any:
 
 def refuse_bad_values(request: EvaluationRequest) -> None:
     """Raise `InputError` for an option whose value is not allowed."""
+    if request.stratify is not None and request.sample is None:
+        raise InputError("--stratify", "no --sample", "the number of cases to draw")
     for option in options_of(Use.RESUME):
         value = getattr(request, option.name)
         if value is not None:

@@ -3,6 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any, Protocol
 
@@ -19,10 +20,12 @@ from gradebook.tasks.judging.replies.embedding_questions import (
     batches_of,
     vector_of,
 )
+from gradebook.tasks.judging.replies.question import Outcome
 from gradebook.tasks.judging.session.session import Money, open_session
 from gradebook.tasks.judging.settings.embedder import EmbedderSettings
 from gradebook.tasks.judging.settings.keys import read_keys
 from gradebook.tasks.judging.transport.probe import probe
+from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.ledger.ledger import held_judgments, settle_run
 from gradebook.tasks.planning.estimates import held_rationales
@@ -101,49 +104,73 @@ def embed_texts(run: Run, plan: RunPlan, compared: ComparedTexts, shards: Sequen
             connection.execute("create or replace temp view held_judgments as select * from judgments")
             held = held_rationales(connection, wanted)
         timing.row_count, timing.replayed_count = len(wanted), len(held)
-        vectors = {wanted[key].text: vector_of(stored) for key, stored in held.items()}
         asked = [text for key, text in wanted.items() if key not in held]
         found = _ask(run, plan, embedder, asked) if asked else {}
+    space = stored_space(wanted, held, found)
+    return lambda _texts: space
+
+
+def stored_space(
+    wanted: Mapping[str, WantedText], held: Mapping[str, str], found: Mapping[str, Outcome]
+) -> StoredVectors:
+    """Space of the wanted texts. held: rationales of the ledger, found: new outcomes; all by request key."""
+    vectors = {wanted[key].text: vector_of(stored) for key, stored in held.items()}
     faults = {}
     for key, outcome in found.items():
         if outcome.rationale is not None and outcome.status == "scored":
             vectors[wanted[key].text] = vector_of(outcome.rationale)
         else:
             faults[wanted[key].text] = outcome.reason or "no reply"
-    space = StoredVectors(vectors, faults)
-    return lambda _texts: space
+    return StoredVectors(vectors, faults)
 
 
-def _ask(run: Run, plan: RunPlan, embedder: EmbedderSettings, texts: Sequence[WantedText]) -> dict[str, Any]:
-    """Outcomes by request key. A text whose request fails is asked again alone: another one may be at fault."""
-    settings = embedder.asking
+def _ask(run: Run, plan: RunPlan, embedder: EmbedderSettings, texts: Sequence[WantedText]) -> dict[str, Outcome]:
+    """Outcomes of a run's texts by request key."""
     money = Money(run.request.budget_usd, run.folder.path / "budget.jsonl", plan.cost_high_usd)
+    try:
+        outcomes, note = ask_vectors(run.lake, embedder, texts, run.run_id, money, run.request.deadline)
+        run.folder.add_notes([note])
+    finally:
+        settle_run(run.lake, run.folder)
+    return outcomes
+
+
+def ask_vectors(
+    lake: Lake,
+    embedder: EmbedderSettings,
+    texts: Sequence[WantedText],
+    run_id: str,
+    money: Money,
+    deadline: datetime | None = None,
+) -> tuple[dict[str, Outcome], str | None]:
+    """Outcomes by request key, and a note of the session. Replies are journaled under run_id, to be settled after.
+
+    A text whose request fails is asked again alone: another one may be at fault.
+    """
+    settings = embedder.asking
     probe(settings, read_keys(settings, os.environ))
-    outcomes: dict[str, Any] = {}
+    outcomes: dict[str, Outcome] = {}
 
     def keep(answer: EmbeddingAnswer) -> None:
         outcomes.update(answer.outcomes)
         reporter().advance("embed", len(answer.outcomes))
 
     reporter().begin("embed", len(texts))
-    try:
-        with open_session(
-            settings,
-            journal_folder=run.lake.journal_folder,
-            run_id=run.run_id,
-            money=money,
-            price=embedding_price(settings),
-            deadline=run.request.deadline,
-        ) as session:
-            session.open_leases(partial(held_judgments, run.lake)).acquire(text.request_key for text in texts)
-            session.ask(batches_of(texts, embedder), keep)
-            failed = [text for text in texts if outcomes[text.request_key].status != "scored"]
-            session.ask(_alone(failed, embedder), keep)
-            run.folder.add_notes([session.note])
-    finally:
-        settle_run(run.lake, run.folder)
+    with open_session(
+        settings,
+        journal_folder=lake.journal_folder,
+        run_id=run_id,
+        money=money,
+        price=embedding_price(settings),
+        deadline=deadline,
+    ) as session:
+        session.open_leases(partial(held_judgments, lake)).acquire(text.request_key for text in texts)
+        session.ask(batches_of(texts, embedder), keep)
+        failed = [text for text in texts if outcomes[text.request_key].status != "scored"]
+        session.ask(_alone(failed, embedder), keep)
+        note = session.note
     reporter().end("embed")
-    return outcomes
+    return outcomes, note
 
 
 def _alone(texts: Iterable[WantedText], embedder: EmbedderSettings) -> Iterable[EmbeddingQuestion]:

@@ -176,8 +176,9 @@ def is_published(run: Run) -> bool:
     if row[:2] != (run.dataset_digest, run.rubric_digest):
         raise InputError("--run-id", f"{run.run_id}, which published other outputs or another rubric", "a new id")
     settings = json.loads(row[2] or "{}")
-    if settings.get("sample") != run.request.sample and not run.taken_over:
-        published, asked = _cases_words(settings.get("sample")), _cases_words(run.request.sample)
+    drawn = settings.get("sample"), settings.get("stratify")
+    if drawn != (run.request.sample, run.request.stratify) and not run.taken_over:
+        published, asked = _cases_words(*drawn), _cases_words(run.request.sample, run.request.stratify)
         raise InputError("--run-id", f"{run.run_id}, which published {published}", f"a new id for {asked}")
     for option in ("baseline", "fail_if", "require"):
         wanted = getattr(run.request, option)
@@ -190,8 +191,9 @@ def is_published(run: Run) -> bool:
     return True
 
 
-def _cases_words(sample: int | None) -> str:
-    return "all cases" if sample is None else f"a sample of {counted(sample, 'case')}"
+def _cases_words(sample: int | None, stratify: str | None) -> str:
+    by = "" if stratify is None else f" by {stratify}"
+    return "all cases" if sample is None else f"a sample of {counted(sample, 'case')}{by}"
 
 
 def run_row(run: Run, status: str, reason: str | None) -> dict[str, object]:

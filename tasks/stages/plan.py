@@ -31,6 +31,7 @@ def ingest_run(run: Run) -> Ingested:
             checkpoint=request.checkpoint,
             max_bad_rate=request.max_bad_rate,
             sample=request.sample,
+            stratify=request.stratify,
             advance=lambda count: reporter().advance("ingest", count),
         )
         timing.row_count = ingested.row_count

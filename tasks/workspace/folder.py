@@ -93,6 +93,11 @@ class RunFolder:
         return self.path / "quarantine.parquet"
 
     @property
+    def case_weights_file(self) -> Path:
+        """Stratum and inclusion rate of each case; missing unless the cases were drawn by stratum."""
+        return self.path / "case_weights.parquet"
+
+    @property
     def ratings_file(self) -> Path:
         """Ratings that this run reads."""
         return self.path / "ratings.parquet"

@@ -14,6 +14,7 @@ from gradebook.rubrics.model.rubric import Rubric, category_weights, effective_w
 from gradebook.rubrics.model.verdicts import VERDICT_SCHEMA
 from gradebook.tasks.agreement.mart import AGREEMENT_SCHEMA
 from gradebook.tasks.comparing.mart_rows import RUN_COMPARISON_SCHEMA
+from gradebook.tasks.datasets.sample import CASE_WEIGHTS_SCHEMA
 from gradebook.tasks.lake.schema import make_tables, make_views
 from gradebook.tasks.marts.models import build_marts
 
@@ -153,6 +154,7 @@ def load_sources(
     timings: tuple[Row, ...] = (),
     agreement: tuple[Row, ...] = (),
     comparison: tuple[Row, ...] = (),
+    case_weights: tuple[Row, ...] = (),
     **settings: Any,
 ) -> None:
     """Make the sources. settings: of the rubric: missing, pass_threshold, require_thresholds."""
@@ -171,6 +173,7 @@ def load_sources(
         "timings": (TIMING_SCHEMA, [TIMING | row for row in timings]),
         "agreement": (AGREEMENT_SCHEMA, [AGREEMENT | row for row in agreement]),
         "run_comparisons": (RUN_COMPARISON_SCHEMA, [COMPARED | row for row in comparison]),
+        "case_weights": (CASE_WEIGHTS_SCHEMA, [*case_weights]),
     }
     for name, (schema, rows) in rows_of.items():
         connection.register("given", pa.Table.from_pylist(rows, schema=schema))

@@ -1,6 +1,7 @@
 -- int_clusters_summed: one row per measure, scope, scope_id, model, checkpoint, cluster_number of int_values_clustered,
 -- with the n values of the cluster. square: of the sum of their residuals. slack: 1 minus the cluster's share of the
--- all_n values, null for a single cluster. squares: sum of squares of all residuals.
+-- all_n values, null for a single cluster. squares: sum of squares of all residuals. weight: of the values in a sample
+-- drawn by stratum, else null; weighted_total: the sum of weight times value.
 with found as (select * from int_values_clustered),
 
 clusters as (
@@ -11,6 +12,10 @@ clusters as (
         exact_sum(value ** 2) as square_total,
         min(value) as lowest,
         max(value) as highest,
+        any_value(stratum_number) as stratum_number,
+        any_value(dataset_case_count) as dataset_case_count,
+        sum(weight) / 1e9 as weight,
+        exact_sum(weight / 1e9 * value) as weighted_total,
     from found
     group by measure, scope, scope_id, model, checkpoint, cluster_number
 ),

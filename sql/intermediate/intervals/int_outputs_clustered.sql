@@ -1,26 +1,34 @@
 -- int_outputs_clustered: one row per output_number of a model, checkpoint that has several outputs in one cluster (the
--- named cluster, else the case). Such outputs are not independent. Empty in most runs.
+-- named cluster, else the case), or a sample drawn by stratum. Outputs of a cluster are not independent; a cluster
+-- within two strata counts as two. Empty in most runs.
 -- materialized: table
 with outputs as (
-    select *, cluster_of(cluster, case_id) as bond,
-    from int_outputs_numbered
+    select
+        outputs.*,
+        cluster_of(outputs.cluster, outputs.case_id) as bond,
+        weights.stratum_number,
+        weights.weight,
+        weights.dataset_case_count,
+    from int_outputs_numbered as outputs
+    left join int_outputs_weighted as weights on outputs.output_number = weights.output_number
 ),
 
 clusters as (
     select
         group_number,
         bond,
+        stratum_number,
         row_number() over () as cluster_number,
         count(*) > 1 as is_shared,
     from outputs
-    group by group_number, bond
+    group by group_number, bond, stratum_number
 ),
 
 groups as (
     select group_number,
     from clusters
     group by group_number
-    having bool_or(is_shared)
+    having bool_or(is_shared or stratum_number is not null)
 ),
 
 final as (
@@ -30,11 +38,15 @@ final as (
         outputs.model,
         outputs.checkpoint,
         clusters.cluster_number,
+        outputs.stratum_number,
+        outputs.weight,
+        outputs.dataset_case_count,
     from groups
     inner join clusters on groups.group_number = clusters.group_number
     inner join outputs
         on clusters.group_number = outputs.group_number
         and clusters.bond = outputs.bond
+        and clusters.stratum_number is not distinct from outputs.stratum_number
 )
 
 select * from final

@@ -1,6 +1,7 @@
 -- int_scores_averaged: one row per scope (criterion, category, run or slice), scope_id, model, checkpoint. Means and
 -- rates are over the n scored outputs, over the pass_count outputs with a known pass or fail, and over the gate_count
--- outputs with known gates. least_score is the lowest score that any of the outputs could have.
+-- outputs with known gates; weighted where a sample was drawn by stratum. least_score is the lowest score that any of
+-- the outputs could have.
 -- materialized: table
 with slices as (select * from int_slices_ranked),
 
@@ -29,9 +30,20 @@ averaged as (
 ),
 
 final as (
-    select scope, scope_id, groups.model, groups.checkpoint, averaged.* exclude (scope, scope_id, group_number),
+    select
+        averaged.scope, averaged.scope_id, groups.model, groups.checkpoint, averaged.output_count, averaged.n,
+        coalesce(weighted.mean, averaged.mean) as mean,
+        coalesce(weighted.sd, averaged.sd) as sd,
+        least_score, pass_count,
+        coalesce(weighted.pass_rate, averaged.pass_rate) as pass_rate,
+        gate_count,
+        coalesce(weighted.gate_failure_rate, averaged.gate_failure_rate) as gate_failure_rate,
     from averaged
     inner join int_groups_counted as groups on averaged.group_number = groups.group_number
+    left join int_scores_weighted as weighted
+        on averaged.scope = weighted.scope
+        and averaged.scope_id = weighted.scope_id
+        and averaged.group_number = weighted.group_number
     union all by name
     select
         'slice' as scope, scope_id, model, checkpoint, output_count, n, mean, sd, 0.0 as least_score,

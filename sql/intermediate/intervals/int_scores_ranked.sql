@@ -1,8 +1,13 @@
 -- int_scores_ranked: one row per scope (category or run), scope_id, model, checkpoint with a score. p05 to p95 are
--- interpolated quantiles of the outputs' scores. Different scores with the same first 4 decimals count as that rounded
--- value.
+-- quantiles of the outputs' scores: interpolated, or those of the weights (int_outputs_weighted). Different scores with
+-- the same first 4 decimals count as that rounded value.
 -- materialized: table
-with outputs as (select * from int_scores_unioned where score is not null),
+with outputs as (
+    select scores.*, weights.weight
+    from int_scores_unioned as scores
+    left join int_outputs_weighted as weights on scores.output_number = weights.output_number
+    where scores.score is not null
+),
 
 -- Rounding leaves few distinct values among millions of scores; a quantile over all scores would need them in memory.
 counted as (
@@ -10,7 +15,7 @@ counted as (
         scope, scope_id, group_number,
         round(score, 4) as near,
         if(min(score) = max(score), min(score), near) as score,
-        count(*) as n,
+        coalesce(sum(weight), count(*)) as n,
     from outputs
     group by scope, scope_id, group_number, near
 ),

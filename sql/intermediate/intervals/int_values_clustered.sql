@@ -48,6 +48,9 @@ final as (
         outputs.model,
         outputs.checkpoint,
         outputs.cluster_number,
+        outputs.stratum_number,
+        outputs.weight,
+        outputs.dataset_case_count,
         case measures.measure when 'score' then measured.score when 'pass' then measured.pass else measured.gate end
             as value,
     from measured
@@ -57,6 +60,7 @@ final as (
     union all by name
     select
         measures.measure, 'run' as scope, '' as scope_id, outputs.model, outputs.checkpoint, outputs.cluster_number,
+        outputs.stratum_number, outputs.weight, outputs.dataset_case_count,
         case measures.measure when 'pass_at_k' then cases.pass_at_k else cases.pass_hat_k end as value,
     from int_samples_counted as cases
     inner join outputs on cases.output_number = outputs.output_number

@@ -1,20 +1,22 @@
 -- int_criteria_averaged: one row per group_number, criterion_id, of the rubric or per-case. Means and rates are in 0..1
 -- over the n scored outputs, of output_count to which the criterion applies; sd is of the sample, null where n is 1;
--- pass_rate is over the pass_count scores with a pass mark. category is null where the rows of a per-case criterion
--- disagree.
+-- pass_rate is over the pass_count scores with a pass mark; all are weighted by int_outputs_weighted. category is null
+-- where the rows of a per-case criterion disagree.
 -- materialized: table
 with criteria as (select * from int_criteria_weighted),
 
 -- Levels have few distinct scores, so each value shared by many verdicts is computed once.
 counted as (
     select
-        group_number,
-        criterion_number,
-        score,
+        verdicts.group_number,
+        verdicts.criterion_number,
+        verdicts.score,
         count(*) as n,
-    from int_verdicts_numbered
-    where score is not null
-    group by group_number, criterion_number, score
+        coalesce(sum(weights.weight), count(*)) as weight,
+    from int_verdicts_numbered as verdicts
+    left join int_outputs_weighted as weights on verdicts.output_number = weights.output_number
+    where verdicts.score is not null
+    group by verdicts.group_number, verdicts.criterion_number, verdicts.score
 ),
 
 measured as (
@@ -22,10 +24,11 @@ measured as (
         counted.group_number,
         criteria.criterion_id,
         sum(counted.n)::bigint as n,
-        mean_of_counted(counted.score, counted.n) as mean,
-        sd_of_counted(counted.score, counted.n) as sd,
+        mean_of_counted(counted.score, counted.weight) as mean,
+        sd_of_counted(counted.score, counted.n, counted.weight) as sd,
         coalesce(sum(counted.n) filter (criteria.pass_mark is not null), 0)::bigint as pass_count,
-        coalesce(sum(counted.n) filter (is_below(counted.score, criteria.pass_mark)), 0)::bigint as below_mark_count,
+        sum(counted.weight) filter (criteria.pass_mark is not null) as pass_weight,
+        coalesce(sum(counted.weight) filter (is_below(counted.score, criteria.pass_mark)), 0) as below_mark_weight,
     from counted
     inner join criteria on counted.criterion_number = criteria.criterion_number
     group by counted.group_number, criteria.criterion_id
@@ -55,7 +58,7 @@ final as (
         measured.mean,
         measured.sd,
         coalesce(measured.pass_count, 0) as pass_count,
-        (measured.pass_count - measured.below_mark_count) / nullif(measured.pass_count, 0) as pass_rate,
+        (measured.pass_weight - measured.below_mark_weight) / measured.pass_weight as pass_rate,
     from applied
     left join measured
         on applied.group_number = measured.group_number

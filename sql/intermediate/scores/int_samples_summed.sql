@@ -1,8 +1,12 @@
 -- int_samples_summed: one row per group_number of int_samples_counted: means over cases of pass_at_k, pass_hat_k and
 -- best_of_k, the expected best score of sample_k samples, with the intervals (interval_of) on the first two. Cases of
--- one cluster are not independent.
+-- one cluster are not independent, and those of a sample by stratum have weights (int_outputs_weighted).
 -- materialized: table
-with cases as (select * from int_samples_counted),
+with cases as (
+    select cases.*, coalesce(weights.weight, 1) as weight
+    from int_samples_counted as cases
+    left join int_outputs_weighted as weights on cases.output_number = weights.output_number
+),
 
 spreads as (select * from int_clusters_compared where scope = 'run'),
 
@@ -11,10 +15,10 @@ passes as (
         cases.group_number,
         any_value(cases.sample_k) as sample_k,
         count(cases.pass_at_k) as case_count,
-        exact_mean(cases.pass_at_k) as pass_at_k,
-        exact_mean(cases.pass_hat_k) as pass_hat_k,
-        exact_sd(cases.pass_at_k) as at_sd,
-        exact_sd(cases.pass_hat_k) as hat_sd,
+        mean_of_counted(cases.pass_at_k, cases.weight) as pass_at_k,
+        mean_of_counted(cases.pass_hat_k, cases.weight) as pass_hat_k,
+        sd_of_counted(cases.pass_at_k, 1, cases.weight) as at_sd,
+        sd_of_counted(cases.pass_hat_k, 1, cases.weight) as hat_sd,
         any_value(spreads.at_spread) as at_spread,
         any_value(spreads.hat_spread) as hat_spread,
     from cases
@@ -40,7 +44,7 @@ bests as (
         samples.group_number,
         exact_sum(samples.score * cases.sample_k / cases.n * list_product(list_prepend(1.0, list_transform(
             range(1, cases.sample_k), lambda j: greatest(samples.place - j, 0) / (cases.n - j)
-        )))) / count(distinct samples.case_id) as best_of_k,
+        ))) * cases.weight) / sum(cases.weight) filter (samples.place = 1) as best_of_k,
     from samples
     inner join cases on samples.group_number = cases.group_number and samples.case_id = cases.case_id
     where samples.score is not null

@@ -1,5 +1,5 @@
 -- int_criteria_shaped: one row per model, checkpoint with slices, criterion_id of the rubric: all_n scores of all its
--- outputs, with their mean, standard deviation and skewness (null where all are equal).
+-- outputs, with the sum of their weights and their mean, standard deviation and skewness (null where all are equal).
 -- materialized: table
 with slices as (select * from int_slices_averaged),
 
@@ -15,11 +15,14 @@ means as (
 ),
 
 counted as (
-    select means.model, means.checkpoint, means.criterion_id, verdicts.score, count(*) as n,
+    select
+        means.model, means.checkpoint, means.criterion_id, verdicts.score,
+        coalesce(sum(weights.weight), count(*)) as weight,
     from int_verdicts_numbered as verdicts
     inner join means
         on verdicts.group_number = means.group_number
         and verdicts.criterion_number = means.criterion_number
+    left join int_outputs_weighted as weights on verdicts.output_number = weights.output_number
     where verdicts.score is not null
     group by means.model, means.checkpoint, means.criterion_id, verdicts.score
 ),
@@ -32,7 +35,8 @@ final as (
         any_value(means.n) as all_n,
         any_value(means.mean) as all_mean,
         any_value(means.sd) as all_sd,
-        exact_sum(counted.n * (counted.score - means.mean) ** 3) / all_n
+        sum(counted.weight) as all_weight,
+        exact_sum(counted.weight * (counted.score - means.mean) ** 3) / all_weight
         / nullif((all_sd ** 2 * (1 - 1 / all_n)) ** 1.5, 0.0) as all_skewness,
     from means
     inner join counted

@@ -1,5 +1,6 @@
 -- int_slices_averaged: one row per slice_number, criterion_id of the rubric with at least 2 scores. scope_id names
--- both; means are in 0..1 over the n scored outputs of the slice, pass_rate is over pass_count.
+-- both; means are in 0..1 over the n scored outputs of the slice, pass_rate is over pass_count. output_weight: n, or
+-- the sum of the outputs' weights (int_outputs_weighted), by which means and rates are weighted.
 -- materialized: table
 with outputs as (select * from int_outputs_sliced),
 
@@ -17,8 +18,10 @@ counted as (
         verdicts.criterion_number,
         verdicts.score,
         count(*) as n,
+        coalesce(sum(weights.weight), count(*)) as weight,
     from outputs
     inner join int_verdicts_numbered as verdicts on outputs.output_number = verdicts.output_number
+    left join int_outputs_weighted as weights on outputs.output_number = weights.output_number
     where verdicts.score is not null
     group by outputs.slice_number, verdicts.criterion_number, verdicts.score
 ),
@@ -28,9 +31,10 @@ measured as (
         counted.slice_number,
         counted.criterion_number,
         sum(counted.n)::bigint as n,
-        mean_of_counted(counted.score, counted.n) as mean,
-        sd_of_counted(counted.score, counted.n) as sd,
-        coalesce(sum(counted.n) filter (is_below(counted.score, criteria.pass_mark)), 0)::bigint as below_mark_count,
+        sum(counted.weight) as output_weight,
+        mean_of_counted(counted.score, counted.weight) as mean,
+        sd_of_counted(counted.score, counted.n, counted.weight) as sd,
+        coalesce(sum(counted.weight) filter (is_below(counted.score, criteria.pass_mark)), 0) as below_mark_weight,
     from counted
     inner join criteria on counted.criterion_number = criteria.criterion_number
     group by counted.slice_number, counted.criterion_number
@@ -47,8 +51,11 @@ final as (
         measured.mean,
         measured.sd,
         case when criteria.pass_mark is null then 0 else measured.n end as pass_count,
-        case when criteria.pass_mark is not null then (measured.n - measured.below_mark_count) / measured.n end
-            as pass_rate,
+        case
+            when criteria.pass_mark is not null
+                then (measured.output_weight - measured.below_mark_weight) / measured.output_weight
+        end as pass_rate,
+        measured.output_weight,
     from measured
     inner join slices on measured.slice_number = slices.slice_number
     inner join criteria on measured.criterion_number = criteria.criterion_number

@@ -12,9 +12,11 @@ compared as (
     select
         slices.*,
         shapes.all_n - slices.n as rest_n,
-        clip((shapes.all_n * shapes.all_mean - slices.n * slices.mean) / nullif(shapes.all_n - slices.n, 0))
-            as rest_mean,
-        slices.n / shapes.all_n as share,
+        clip(
+            (shapes.all_weight * shapes.all_mean - slices.output_weight * slices.mean)
+            / nullif(shapes.all_weight - slices.output_weight, 0)
+        ) as rest_mean,
+        slices.output_weight / shapes.all_weight as share,
         criteria.is_gate,
         criteria.weight_share as weight,
         if(criteria.weight_share < 0, -1.0, 1.0) as direction,

@@ -1,8 +1,12 @@
 """`gradebook evaluate --sample`: the plan of a sample, and refused sizes."""
 
+import json
+
 import pytest
 
 from tests.support.samples import write_outputs
+
+FIVE = {"case_count": 5, "dataset_case_count": 20, "column": None, "strata": []}
 
 
 @pytest.fixture
@@ -13,7 +17,7 @@ def words(tmp_path):
 
 def test_a_dry_run_plans_the_sample_and_says_so(gradebook, words):
     planned = gradebook(*words, "--sample", "5", "--json").json
-    assert (planned["output_count"], planned["sample"]) == (10, {"case_count": 5, "dataset_case_count": 20})
+    assert (planned["output_count"], planned["sample"]) == (10, FIVE)
     assert "note: a random sample of 5 of 20 cases, seed 0" in gradebook(*words, "--sample", "5").err
 
 
@@ -29,3 +33,36 @@ def test_a_sample_of_no_case_is_refused(gradebook, words, tmp_path, size, messag
     finished = gradebook(*words, "--sample", size)
     assert (finished.code, f"--sample: {message}" in finished.err) == (2, True), finished.err
     assert not (tmp_path / "lake").exists()
+
+
+def test_a_sample_by_stratum_is_weighted_in_every_figure_and_says_so(evaluate, gradebook, tmp_path):
+    # 30 easy cases that pass and 10 hard ones that fail: the plain mean of 6 + 4 cases is not the dataset's 0.75
+    rows = [
+        {"case_id": f"c{place}", "model": "m", "output": "a b c d e" if place < 30 else "no", "topic": topic}
+        for place, topic in enumerate(["easy"] * 30 + ["hard"] * 9 + ["rare"])
+    ]
+    outputs = tmp_path / "o.jsonl"
+    outputs.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    rubric = tmp_path / "r.yaml"
+    rubric.write_text(
+        "id: r\nversion: 1.0.0\nname: r\ndescription: d\nowner: o\npass_threshold: 0.5\ncriteria:\n"
+        "  - {id: long, description: L, weight: 1, method: {type: check, check: length_words, settings: {min: 5}}}\n"
+    )
+    words = [outputs, "--rubric", rubric]
+    drawn = evaluate(*words, "--sample", "10", "--stratify", "topic", "--run-id", "drawn")
+    assert drawn.code == 0, drawn.err
+    evaluate(*words, "--run-id", "full")
+    found = gradebook("sql", "select run_id, mean, pass_rate, n from run_scores", "--format", "json").json
+    assert {row["run_id"]: (row["n"], row["mean"], row["pass_rate"]) for row in found} == {
+        "drawn": (10, pytest.approx(0.75), pytest.approx(0.75)),
+        "full": (40, 0.75, 0.75),
+    }
+    (notes,) = gradebook("sql", "select notes from runs where run_id = 'drawn'", "--format", "json").json
+    assert any("by topic (3 strata)" in note and "of their own: rare (1 case)" in note for note in notes["notes"])
+    compared = gradebook("compare", "full", "drawn", "--json").json
+    assert compared["overall"][0]["mean_b"] == pytest.approx(0.75)
+    assert compared["overall"][0]["p_wilcoxon"] is None
+    assert any("drawn by stratum" in line for line in compared["not_compared"])
+    assert gradebook("compare", "full", "drawn", "--unpaired").code == 2
+    assert gradebook("rebuild", "drawn", "--check").code == 0
+    assert evaluate(*words, "--sample", "10", "--run-id", "drawn").code == 2  # without strata it is another run

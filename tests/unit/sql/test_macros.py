@@ -41,7 +41,7 @@ def test_counted_values_give_the_same_measures_to_the_bit(build):
     connection.execute("create table scores as select (hash(i) % 7) / 6 as x from range(1000) as t (i)")
     one_by_one = connection.execute("select exact_mean(x), exact_sd(x) from scores").fetchone()
     counted = "select x, count(*) as n from scores group by x"
-    found = connection.execute(f"select mean_of_counted(x, n), sd_of_counted(x, n) from ({counted})").fetchone()
+    found = connection.execute(f"select mean_of_counted(x, n), sd_of_counted(x, n, n) from ({counted})").fetchone()
     assert found == one_by_one
 
 

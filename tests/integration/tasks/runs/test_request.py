@@ -117,6 +117,7 @@ WANTED = EvaluationRequest(
     gate="baseline",
     runner="processes",
     sample=3,
+    stratify="topic",
 )
 
 
@@ -196,6 +197,7 @@ def test_the_command_line_takes_the_options_by_their_flags_with_their_help():
         ({"judge": " "}, "--judge: found an empty text, expected a value, or no --judge at all"),
         ({"fail_if": ""}, "--fail-if: found an empty text"),
         ({"sample": 0}, "--sample: found 0, expected a number of cases, 1 or more"),
+        ({"stratify": "topic"}, "--stratify: found no --sample, expected the number of cases to draw"),
         ({"run_id": "a/b"}, "--run-id: found 'a/b', expected up to 80 letters"),
     ],
 )

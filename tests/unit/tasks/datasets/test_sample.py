@@ -7,9 +7,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from gradebook.rubrics.model.errors import OutputsError
+from gradebook.rubrics.model.errors import InputError, OutputsError
 from gradebook.tasks.datasets.ingest import Ingested, ingest_outputs
-from gradebook.tasks.datasets.sample import CaseSample, SampleTaken
+from gradebook.tasks.datasets.sample import CaseSample, SampleTaken, share_out
 from tests.support.samples import write_outputs
 
 
@@ -84,3 +84,37 @@ def test_bad_rows_of_all_cases_count(tmp_path):
     outputs.write_text(outputs.read_text() + "no json\n" * 5)
     with pytest.raises(OutputsError, match="found 5 of 15 rows that do not fit"):
         stored(tmp_path, outputs, 1)
+
+
+@pytest.mark.parametrize(
+    ("size", "case_counts", "expected"),
+    [
+        (10, {"a": 60, "b": 30, "c": 10}, {"a": 5, "b": 3, "c": 2}),  # c's share is 1: raised to 2, the rest shared out
+        (10, {"a": 50, "b": 50}, {"a": 5, "b": 5}),
+        (7, {"b": 50, "a": 50}, {"b": 3, "a": 4}),  # equal remainders: by name
+        (9, {"a": 1_000, "b": 1, "c": 1}, {"a": 7, "b": 1, "c": 1}),
+        (99, {"a": 3, "b": 1}, {"a": 3, "b": 1}),  # all cases
+    ],
+)
+def test_cases_are_shared_out_by_stratum(size, case_counts, expected):
+    assert share_out(size, case_counts) == expected
+
+
+@pytest.mark.parametrize(
+    ("column", "size", "message"),
+    [
+        ("nope", 10, "no row with the column or metadata key 'nope'"),
+        ("number", 10, "found more than 10 strata"),
+        ("number", 30, "found 20 strata, expected at most 15, of 2 cases each"),
+        ("side", 10, "expected one value a case"),
+    ],
+)
+def test_strata_that_do_not_fit_are_refused_and_leave_nothing(tmp_path, column, size, message):
+    rows = [
+        {"case_id": f"c{n % 40}", "model": f"m{n // 40}", "output": "x", "number": n % 20, "side": n // 40}
+        for n in range(80)
+    ]
+    (tmp_path / "o.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(InputError, match=message):
+        ingest_outputs("run", [tmp_path / "o.jsonl"], tmp_path / "run", sample=size, stratify=column)
+    assert [file.name for file in (tmp_path / "run").glob("**/*") if "quarantine" not in file.name] == []

@@ -45,6 +45,7 @@ create table source_case_criteria (
     output_id varchar, criterion_id varchar, category varchar, weight double, is_gate boolean, threshold double,
     gate_threshold double
 );
+create table source_case_weights (case_id varchar, stratum varchar, inclusion_rate double);
 create table source_opinions (
     output_id varchar, criterion_id varchar, judge varchar, replicate int, is_swapped boolean, status varchar,
     level_id varchar, score double

@@ -1,0 +1,93 @@
+"""The commands `gradebook cases`: the choice of cases to evaluate."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gradebook.flows.commands.options import (
+    DEFAULT_LAKE,
+    DataOption,
+    JsonOption,
+    LakeOption,
+    MapOption,
+    option_of,
+    print_json,
+)
+from gradebook.flows.display.terminal import notes, say
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.runs.request import read_column_map
+from gradebook.tasks.system.number_format import counted, usd_words
+
+app = typer.Typer(help="Compare the cases of a suite with real usage.", no_args_is_help=True, rich_markup_mode=None)
+
+SUITES = (".yaml", ".yml")
+
+
+@app.command("coverage")
+def coverage(  # noqa: PLR0913 - each is an option
+    suite: Annotated[str, typer.Argument(help="prompts or outputs: a file, folder or glob; or a suites file")],
+    against: Annotated[str, typer.Option("--against", help="prompts of real usage: a file, folder or glob")],
+    only: Annotated[list[str] | None, typer.Option("--only", help="a suite's id; may be repeated")] = None,
+    column_map: MapOption = None,
+    embedder: Annotated[
+        str | None,
+        typer.Option(
+            "--embedder", help="also compare topics: lexical, a folder, an embedder file (YAML) or a model name"
+        ),
+    ] = None,
+    budget_usd: Annotated[float | None, option_of("budget_usd")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="print the number of texts to embed and their price")
+    ] = False,
+    show_all: Annotated[bool, typer.Option("--all", help="show every stratum, in place of 20")] = False,
+    lake: LakeOption = DEFAULT_LAKE,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show how the cases of a suite differ from real usage.
+
+    Strata are the values of metadata columns that both have, fifths of numbers and of the prompt's length, its language
+    and, with an embedder, topics: clusters of prompts. Strata that the suite lacks come first. The distance is the
+    share of cases that would have to be in other strata.
+
+    \b
+    gradebook cases coverage suite.jsonl --against traffic.parquet
+    gradebook cases coverage suites.yaml --only support --against traffic/ \\
+        --embedder lexical
+
+    Exit: 0 done, 2 bad input, 3 the embedder did not answer or the budget is reached.
+    """
+    from gradebook.flows.display.coverage import show_coverage
+    from gradebook.tasks.operations.case_coverage import CoverageRequest, measure_coverage, read_sides
+
+    request = CoverageRequest(_places(suite, only), against, read_column_map(column_map or []), embedder, budget_usd)
+    found_lake = find_lake(lake, data)
+    sides = read_sides(found_lake, request)
+    plan = sides.plan
+    counts = (plan.text_count, plan.request_count, plan.cost_usd) if plan else (0, 0, 0.0)
+    price = dict(zip(("text_count", "request_count", "cost_usd"), counts, strict=True))
+    words = f"{counted(counts[0], 'text')} to embed, about {usd_words(counts[2])}"
+    if dry_run:
+        print_json(price) if as_json else say(words)
+        return
+    if counts[0]:
+        notes.print(words, markup=False)
+    found = measure_coverage(found_lake, request, sides)
+    if as_json:
+        print_json(found.as_json() | {"embedding": price})
+    else:
+        show_coverage(found, is_whole=show_all)
+
+
+def _places(suite: str, only: list[str] | None) -> list[str]:
+    """Files of the cases; of a suites file, those of its suites tonight."""
+    if not suite.endswith(SUITES):
+        return [suite]
+    from gradebook.tasks.operations.suites import chosen_suites, read_suites, suite_request
+
+    now = datetime.now(UTC)
+    night = now.astimezone().date()
+    suites = chosen_suites(read_suites(Path(suite)), only)
+    return [suite_request(each, night, now, lake=None, data=None, budget_usd=None).outputs for each in suites]

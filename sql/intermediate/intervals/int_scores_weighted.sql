@@ -1,0 +1,19 @@
+-- int_scores_weighted: one row per scope (category or run), scope_id, group_number of a sample drawn by stratum: the
+-- weighted figures of int_scores_averaged. Empty for all other runs.
+with final as (
+    select
+        scores.scope,
+        scores.scope_id,
+        scores.group_number,
+        mean_of_counted(scores.score, weights.weight) as mean,
+        sd_of_counted(scores.score, 1, weights.weight) as sd,
+        coalesce(sum(weights.weight) filter (scores.is_passed), 0)
+            / sum(weights.weight) filter (scores.is_passed is not null) as pass_rate,
+        coalesce(sum(weights.weight) filter (scores.is_gate_failed), 0)
+            / sum(weights.weight) filter (scores.is_gate_failed is not null) as gate_failure_rate,
+    from int_scores_unioned as scores
+    inner join int_outputs_weighted as weights on scores.output_number = weights.output_number
+    group by scores.scope, scores.scope_id, scores.group_number
+)
+
+select * from final

@@ -1,0 +1,338 @@
+"""How the cases of a suite differ from real usage: by metadata, prompt length, language and topic of the prompt."""
+
+import os
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from gradebook.rubrics.checks.language.language_of import find_languages
+from gradebook.rubrics.model.canonical import canonical_json
+from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.model.outputs import OUTPUT_COLUMNS
+from gradebook.rubrics.statistics.case_shares import ColumnDistance, StratumShare, cluster_vectors, compare_shares
+from gradebook.tasks.datasets.discovery import dataset_files, read_rows
+from gradebook.tasks.datasets.row_parser import read_messages
+from gradebook.tasks.datasets.sample import NO_STRATUM
+from gradebook.tasks.judging.money.prices import BYTES_PER_TOKEN, Usage, cost_usd, embedding_price, prompt_bytes
+from gradebook.tasks.judging.replies.embedding_questions import (
+    WantedText,
+    batches_of,
+    embedded_messages,
+    embedding_key,
+)
+from gradebook.tasks.judging.replies.question import Outcome
+from gradebook.tasks.judging.session.session import Money
+from gradebook.tasks.judging.settings.embedder import LEXICAL, Embedder, EmbedderSettings, read_embedder
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import connect_up_to_date, prepare_lake
+from gradebook.tasks.ledger.ledger import settle_journals
+from gradebook.tasks.planning.estimates import held_rationales
+from gradebook.tasks.scoring.embeddings import Space, ask_vectors, lexical_space, stored_space
+from gradebook.tasks.scoring.static_vectors import read_static_model
+
+LENGTH, LANGUAGE, TOPIC = "(prompt length)", "(language)", "(topic)"
+MOST_STRATA = 50  # of a column: more values are numbers to be cut into steps, or no strata
+MOST_VALUE = 100  # characters
+MOST_NAME = 40  # characters of the prompt that names a topic
+STEPS = 5  # of a number: fifths of the traffic
+MOST_LANGUAGE_CASES = 20_000
+MOST_TOPIC_CASES = 2_000  # of each side: more are drawn at random
+TOPICS = 12
+SEED = 20_261_126
+ASKED_BY = "coverage"
+_NUMBER = (int, float)
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageRequest:
+    """Request for a coverage. suite, traffic: files, folders or globs of rows with a prompt.
+
+    embedder: as of `--embedder`, None for no topics. budget_usd: of its requests.
+    """
+
+    suite: Sequence[str]
+    traffic: str
+    column_map: Mapping[str, str] = field(default_factory=dict)
+    embedder: str | None = None
+    budget_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """Distinct cases of a side. prompts: text of each; columns: values of each case, None where it has none."""
+
+    prompts: tuple[str, ...]
+    columns: dict[str, list[Any]]
+    bad_row_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlan:
+    """Texts to embed. request_count, text_count: those that the ledger lacks; cost_usd: None if unknown."""
+
+    texts: tuple[tuple[str, ...], tuple[str, ...]]
+    embedder: Embedder | None
+    wanted: Mapping[str, WantedText] = field(default_factory=dict)
+    held: Mapping[str, str] = field(default_factory=dict)
+    text_count: int = 0
+    request_count: int = 0
+    cost_usd: float | None = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Comparison of both sides. strata: those that the suite lacks first. distance, by_chance: means of the columns."""
+
+    suite_count: int
+    traffic_count: int
+    strata: tuple[StratumShare, ...]
+    columns: tuple[ColumnDistance, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def distance(self) -> float:
+        return float(np.mean([each.distance for each in self.columns]))
+
+    @property
+    def by_chance(self) -> float:
+        return float(np.mean([each.by_chance for each in self.columns]))
+
+    @property
+    def missing(self) -> tuple[StratumShare, ...]:
+        """Strata that the suite lacks."""
+        return tuple(each for each in self.strata if each.is_missing)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "suite_count": self.suite_count,
+            "traffic_count": self.traffic_count,
+            "distance": self.distance,
+            "distance_by_chance": self.by_chance,
+            "columns": [asdict(each) for each in self.columns],
+            "strata": [asdict(each) | {"is_missing": each.is_missing} for each in self.strata],
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """Both sides read. plan: of the topics; None without an embedder."""
+
+    suite: Cases
+    traffic: Cases
+    plan: TopicPlan | None
+
+
+def read_sides(lake: Lake, request: CoverageRequest) -> Sides:
+    """Read both sides and plan their topics; nothing is asked.
+
+    lake: has the vectors of an endpoint that were paid for. Raises `InputError`.
+    """
+    suite = read_cases(request.suite, request.column_map)
+    traffic = read_cases([request.traffic], request.column_map)
+    return Sides(suite, traffic, None if request.embedder is None else _plan(lake, request.embedder, suite, traffic))
+
+
+def measure_coverage(lake: Lake, request: CoverageRequest, sides: Sides) -> Coverage:
+    """Compare both sides, asking for the vectors that are missing.
+
+    Raises `EndpointUnavailable` and `BudgetReached`; replies are in the ledger.
+    """
+    suite, traffic = sides.suite, sides.traffic
+    notes: list[str] = []
+    columns = dict(_metadata(suite, traffic, notes))
+    columns[LENGTH] = _steps(
+        [len(text) for text in suite.prompts], [len(text) for text in traffic.prompts], "characters"
+    )
+    columns[LANGUAGE] = _languages(suite.prompts), _languages(traffic.prompts)
+    if sides.plan is not None:
+        columns |= _topics(sides.plan, _space(lake, request, sides.plan, notes), notes)
+    told = {name: both for name, both in columns.items() if len({*both[0], *both[1]}) > 1}
+    if not told:
+        raise InputError("cases", "the same value of every column in all cases", "a column whose values differ")
+    strata, distances = compare_shares(told)
+    for name, each in (("suite", suite), ("traffic", traffic)):
+        if each.bad_row_count:
+            notes.append(f"{each.bad_row_count:,} rows of the {name} without a prompt left out")
+    return Coverage(len(suite.prompts), len(traffic.prompts), tuple(strata), tuple(distances), tuple(notes))
+
+
+def read_cases(places: Sequence[str], column_map: Mapping[str, str]) -> Cases:
+    """Read the distinct cases of a dataset: of each `case_id` the first row, without one each row.
+
+    Raises `OutputsError` for a file that can't be read, `InputError` without a case.
+    """
+    seen: set[str] = set()
+    prompts: list[str] = []
+    rows: list[dict[str, Any]] = []
+    bad_row_count = 0
+    files: list[Path] = [file for place in places for file in dataset_files(place)]
+    prompt_column, id_column = (column_map.get(name, name) for name in ("prompt", "case_id"))
+    for raw in read_rows(files, {}, (prompt_column,)):
+        prompt = None if isinstance(raw.content, str) else _prompt_text(raw.content.get(prompt_column))
+        if prompt is None or isinstance(raw.content, str):
+            bad_row_count += 1
+            continue
+        case_id = raw.content.get(id_column)
+        if case_id is not None:
+            if str(case_id) in seen:
+                continue
+            seen.add(str(case_id))
+        prompts.append(prompt)
+        rows.append(dict(_values(raw.content, {prompt_column, id_column, *OUTPUT_COLUMNS})))
+    if not prompts:
+        raise InputError(", ".join(places), "no row with a prompt", f"rows with the column {prompt_column}")
+    names = dict.fromkeys(name for row in rows for name in row)
+    return Cases(tuple(prompts), {name: [row.get(name) for row in rows] for name in names}, bad_row_count)
+
+
+def _prompt_text(prompt: Any) -> str | None:
+    """Text of a prompt; of a conversation its messages. None for anything else, or a blank one."""
+    found = read_messages(prompt) if isinstance(prompt, str) else prompt
+    if isinstance(found, list):
+        contents = [each.get("content") for each in found if isinstance(each, dict)]
+        found = "\n".join(each if isinstance(each, str) else canonical_json(each) for each in contents if each)
+    return found if isinstance(found, str) and found.strip() else None
+
+
+def _values(content: Mapping[str, Any], others: set[str]) -> Iterator[tuple[str, Any]]:
+    """Short texts, numbers and truth values of a row's own columns and of its metadata."""
+    metadata = content.get("metadata")
+    if isinstance(metadata, str):
+        try:
+            metadata = orjson.loads(metadata)
+        except orjson.JSONDecodeError:
+            metadata = None
+    own = {name: value for name, value in content.items() if name not in others}
+    for name, value in (own | (metadata if isinstance(metadata, dict) else {})).items():
+        is_short = isinstance(value, str) and 0 < len(value) <= MOST_VALUE
+        if is_short or (isinstance(value, _NUMBER) and np.isfinite(value)):
+            yield str(name), value
+
+
+def _metadata(suite: Cases, traffic: Cases, notes: list[str]) -> Iterator[tuple[str, tuple[list[str], list[str]]]]:
+    """Strata of each column that both sides have, with 2 to 50 values, or of numbers."""
+    lacking = [name for name in traffic.columns if name not in suite.columns]
+    left_out = []
+    for name in (each for each in traffic.columns if each in suite.columns):
+        both = suite.columns[name], traffic.columns[name]
+        values = {value for side in both for value in side if value is not None}
+        is_number = all(isinstance(value, _NUMBER) and not isinstance(value, bool) for value in values)
+        if len(values) <= MOST_STRATA:
+            yield name, ([_words(value) for value in both[0]], [_words(value) for value in both[1]])
+        elif is_number:
+            yield name, _steps(*both)
+        else:
+            left_out.append(name)
+    if lacking:
+        notes.append(f"columns that only the traffic has: {', '.join(lacking[:10])}")
+    if left_out:
+        notes.append(f"columns with more than {MOST_STRATA} values: {', '.join(left_out[:10])}")
+
+
+def _words(value: Any) -> str:
+    return NO_STRATUM if value is None else value if isinstance(value, str) else canonical_json(value)
+
+
+def _steps(suite: Sequence[Any], traffic: Sequence[Any], unit: str = "") -> tuple[list[str], list[str]]:
+    """Fifths of the traffic's numbers, as ranges."""
+    known = np.array([value for value in traffic if value is not None], dtype=np.float64)
+    if not known.size:
+        return [_words(None)] * len(suite), [_words(None)] * len(traffic)
+    inner = np.unique(np.quantile(known, np.arange(1, STEPS) / STEPS, method="higher"))
+    ends = [f"{end:,.6g}" for end in inner]
+    last = f"over {ends[-1]}"
+    names = [
+        f"up to {ends[0]}",
+        *(f"over {low} to {high}" for low, high in pairwise(ends)),
+        last,
+    ]
+    names = [f"{place + 1}: {name} {unit}".rstrip() for place, name in enumerate(names)]
+
+    def strata(values: Sequence[Any]) -> list[str]:
+        return [NO_STRATUM if each is None else names[int(np.searchsorted(inner, each))] for each in values]
+
+    return strata(suite), strata(traffic)
+
+
+def _languages(prompts: Sequence[str]) -> list[str]:
+    """Language of each prompt, of up to 20,000."""
+    found = find_languages(pa.array(prompts[:MOST_LANGUAGE_CASES], pa.large_string())).to_pylist()
+    return [code or NO_STRATUM for code in found]
+
+
+def _plan(lake: Lake, embedder: str, suite: Cases, traffic: Cases) -> TopicPlan:
+    found = read_embedder(embedder, os.environ)
+    texts = _drawn(suite.prompts), _drawn(traffic.prompts)
+    if not isinstance(found, EmbedderSettings):
+        return TopicPlan(texts, found)
+    wanted = {}
+    for text in dict.fromkeys([*texts[0], *texts[1]]):
+        key = embedding_key(found.digest, text)
+        wanted[key] = WantedText(key, text, "", ASKED_BY)
+    held = _held(lake, wanted) if lake.is_there else {}
+    missing = [text for key, text in wanted.items() if key not in held]
+    request_count = len(list(batches_of(missing, found)))
+    byte_count = sum(prompt_bytes(embedded_messages([text.text]), None) for text in missing)
+    usage = Usage(round(byte_count / BYTES_PER_TOKEN))
+    cost = cost_usd(embedding_price(found.asking), usage, max(1, request_count)) if missing else 0.0
+    return TopicPlan(texts, found, wanted, held, len(missing), request_count, cost)
+
+
+def _held(lake: Lake, wanted: Mapping[str, WantedText]) -> dict[str, str]:
+    with connect_up_to_date(lake) as connection:
+        connection.execute("create or replace temp view held_judgments as select * from judgments")
+        return held_rationales(connection, wanted)
+
+
+def _drawn(prompts: Sequence[str]) -> tuple[str, ...]:
+    """Up to 2,000 prompts, always the same."""
+    if len(prompts) <= MOST_TOPIC_CASES:
+        return tuple(prompts)
+    chosen = np.random.default_rng(SEED).choice(len(prompts), MOST_TOPIC_CASES, replace=False)
+    return tuple(prompts[place] for place in np.sort(chosen).tolist())
+
+
+def _space(lake: Lake, request: CoverageRequest, plan: TopicPlan, notes: list[str]) -> Space:
+    """Vectors of the texts; replies are settled into the ledger, also after a failure."""
+    if plan.embedder is None:
+        return lexical_space([*plan.texts[0], *plan.texts[1]])
+    if not isinstance(plan.embedder, EmbedderSettings):
+        return read_static_model(plan.embedder.folder)
+    found: dict[str, Outcome] = {}
+    missing = [text for key, text in plan.wanted.items() if key not in plan.held]
+    if missing:
+        run_id = f"{ASKED_BY}-{os.getpid()}-{secrets.token_hex(6)}"
+        prepare_lake(lake)
+        try:
+            found, note = ask_vectors(
+                lake, plan.embedder, missing, run_id, Money(request.budget_usd, planned_usd=plan.cost_usd)
+            )
+            notes += [note] if note else []
+        finally:
+            settle_journals(lake, notes)
+    return stored_space(plan.wanted, plan.held, found)
+
+
+def _topics(plan: TopicPlan, space: Space, notes: list[str]) -> dict[str, tuple[list[str], list[str]]]:
+    """Clusters of the prompts of both sides, named by the prompt in the middle of each."""
+    sides = [[text for text in side if space.fault(text) is None] for side in plan.texts]
+    lost = sum(map(len, plan.texts)) - sum(map(len, sides))
+    if lost:
+        notes.append(f"{lost:,} prompts without a vector are in no topic")
+    texts = [*sides[0], *sides[1]]
+    if not all(sides):
+        return {}
+    codes, examples = cluster_vectors(space.vectors(texts), min(TOPICS, len(texts)))
+    names = [f"{place + 1}: {' '.join(texts[example].split())[:MOST_NAME]}" for place, example in enumerate(examples)]
+    found = [names[code] for code in codes.tolist()]
+    kind = LEXICAL if plan.embedder is None else plan.embedder.name
+    notes.append(f"topics: {len(names)} clusters of {len(texts):,} prompts by {kind}, named by a prompt of each")
+    return {TOPIC: (found[: len(sides[0])], found[len(sides[0]) :])}
