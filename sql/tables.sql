@@ -201,6 +201,20 @@ create table if not exists claims (
     request_key varchar
 );
 
+create table if not exists claim_verdicts (
+    run_id varchar,
+    output_id varchar,
+    criterion_id varchar,
+    side varchar,
+    claim_index bigint,
+    judge varchar,
+    replicate integer,
+    verdict varchar,
+    quote varchar,
+    reason varchar,
+    request_key varchar
+);
+
 create table if not exists step_verdicts (
     run_id varchar,
     output_id varchar,

@@ -12,7 +12,6 @@ import pyarrow as pa
 from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
 from gradebook.rubrics.model.methods import Sees
 from gradebook.rubrics.model.rubric import Criterion, Rubric
-from gradebook.rubrics.model.taxonomy import Taxonomy
 from gradebook.rubrics.prompts.feedback import FEEDBACK_CRITERION_ID, usual_byte_counts
 from gradebook.tasks.datasets.case_criteria import (
     CASE_CRITERIA,
@@ -26,7 +25,7 @@ from gradebook.tasks.datasets.ingest import Ingested
 from gradebook.tasks.judging.money.prices import BYTES_PER_TOKEN, Usage, cost_usd, find_price
 from gradebook.tasks.judging.settings.embedder import Embedder, EmbedderSettings
 from gradebook.tasks.judging.settings.judge import JudgeSettings
-from gradebook.tasks.judging.settings.panels import Judge, members_of, writer_of
+from gradebook.tasks.judging.settings.panels import Judge, writer_of
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect, lake_exists
 from gradebook.tasks.lake.sql import open_database
@@ -178,11 +177,12 @@ def plan_run(  # noqa: PLR0913 - what is planned, for whom, and what it may look
                 planner.plan(judged, cases, index)
                 planner.plan_own(cases, index)
             past = read_past(ledger, judge)
-            parts = list(_add_lists(parts, listed, rubric.taxonomy, ledger, judge, past, ingested.shards))
+            lists = ListPlanner(ledger, judge, rubric.taxonomy)
+            if isinstance(writer_of(judge), JudgeSettings):  # recorded replies hold no lists
+                parts = list(_add_lists(parts, listed, lists, past, ingested.shards))
         tallies = {name: planner.tallies.get(name, {}) for name in (*(each.id for each in judged), CASE_CRITERIA)}
         parts, asked = [*_add_estimates(parts, tallies, judge, past)], asked_judges(tallies)
-        if any(part.request_count for part in parts if part.criterion_id in listed):
-            asked = tuple(sorted({*asked, members_of(judge).index(writer_of(judge))}))
+        asked = tuple(sorted({*asked, *lists.asked}))
     compared_by = {each.id: each for each in similarity_criteria(rubric)}
     if isinstance(embedder, EmbedderSettings) and compared_by:
         with _ledger(lake) as ledger:
@@ -227,36 +227,17 @@ def _add_estimates(
 def _add_lists(
     parts: Iterable[CriterionPlan],
     listed: Mapping[str, Criterion],
-    taxonomy: Taxonomy | None,
-    ledger: duckdb.DuckDBPyConnection,
-    judge: Judge,
+    planner: ListPlanner,
     past: Past,
     shards: Sequence[str],
 ) -> Iterator[CriterionPlan]:
-    """Plans of the criteria, in order, with those judged by lists of claims or steps; recorded replies hold none."""
-    writer = writer_of(judge)
-    if not isinstance(writer, JudgeSettings):
-        yield from parts
-        return
-    planner, history = ListPlanner(ledger, writer, taxonomy), past.histories[members_of(judge).index(writer)]
+    """Plans of the criteria, in order, with those judged by lists of claims or steps."""
     for part in parts:
-        if part.criterion_id not in listed:
+        if part.criterion_id in listed:
+            estimated = planner.estimates(listed[part.criterion_id], shards, past)
+            yield _sum_up(part.criterion_id, part.method, part.row_count, estimated)
+        else:
             yield part
-            continue
-        found = planner.count(listed[part.criterion_id], shards)
-        estimate = found.estimate(history, writer, part.criterion_id)
-        yield replace(
-            part,
-            replayed_count=found.replayed_count,
-            request_count=found.request_count,
-            prompt_tokens=estimate.prompt_tokens,
-            completion_tokens=estimate.completion_tokens,
-            cost_usd=estimate.cost_usd,
-            cost_low_usd=estimate.cost_low_usd,
-            cost_high_usd=estimate.cost_high_usd,
-            cached_tokens=estimate.cached_tokens,
-            open_count=found.request_count,
-        )
 
 
 def _add_vectors(

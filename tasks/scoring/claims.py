@@ -2,28 +2,42 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
 from gradebook.rubrics.model.methods import CITATION_MEASURES, ClaimsMethod
+from gradebook.rubrics.model.opinions import OPINION_SCHEMA
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.model.verdicts import verdict_table
-from gradebook.rubrics.prompts.claims import CheckedClaim, Claim, claims_of, verdicts_of
+from gradebook.rubrics.prompts.claims import Claim, claims_of, verdicts_of
 from gradebook.rubrics.prompts.reply_parser import is_quoted
+from gradebook.tasks.judging.opinions.claims import ClaimVote, combined_claims, has_unsure, read_vote
 from gradebook.tasks.judging.replies.claim_questions import (
     ClaimUnit,
     citation_parts,
+    claim_packs,
     claim_units,
     extraction_questions,
     known_claims,
-    verification_questions,
+    verification_question,
 )
 from gradebook.tasks.judging.replies.list_question import ListQuestion
-from gradebook.tasks.judging.session.session import JudgingSession
-from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.judging.settings.panels import (
+    FIRST,
+    CascadeSettings,
+    Judge,
+    Opinion,
+    drawn_rows,
+    has_several,
+    member_names,
+    members_of,
+    wanted_opinions,
+    writer_of,
+)
 from gradebook.tasks.planning.cases import read_cases
 from gradebook.tasks.scoring.list_answers import ListAsker
 from gradebook.tasks.system.files import write_parquet
@@ -38,6 +52,15 @@ CLAIM_SCHEMA = pa.schema(
         *(pa.field(name, pa.string()) for name in ("verdict", "quote", "request_key")),
     ]
 )
+CLAIM_VERDICT_SCHEMA = pa.schema(
+    [
+        *(pa.field(name, pa.string(), nullable=False) for name in ("run_id", "output_id", "criterion_id", "side")),
+        pa.field("claim_index", pa.int64(), nullable=False),
+        pa.field("judge", pa.string(), nullable=False),
+        pa.field("replicate", pa.int32(), nullable=False),
+        *(pa.field(name, pa.string()) for name in ("verdict", "quote", "reason", "request_key")),
+    ]
+)
 NO_CITATION = "not_applicable: no citation, or no sentence"
 NOT_APPLICABLE = "not_applicable: no claim that can be checked"
 RECORDED = "no_claims: recorded replies hold none"
@@ -46,36 +69,68 @@ MOST_SPANS = 20  # of a verdict's evidence
 
 @dataclass(slots=True)
 class _Checked:
-    """Claims of one text and what was said of them. fault: reason and request key of a reply that is missing."""
+    """Claims of one text and what was said of them. fault: reason and request key of a reply that is missing.
+
+    votes, verdicts: by claim_index, of the claims that can be checked.
+    """
 
     unit: ClaimUnit
     claims: list[Claim] = field(default_factory=list)
-    verdicts: dict[int, tuple[CheckedClaim, str]] = field(default_factory=dict)  # by claim_index, with request_key
+    votes: dict[int, dict[Opinion, ClaimVote]] = field(default_factory=dict)
+    verdicts: dict[int, ClaimVote] = field(default_factory=dict)
     dropped_count: int = 0
     fault: tuple[str, str | None] | None = None
 
     @property
-    def asked(self) -> list[tuple[int, Claim]]:
-        """Claims that can be checked, with their claim_index."""
-        return [(index, claim) for index, claim in enumerate(self.claims) if claim.kind == "verifiable"]
+    def asked(self) -> list[int]:
+        """claim_index of the claims that can be checked."""
+        return [index for index, claim in enumerate(self.claims) if claim.kind == "verifiable"]
 
-    def count(self, *verdicts: str) -> int:
-        return sum(checked.verdict in verdicts for checked, _ in self.verdicts.values())
+    @property
+    def missing(self) -> tuple[str, str | None] | None:
+        """Reason, and key of the question, where a claim has no verdict."""
+        unsaid = (vote for vote in self.verdicts.values() if vote.said is None)
+        return next(((vote.reason or "no_reply", vote.request_key) for vote in unsaid), None)
+
+    def count(self, verdict: str) -> int:
+        return sum(vote.said is not None and vote.said.verdict == verdict for vote in self.verdicts.values())
+
+    def seen_by(self, opinion: Opinion) -> "_Checked":
+        """The same claims by one vote alone; where it was not asked, as a cascade's second judge, by all together."""
+        verdicts = {index: self.votes[index].get(opinion, vote) for index, vote in self.verdicts.items()}
+        return replace(self, verdicts=verdicts)
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimJudges:
+    """The judge of a run, asked about claims.
+
+    askers: of its members, by their place; recorded replies hold no claims and have none. of_members: calls a function
+    with several members' places at once and returns what it returned, in order.
+    """
+
+    judge: Judge
+    askers: Mapping[int, ListAsker]
+    of_members: Callable[[Sequence[int], Callable[[int], None]], object]
+
+    @property
+    def writer(self) -> ListAsker:
+        """The one that finds claims, so that all members verify the same ones."""
+        return self.askers[members_of(self.judge).index(writer_of(self.judge))]
+
+
+_Pack = tuple[_Checked, Sequence[int]]  # claims of a text that are verified in one question, by their claim_index
 
 
 def score_claims(
-    folder: RunFolder,
-    criterion: Criterion,
-    shard: str,
-    shard_index: int,
-    lake: Lake,
-    session: JudgingSession,
-    timing: Timing,
+    folder: RunFolder, criterion: Criterion, shard: str, shard_index: int, judges: ClaimJudges, timing: Timing
 ) -> pa.Table:
     """Check the claims of a shard's outputs: `VERDICT_SCHEMA`, one row per output, in the shard's order.
 
-    Writes the claims to the run's folder, as `CLAIM_SCHEMA`. Replies in the ledger are not asked for again. Raises
-    `TypeError` for a criterion of another method, and as `JudgingSession.ask`; replies until then are in the journal.
+    Writes the claims to the run's folder, as `CLAIM_SCHEMA`, the votes on them, as `CLAIM_VERDICT_SCHEMA`, and, where
+    the judge gives several, the scores by each vote, as `OPINION_SCHEMA`. Replies in the ledger are not asked for
+    again. Raises `TypeError` for a criterion of another method, and as `JudgingSession.ask`; replies until then are in
+    the journal.
     """
     method = criterion.method
     if not isinstance(method, ClaimsMethod):
@@ -85,10 +140,14 @@ def score_claims(
         for output_id, case in read_cases(shard)
     }
     checked = [each for units in outputs.values() for each in units if each.unit.reason is None]
-    asker = ListAsker(folder.run_id, lake, session, timing)
-    _find_claims(checked, criterion.id, method, asker)
-    _verify_claims(checked, criterion.id, asker)
-    write_parquet(folder.claims_file(criterion.id, shard_index), _claim_table(folder.run_id, criterion.id, checked))
+    _find_claims(checked, criterion.id, method, judges.writer)
+    _verify_claims([each for each in checked if each.fault is None], criterion.id, method, judges)
+    claims, votes = _claim_tables(folder.run_id, criterion.id, checked, judges.judge)
+    write_parquet(folder.claims_file(criterion.id, shard_index), claims)
+    write_parquet(folder.claim_verdicts_file(criterion.id, shard_index), votes)
+    if has_several(judges.judge):
+        opinions = _opinions(folder.run_id, criterion.id, method, outputs, judges.judge)
+        write_parquet(folder.opinion_file(criterion.id, shard_index), opinions)
     timing.row_count = len(outputs)
     return _verdicts(folder.run_id, criterion, method, outputs)
 
@@ -113,56 +172,139 @@ def _find_claims(checked: Sequence[_Checked], criterion_id: str, method: ClaimsM
             each.dropped_count += dropped_count
 
 
-def _verify_claims(checked: Sequence[_Checked], criterion_id: str, asker: ListAsker) -> None:
-    asked = [
-        (
-            each,
-            list(
-                verification_questions(each.unit, [claim for _, claim in each.asked], criterion_id, asker.judge_digest)
-            ),
-        )
-        for each in checked
-        if each.fault is None
-    ]
-    answers = asker.ask(question for _, questions in asked for question in questions)
-    for each, questions in asked:
-        left = iter(each.asked)
-        for question in questions:
+def _verify_claims(checked: Sequence[_Checked], criterion_id: str, method: ClaimsMethod, judges: ClaimJudges) -> None:
+    packs = [(each, pack) for each in checked for pack in claim_packs(each.asked)]
+    for each in checked:
+        each.votes = {index: {} for index in each.asked}
+    wanted = [opinion for opinion in wanted_opinions(judges.judge, criterion_id) if not opinion.is_swapped]
+    opinions = [opinion for opinion in wanted if opinion.judge_index in judges.askers]
+    judge = judges.judge
+    if isinstance(judge, CascadeSettings) and (first := [each for each in opinions if each.judge_index == FIRST]):
+        _ask(packs, first, criterion_id, method, judges)
+        packs = [pack for pack in packs if has_unsure(judge.when, _votes_of(pack))]
+        opinions = [opinion for opinion in opinions if opinion.judge_index != FIRST]
+    _ask(packs, opinions, criterion_id, method, judges)
+    combined = iter(combined_claims(judge, [votes for each in checked for votes in each.votes.values()]))
+    for each in checked:
+        each.verdicts = {index: next(combined) for index in each.votes}
+
+
+def _votes_of(pack: _Pack) -> list[dict[Opinion, ClaimVote]]:
+    checked, indices = pack
+    return [checked.votes[index] for index in indices]
+
+
+def _ask(
+    packs: Sequence[_Pack],
+    opinions: Sequence[Opinion],
+    criterion_id: str,
+    method: ClaimsMethod,
+    judges: ClaimJudges,
+) -> None:
+    """Ask for votes on packs of claims, all members at once, and add them to the claims."""
+    output_ids = [checked.unit.output_id for checked, _ in packs]
+    drawn = {opinion: set(drawn_rows(judges.judge, opinion, output_ids, range(len(packs)))) for opinion in opinions}
+
+    def questions_of(judge_index: int) -> Iterator[tuple[_Pack, Opinion, ListQuestion]]:
+        digest = judges.askers[judge_index].judge_digest
+        mine = [opinion for opinion in opinions if opinion.judge_index == judge_index]
+        for row, (checked, indices) in enumerate(packs):
+            for opinion in mine:
+                if row in drawn[opinion]:
+                    claims = [checked.claims[index] for index in indices]
+                    yield (
+                        (checked, indices),
+                        opinion,
+                        verification_question(
+                            checked.unit,
+                            claims,
+                            criterion_id,
+                            digest,
+                            opinion.replicate,
+                            can_abstain=method.can_abstain,
+                        ),
+                    )
+
+    def ask(judge_index: int) -> None:
+        asked = list(questions_of(judge_index))
+        answers = judges.askers[judge_index].ask(question for *_, question in asked)
+        for (checked, indices), opinion, question in asked:
             answer = answers[question.request_key]
             if answer.text is None:
-                each.fault = each.fault or (answer.reason or "no_reply", question.request_key)
-                break
-            for said in verdicts_of(answer.text):
-                each.verdicts[next(left)[0]] = said, question.request_key
+                lost = ClaimVote(None, answer.reason or "no_reply", question.request_key)
+                votes = [lost] * len(indices)
+            else:
+                votes = [read_vote(said, question.request_key) for said in verdicts_of(answer.text)]
+            for index, vote in zip(indices, votes, strict=True):
+                checked.votes[index][opinion] = vote
+
+    judges.of_members(list(dict.fromkeys(opinion.judge_index for opinion in opinions)), ask)
 
 
-def _claim_table(run_id: str, criterion_id: str, checked: Sequence[_Checked]) -> pa.Table:
-    rows: list[dict[str, Any]] = []
+def _claim_tables(
+    run_id: str, criterion_id: str, checked: Sequence[_Checked], judge: Judge
+) -> tuple[pa.Table, pa.Table]:
+    """Claims with their verdicts, and each vote on them."""
+    claims: list[dict[str, Any]] = []
+    votes: list[dict[str, Any]] = []
+    names = member_names(judge)
     counts: Counter[tuple[str, str]] = Counter()  # by output and side, which citations divide
     for each in checked:
-        first = counts[each.unit.output_id, each.unit.side]
-        counts[each.unit.output_id, each.unit.side] += len(each.claims)
+        unit = each.unit
+        first = counts[unit.output_id, unit.side]
+        counts[unit.output_id, unit.side] += len(each.claims)
+        of_text = {"run_id": run_id, "output_id": unit.output_id, "criterion_id": criterion_id, "side": unit.side}
         for index, claim in enumerate(each.claims):
-            said, key = each.verdicts.get(index, (None, None))
+            placed = of_text | {"claim_index": first + index}
+            words = {"span": claim.span, "claim": claim.text, "kind": claim.kind}
+            where = {"sentence": claim.sentence, "start": claim.start, "stop": claim.stop}
+            claims.append(placed | where | words | _said_of(each.verdicts.get(index)))
+            for opinion, vote in each.votes.get(index, {}).items():
+                whose = {"judge": names[opinion.judge_index], "replicate": opinion.replicate, "reason": vote.reason}
+                votes.append(placed | whose | _said_of(vote))
+    return (
+        pa.Table.from_pylist(claims, schema=CLAIM_SCHEMA),
+        pa.Table.from_pylist(votes, schema=CLAIM_VERDICT_SCHEMA),
+    )
+
+
+def _said_of(vote: ClaimVote | None) -> dict[str, str | None]:
+    if vote is None:
+        return {}
+    verdict, quote = (vote.said.verdict, vote.said.quote or None) if vote.said else (None, None)
+    return {"verdict": verdict, "quote": quote, "request_key": vote.request_key}
+
+
+def _opinions(
+    run_id: str,
+    criterion_id: str,
+    method: ClaimsMethod,
+    outputs: Mapping[str, Sequence[_Checked]],
+    judge: Judge,
+) -> pa.Table:
+    """Scores of the outputs by each vote alone, as `OPINION_SCHEMA`; claims have no levels."""
+    rows = []
+    names = member_names(judge)
+    for output_id, units in outputs.items():
+        votes = [votes for each in units for votes in each.votes.values()]
+        for opinion in dict.fromkeys(chain.from_iterable(votes)):
+            score, reason, _ = _score(method, [each.seen_by(opinion) for each in units])
+            keys = [vote.request_key for of_claim in votes if (vote := of_claim.get(opinion))]
             rows.append(
                 {
                     "run_id": run_id,
-                    "output_id": each.unit.output_id,
+                    "output_id": output_id,
                     "criterion_id": criterion_id,
-                    "side": each.unit.side,
-                    "claim_index": first + index,
-                    "sentence": claim.sentence,
-                    "start": claim.start,
-                    "stop": claim.stop,
-                    "span": claim.span,
-                    "claim": claim.text,
-                    "kind": claim.kind,
-                    "verdict": None if said is None else said.verdict,
-                    "quote": said.quote if said and said.quote else None,
-                    "request_key": key,
+                    "judge": names[opinion.judge_index],
+                    "replicate": opinion.replicate,
+                    "is_swapped": False,
+                    "request_key": keys[0],
+                    "status": "unscored" if score is None else "scored",
+                    "score": score,
+                    "reason": reason,
                 }
             )
-    return pa.Table.from_pylist(rows, schema=CLAIM_SCHEMA)
+    return pa.Table.from_pylist(rows, schema=OPINION_SCHEMA)
 
 
 def _verdicts(
@@ -194,8 +336,8 @@ def _score(method: ClaimsMethod, units: Sequence[_Checked]) -> tuple[float | Non
     for each in units:
         if each.unit.reason is not None:
             return None, each.unit.reason, None
-        if each.fault is not None:
-            return None, *each.fault
+        if fault := each.fault or each.missing:
+            return None, *fault
     if method.measure in CITATION_MEASURES:
         score = _citation_score(method, units)
         return score, NO_CITATION if score is None else None, None
@@ -219,7 +361,8 @@ def _measured(method: ClaimsMethod, units: Sequence[_Checked]) -> float:
 
 def _passages_score(checked: _Checked) -> float:
     """Average precision of the passages: one is relevant if it holds the quote that supports a claim."""
-    quotes = [said.quote for said, _ in checked.verdicts.values() if said.verdict == "supported"]
+    said = [vote.said for vote in checked.verdicts.values() if vote.said]
+    quotes = [each.quote for each in said if each.verdict == "supported"]
     source = checked.unit.source
     ranks = [rank for rank, each in enumerate(source, 1) if any(is_quoted([quote], each) for quote in quotes)]
     return sum(place / rank for place, rank in enumerate(ranks, 1)) / len(ranks) if ranks else 0.0
@@ -257,8 +400,8 @@ def _evidence(units: Sequence[_Checked]) -> str | None:
         each.claims[index].span
         for each in units
         if each.unit.side == "output"
-        for index, (said, _) in sorted(each.verdicts.items())
-        if said.verdict != "supported"
+        for index, vote in sorted(each.verdicts.items())
+        if vote.said and vote.said.verdict != "supported"
     ]
     return json.dumps(spans[:MOST_SPANS], ensure_ascii=False) if spans else None
 
@@ -276,7 +419,9 @@ def _words(units: Sequence[_Checked]) -> str | None:
     sentences = []
     for side in ("output", "reference"):
         of_side = [each for each in units if each.unit.side == side]
-        counts: Counter[str] = Counter(said.verdict for each in of_side for said, _ in each.verdicts.values())
+        counts: Counter[str] = Counter(
+            vote.said.verdict for each in of_side for vote in each.verdicts.values() if vote.said
+        )
         if not counts:
             continue
         parts = [f"{counts['supported']} of {counts.total()} claims supported"]

@@ -6,6 +6,7 @@ from gradebook.tasks.judging.replies.list_question import ListAnswer, ListQuesti
 from gradebook.tasks.judging.session.session import JudgingSession
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.ledger.ledger import held_judgments
+from gradebook.tasks.scoring.judge_shard import shard_slot
 from gradebook.tasks.workspace.timings import Timing
 
 
@@ -23,17 +24,13 @@ class ListAsker:
             key: ListAnswer(key, row["rationale"], None, 0, row["run_id"], row["cost_usd"])
             for key, row in (held_judgments(self._lake, list(wanted)) if wanted else {}).items()
         }
-        for answer in answers.values():
-            if answer.paid_by != self._run_id:
-                self._timing.replayed_count += 1
-                saved = self._timing.saved_usd
-                known = saved is not None and answer.cost_usd is not None
-                self._timing.saved_usd = (saved or 0.0) + (answer.cost_usd or 0.0) if known else None
+        self._timing.add_replayed([each.cost_usd for each in answers.values() if each.paid_by != self._run_id])
         missing = [question for key, question in wanted.items() if key not in answers]
         self._session.lease_also(question.request_key for question in missing)
 
         def keep(answer: ListAnswer) -> None:
             answers[answer.request_key] = answer
 
-        self._session.ask(missing, keep)
+        with shard_slot(self._session.settings):
+            self._session.ask(missing, keep)
         return answers

@@ -11,10 +11,10 @@ with distributions as (
 ),
 
 levels_counted as (
-    select output_id, criterion_id, level_id, count(*) as opinion_count
+    select output_id, criterion_id, count(*) as opinion_count
     from opinions
     where run_id = $run_id and status = 'scored'
-    group by output_id, criterion_id, level_id
+    group by output_id, criterion_id, coalesce(level_id, score::varchar)  -- claims have no level
 ),
 
 doubts as (

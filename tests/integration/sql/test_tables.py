@@ -20,7 +20,7 @@ from gradebook.tasks.marts.models import build_marts
 from gradebook.tasks.ratings.rating_session import PAGE_COLUMNS
 from gradebook.tasks.ratings.run_ratings import RATING_SCHEMA
 from gradebook.tasks.ratings.step_ratings import STEP_RATINGS_SCHEMA
-from gradebook.tasks.scoring.claims import CLAIM_SCHEMA
+from gradebook.tasks.scoring.claims import CLAIM_SCHEMA, CLAIM_VERDICT_SCHEMA
 from gradebook.tasks.scoring.feedback import FEEDBACK_SCHEMA
 from gradebook.tasks.scoring.similarity import SIMILARITY_SCHEMA
 from gradebook.tasks.scoring.steps import STEP_VERDICT_SCHEMA
@@ -35,6 +35,7 @@ WRITTEN = [
     *("runs", "outputs", "rubrics", "criteria", "judgments", "verdicts", "opinions"),
     *("ratings", "quality_results", "quarantine", "levels", "rubric_pointers", "case_criteria", "written_feedback"),
     *("checkpoints", "rubric_states", "artifacts", "adjudications", "preferences", "claims", "similarities"),
+    "claim_verdicts",
     *("step_ratings", "step_verdicts", "anchors", "anchor_verdicts", "judge_drift", "rubric_links"),
 ]
 TABLES = [*WRITTEN, *MARTS, *VIEWS]
@@ -44,6 +45,7 @@ PARQUET = {
     "judgments": JUDGMENT_SCHEMA,
     "opinions": OPINION_SCHEMA,
     "claims": CLAIM_SCHEMA,
+    "claim_verdicts": CLAIM_VERDICT_SCHEMA,
     "similarities": SIMILARITY_SCHEMA,
     "quarantine": QUARANTINE_SCHEMA,
     "ratings": pa.schema([*RATING_SCHEMA, *PAGE_COLUMNS]),
