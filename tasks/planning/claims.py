@@ -1,7 +1,6 @@
 """Plan of criteria judged by lists, of claims or of steps: which replies the ledger has, and what the others cost."""
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import duckdb
@@ -29,57 +28,46 @@ from gradebook.tasks.judging.settings.panels import (
     CascadeSettings,
     Judge,
     Opinion,
-    drawn_rows,
+    drawn_opinions,
     members_of,
-    wanted_opinions,
+    step_opinions,
     writer_of,
 )
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.planning.cases import read_cases
-from gradebook.tasks.planning.estimates import estimate_questions, held_rationales
-from gradebook.tasks.planning.opinion_estimates import OpinionEstimate, Past
+from gradebook.tasks.planning.estimates import Estimate, History, estimate_questions, held_rationales
 
 USUAL_CLAIM = "x" * 100
 USUAL_TOKENS_OF_STEP = 80.0  # a quote, a sentence, a label and an error
 USUAL_CLAIMS_OF_SENTENCE = 1.5  # until the lake has claims
 
-_Pack = tuple[ClaimUnit, Sequence[Claim]]  # claims of a text that one question verifies
-
 
 @dataclass(slots=True)
 class ListCount:
-    """Requests of a criterion to one judge. replayed_count: replies in the ledger; request_count: the others, partly
-    estimated.
-
-    at_most_count, at_most_bytes: of those that a cascade's second judge gets only where the first is unsure.
-    """
+    """Requests of a criterion. replayed_count: replies in the ledger; request_count: the others, partly estimated."""
 
     replayed_count: int = 0
     request_count: int = 0
     byte_count: int = 0
-    at_most_count: int = 0
-    at_most_bytes: int = 0
     step_count: int = 0  # steps in the requests, of a criterion that labels steps
+    at_most_count: int = 0  # of the requests: sent only where the first judge of a cascade is unsure
 
-    def estimate(self, past: Past, place: int, judge: JudgeSettings, criterion_id: str) -> OpinionEstimate:
-        """Estimate of the requests by the judge's past. place: of the judge among the members."""
+    def estimate(self, history: History, judge: JudgeSettings, criterion_id: str) -> Estimate:
+        """Estimate of the requests' cost by the judge's past."""
         usual = (
             self.step_count / self.request_count * USUAL_TOKENS_OF_STEP
             if self.request_count and self.step_count
             else None
         )
-        unsent_rate = 1 - past.escalated_rate
-        estimate = estimate_questions(
-            past.histories[place],
+        return estimate_questions(
+            history,
             judge,
             criterion_id,
-            self.request_count - math.floor(self.at_most_count * unsent_rate),
-            self.byte_count - math.floor(self.at_most_bytes * unsent_rate),
+            self.request_count,
+            self.byte_count,
             is_first=True,
             usual_tokens=usual,
         )
-        count = self.request_count
-        return OpinionEstimate(self.replayed_count, count, count, self.at_most_count, estimate)
 
 
 class ListPlanner:
@@ -88,33 +76,49 @@ class ListPlanner:
     def __init__(self, ledger: duckdb.DuckDBPyConnection, judge: Judge, taxonomy: Taxonomy | None) -> None:
         """ledger: with the view held_judgments."""
         self._ledger, self._judge, self._taxonomy = ledger, judge, taxonomy
-        self._members = members_of(judge)
-        self._writer = self._members.index(writer_of(judge))
         self._claims_of_sentence = _claims_of_sentence(ledger)
         self._seen: set[str] = set()  # keys of requests of an earlier criterion, which are sent once
-        self.asked: set[int] = set()  # places of the members with requests to send
 
-    def estimates(self, criterion: Criterion, shards: Sequence[str], past: Past) -> list[OpinionEstimate]:
-        """Requests for one criterion, by judge. Raises `TypeError` for a criterion of another method."""
-        counts: dict[int, ListCount] = {}
+    def count(self, criterion: Criterion, shards: Sequence[str]) -> Mapping[int, ListCount]:
+        """Requests for one criterion, by the judge's member that is asked; recorded replies hold no lists."""
+        writer = writer_of(self._judge)
+        if not isinstance(writer, JudgeSettings):
+            return {}
+        place = members_of(self._judge).index(writer)
         if criterion.is_stepwise:
-            counts[self._writer] = self._count_steps(criterion, shards)
-        else:
-            self._count_claims(criterion, shards, counts)
-        self.asked |= {place for place, found in counts.items() if found.request_count}
-        return [found.estimate(past, place, self._settings(place), criterion.id) for place, found in counts.items()]
+            return {place: self._count_steps(criterion, writer.judge_digest, shards)}
+        return self._count_claims(criterion, writer.judge_digest, place, shards)
 
-    def _settings(self, place: int) -> JudgeSettings:
-        settings = self._members[place]
-        if not isinstance(settings, JudgeSettings):
-            raise TypeError(f"{settings.judge}: recorded replies hold no lists")
-        return settings
+    def _count_claims(
+        self, criterion: Criterion, digest: str, place: int, shards: Sequence[str]
+    ) -> dict[int, ListCount]:
+        """Requests of a criterion of claims. digest, place: of the judge that finds the claims, whom others follow.
 
-    def _count_steps(self, criterion: Criterion, shards: Iterable[str]) -> ListCount:
+        Raises `TypeError` for a criterion of another method.
+        """
+        method = criterion.method
+        if not isinstance(method, ClaimsMethod):
+            raise TypeError(f"{criterion.id}: found the method {method.type}, expected claims")
+        opinions = step_opinions(self._judge, criterion.id)
+        found = {index: ListCount() for index in (place, *(opinion.judge_index for opinion in opinions))}
+        for shard in shards:
+            units = [
+                unit
+                for output_id, case in read_cases(shard)
+                for unit in claim_units(method, output_id, case)
+                if unit.reason is None
+            ]
+            known, unknown = self._found_claims(criterion, method, digest, units, found[place])
+            packs = [(unit, pack) for unit, claims in known for pack in claim_packs(claims)]
+            self._count_claim_votes(criterion.id, method, packs, opinions, found)
+            for unit in unknown:
+                self._guess(unit, opinions, found)
+        return found
+
+    def _count_steps(self, criterion: Criterion, digest: str, shards: Sequence[str]) -> ListCount:
         asked, found = step_criterion(criterion, self._taxonomy), ListCount()
         for shard in shards:
             units = (step_unit(asked, *case) for case in read_cases(shard, with_steps=True))
-            digest = self._settings(self._writer).judge_digest
             questions = [(unit, list(step_questions(asked, unit, digest))) for unit in units]
             held = self._add([each for _, of_unit in questions for each in of_unit], found)
             found.step_count += sum(
@@ -125,35 +129,10 @@ class ListPlanner:
             )
         return found
 
-    def _count_claims(self, criterion: Criterion, shards: Iterable[str], counts: dict[int, ListCount]) -> None:
-        method = criterion.method
-        if not isinstance(method, ClaimsMethod):
-            raise TypeError(f"{criterion.id}: found the method {method.type}, expected claims")
-        opinions = [
-            opinion
-            for opinion in wanted_opinions(self._judge, criterion.id)
-            if not opinion.is_swapped and isinstance(self._members[opinion.judge_index], JudgeSettings)
-        ]
-        for place in (self._writer, *(opinion.judge_index for opinion in opinions)):
-            counts.setdefault(place, ListCount())
-        for shard in shards:
-            units = [
-                unit
-                for output_id, case in read_cases(shard)
-                for unit in claim_units(method, output_id, case)
-                if unit.reason is None
-            ]
-            known, unknown = self._found_claims(criterion, method, units, counts[self._writer])
-            packs = [(unit, pack) for unit, claims in known for pack in claim_packs(claims)]
-            self._count_votes(criterion.id, method, packs, opinions, counts)
-            for unit in unknown:
-                self._guess(unit, opinions, counts)
-
     def _found_claims(
-        self, criterion: Criterion, method: ClaimsMethod, units: Sequence[ClaimUnit], found: ListCount
+        self, criterion: Criterion, method: ClaimsMethod, digest: str, units: Sequence[ClaimUnit], found: ListCount
     ) -> tuple[list[tuple[ClaimUnit, list[Claim]]], list[ClaimUnit]]:
         """Texts with the claims to verify, as far as they are known, and the other texts."""
-        digest = self._settings(self._writer).judge_digest
         known: list[tuple[ClaimUnit, list[Claim]]] = []
         asked = []
         for unit in units:
@@ -173,50 +152,41 @@ class ListPlanner:
                 unknown.append(unit)
         return known, unknown
 
-    def _count_votes(
+    def _count_claim_votes(
         self,
         criterion_id: str,
         method: ClaimsMethod,
-        packs: Sequence[_Pack],
+        packs: Sequence[tuple[ClaimUnit, Sequence[Claim]]],
         opinions: Sequence[Opinion],
-        counts: dict[int, ListCount],
+        found: Mapping[int, ListCount],
     ) -> None:
-        """Add the questions that verify packs of claims. The second judge of a cascade gets those of which the first is
-        unsure, and while that is unknown at most all.
+        """Add the questions that verify packs of claims; the second judge's where the first one is unsure, or not asked
+        yet.
         """
-        votes: list[list[dict[Opinion, ClaimVote]]] = [[{} for _ in pack] for _, pack in packs]
-        output_ids = [unit.output_id for unit, _ in packs]
-        for opinion in opinions:
-            rows, maybe = self._needed(opinion, opinions, votes)
-            found = counts[opinion.judge_index]
-            digest = self._settings(opinion.judge_index).judge_digest
-            asked = {
-                row: verification_question(
+        judge = self._judge
+        votes: list[list[dict[Opinion, ClaimVote]]] = [[{} for _ in pack] for _, pack in packs]  # of the ledger
+        asked: dict[int, list[tuple[int, Opinion, ListQuestion, bool]]] = {index: [] for index in found}
+        for index, wanted in asked.items():
+            digest = members_of(judge)[index].judge_digest
+            of_judge = [opinion for opinion in opinions if opinion.judge_index == index]
+            for row, opinion in drawn_opinions(judge, of_judge, [unit.output_id for unit, _ in packs]):
+                is_open = False
+                if isinstance(judge, CascadeSettings) and _is_second(opinion, opinions):
+                    is_open = not all(votes[row])
+                    if not is_open and not has_unsure(judge.when, votes[row]):
+                        continue
+                question = verification_question(
                     *packs[row], criterion_id, digest, opinion.replicate, can_abstain=method.can_abstain
                 )
-                for row in drawn_rows(self._judge, opinion, output_ids, [*rows, *maybe])
-            }
-            before = found.request_count, found.byte_count
-            held = self._add([asked[row] for row in maybe if row in asked], found)
-            found.at_most_count += found.request_count - before[0]
-            found.at_most_bytes += found.byte_count - before[1]
-            held |= self._add([asked[row] for row in rows if row in asked], found)
-            for row, question in asked.items():
-                if question.request_key in held:
-                    for of_claim, said in zip(votes[row], verdicts_of(held[question.request_key]), strict=True):
-                        of_claim[opinion] = read_vote(said, question.request_key)
+                wanted.append((row, opinion, question, is_open))
+            held = self._add([question for _, _, question, _ in wanted], found[index])
+            for row, opinion, question, is_open in wanted:
+                text = held.get(question.request_key)
+                found[index].at_most_count += is_open and text is None
+                for of_claim, said in zip(votes[row], verdicts_of(text) if text else (), strict=False):
+                    of_claim[opinion] = read_vote(said, question.request_key)
 
-    def _needed(
-        self, opinion: Opinion, opinions: Sequence[Opinion], votes: Sequence[Sequence[Mapping[Opinion, ClaimVote]]]
-    ) -> tuple[list[int], list[int]]:
-        """Rows of packs that need a vote, and rows that may need it. votes: those known, by pack and claim."""
-        rows, judge = list(range(len(votes))), self._judge
-        if not isinstance(judge, CascadeSettings) or not _is_second(opinion, opinions):
-            return rows, []
-        unknown = [row for row in rows if not all(votes[row])]
-        return [row for row in rows if all(votes[row]) and has_unsure(judge.when, votes[row])], unknown
-
-    def _guess(self, unit: ClaimUnit, opinions: Sequence[Opinion], counts: dict[int, ListCount]) -> None:
+    def _guess(self, unit: ClaimUnit, opinions: Sequence[Opinion], counts: Mapping[int, ListCount]) -> None:
         """Add the requests that verify the claims of a text before they are known."""
         sentence_count = sum(len(window.sentences) for window in unit.windows)
         usual = Claim(0, 0, 0, USUAL_CLAIM, USUAL_CLAIM, "verifiable")
@@ -225,15 +195,12 @@ class ListPlanner:
             return
         question = verification_question(unit, packs[0], "", "")
         byte_count = len(packs) * prompt_bytes(question.render(), question.schema)
-        for opinion in opinions:
-            if not drawn_rows(self._judge, opinion, [unit.output_id], [0]):
-                continue
+        for _, opinion in drawn_opinions(self._judge, opinions, [unit.output_id]):
             found = counts[opinion.judge_index]
             found.request_count += len(packs)
             found.byte_count += byte_count
             if isinstance(self._judge, CascadeSettings) and _is_second(opinion, opinions):
                 found.at_most_count += len(packs)
-                found.at_most_bytes += byte_count
 
     def _add(self, questions: Sequence[ListQuestion], found: ListCount) -> dict[str, str]:
         """Add questions; returns the replies that the ledger has, by request key."""

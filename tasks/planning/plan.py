@@ -25,13 +25,13 @@ from gradebook.tasks.datasets.ingest import Ingested
 from gradebook.tasks.judging.money.prices import BYTES_PER_TOKEN, Usage, cost_usd, find_price
 from gradebook.tasks.judging.settings.embedder import Embedder, EmbedderSettings
 from gradebook.tasks.judging.settings.judge import JudgeSettings
-from gradebook.tasks.judging.settings.panels import Judge, writer_of
+from gradebook.tasks.judging.settings.panels import Judge, members_of, writer_of
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect, lake_exists
 from gradebook.tasks.lake.sql import open_database
 from gradebook.tasks.ledger.ledger import HELD_COLUMNS, HELD_SCHEMA, journaled_judgments
 from gradebook.tasks.planning.cases import plan_cases, read_cases, views_of
-from gradebook.tasks.planning.claims import ListPlanner
+from gradebook.tasks.planning.claims import ListCount, ListPlanner
 from gradebook.tasks.planning.opinion_estimates import OpinionEstimate, Past, asked_judges, estimate_opinion, read_past
 from gradebook.tasks.planning.request_counts import Tallies
 from gradebook.tasks.planning.shard_plan import ShardCases, ShardPlanner, case_bytes, read_shard
@@ -178,11 +178,12 @@ def plan_run(  # noqa: PLR0913 - what is planned, for whom, and what it may look
                 planner.plan_own(cases, index)
             past = read_past(ledger, judge)
             lists = ListPlanner(ledger, judge, rubric.taxonomy)
-            if isinstance(writer_of(judge), JudgeSettings):  # recorded replies hold no lists
-                parts = list(_add_lists(parts, listed, lists, past, ingested.shards))
+            counted = {name: lists.count(each, ingested.shards) for name, each in listed.items()}
+            parts = list(_add_lists(parts, counted, judge, past))
         tallies = {name: planner.tallies.get(name, {}) for name in (*(each.id for each in judged), CASE_CRITERIA)}
         parts, asked = [*_add_estimates(parts, tallies, judge, past)], asked_judges(tallies)
-        asked = tuple(sorted({*asked, *lists.asked}))
+        of_lists = {index for found in counted.values() for index, each in found.items() if each.request_count}
+        asked = tuple(sorted({*asked, *of_lists}))
     compared_by = {each.id: each for each in similarity_criteria(rubric)}
     if isinstance(embedder, EmbedderSettings) and compared_by:
         with _ledger(lake) as ledger:
@@ -225,19 +226,23 @@ def _add_estimates(
 
 
 def _add_lists(
-    parts: Iterable[CriterionPlan],
-    listed: Mapping[str, Criterion],
-    planner: ListPlanner,
-    past: Past,
-    shards: Sequence[str],
+    parts: Iterable[CriterionPlan], counted: Mapping[str, Mapping[int, ListCount]], judge: Judge, past: Past
 ) -> Iterator[CriterionPlan]:
     """Plans of the criteria, in order, with those judged by lists of claims or steps."""
     for part in parts:
-        if part.criterion_id in listed:
-            estimated = planner.estimates(listed[part.criterion_id], shards, past)
-            yield _sum_up(part.criterion_id, part.method, part.row_count, estimated)
-        else:
-            yield part
+        found = counted.get(part.criterion_id)
+        estimated = [
+            OpinionEstimate(
+                each.replayed_count,
+                each.request_count,
+                each.request_count,
+                each.at_most_count,
+                each.estimate(past.histories[index], member, part.criterion_id),
+            )
+            for index, each in (found or {}).items()
+            if isinstance(member := members_of(judge)[index], JudgeSettings)
+        ]
+        yield _sum_up(part.criterion_id, part.method, part.row_count, estimated) if found else part
 
 
 def _add_vectors(

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
@@ -26,20 +26,22 @@ from gradebook.tasks.judging.replies.claim_questions import (
     verification_question,
 )
 from gradebook.tasks.judging.replies.list_question import ListQuestion
+from gradebook.tasks.judging.session.session import JudgingSession, Session
 from gradebook.tasks.judging.settings.panels import (
     FIRST,
     CascadeSettings,
     Judge,
     Opinion,
-    drawn_rows,
+    drawn_opinions,
     has_several,
     member_names,
     members_of,
-    wanted_opinions,
+    step_opinions,
     writer_of,
 )
+from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.planning.cases import read_cases
-from gradebook.tasks.scoring.list_answers import ListAsker
+from gradebook.tasks.scoring.list_answers import ListAsker, ask_judges
 from gradebook.tasks.system.files import write_parquet
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.timings import Timing
@@ -103,27 +105,31 @@ class _Checked:
 
 @dataclass(frozen=True, slots=True)
 class ClaimJudges:
-    """The judge of a run, asked about claims.
+    """Judges of a run that are asked about claims. sessions: of the judge's members, in order."""
 
-    askers: of its members, by their place; recorded replies hold no claims and have none. of_members: calls a function
-    with several members' places at once and returns what it returned, in order.
-    """
-
+    run_id: str
     judge: Judge
-    askers: Mapping[int, ListAsker]
-    of_members: Callable[[Sequence[int], Callable[[int], None]], object]
+    sessions: tuple[Session, ...]
+    lake: Lake
+    timing: Timing
 
     @property
     def writer(self) -> ListAsker:
         """The one that finds claims, so that all members verify the same ones."""
-        return self.askers[members_of(self.judge).index(writer_of(self.judge))]
+        return self.asker(members_of(self.judge).index(writer_of(self.judge)))
+
+    def asker(self, judge_index: int) -> ListAsker:
+        session = self.sessions[judge_index]
+        if not isinstance(session, JudgingSession):
+            raise TypeError(f"found {type(session).__name__}, expected a judge that is asked over the network")
+        return ListAsker(self.run_id, self.lake, session, self.timing)
 
 
 _Pack = tuple[_Checked, Sequence[int]]  # claims of a text that are verified in one question, by their claim_index
 
 
 def score_claims(
-    folder: RunFolder, criterion: Criterion, shard: str, shard_index: int, judges: ClaimJudges, timing: Timing
+    folder: RunFolder, criterion: Criterion, shard: str, shard_index: int, judges: ClaimJudges
 ) -> pa.Table:
     """Check the claims of a shard's outputs: `VERDICT_SCHEMA`, one row per output, in the shard's order.
 
@@ -148,7 +154,7 @@ def score_claims(
     if has_several(judges.judge):
         opinions = _opinions(folder.run_id, criterion.id, method, outputs, judges.judge)
         write_parquet(folder.opinion_file(criterion.id, shard_index), opinions)
-    timing.row_count = len(outputs)
+    judges.timing.row_count = len(outputs)
     return _verdicts(folder.run_id, criterion, method, outputs)
 
 
@@ -176,8 +182,7 @@ def _verify_claims(checked: Sequence[_Checked], criterion_id: str, method: Claim
     packs = [(each, pack) for each in checked for pack in claim_packs(each.asked)]
     for each in checked:
         each.votes = {index: {} for index in each.asked}
-    wanted = [opinion for opinion in wanted_opinions(judges.judge, criterion_id) if not opinion.is_swapped]
-    opinions = [opinion for opinion in wanted if opinion.judge_index in judges.askers]
+    opinions = list(step_opinions(judges.judge, criterion_id))
     judge = judges.judge
     if isinstance(judge, CascadeSettings) and (first := [each for each in opinions if each.judge_index == FIRST]):
         _ask(packs, first, criterion_id, method, judges)
@@ -202,43 +207,31 @@ def _ask(
     judges: ClaimJudges,
 ) -> None:
     """Ask for votes on packs of claims, all members at once, and add them to the claims."""
-    output_ids = [checked.unit.output_id for checked, _ in packs]
-    drawn = {opinion: set(drawn_rows(judges.judge, opinion, output_ids, range(len(packs)))) for opinion in opinions}
-
-    def questions_of(judge_index: int) -> Iterator[tuple[_Pack, Opinion, ListQuestion]]:
-        digest = judges.askers[judge_index].judge_digest
-        mine = [opinion for opinion in opinions if opinion.judge_index == judge_index]
-        for row, (checked, indices) in enumerate(packs):
-            for opinion in mine:
-                if row in drawn[opinion]:
-                    claims = [checked.claims[index] for index in indices]
-                    yield (
-                        (checked, indices),
-                        opinion,
-                        verification_question(
-                            checked.unit,
-                            claims,
-                            criterion_id,
-                            digest,
-                            opinion.replicate,
-                            can_abstain=method.can_abstain,
-                        ),
-                    )
-
-    def ask(judge_index: int) -> None:
-        asked = list(questions_of(judge_index))
-        answers = judges.askers[judge_index].ask(question for *_, question in asked)
-        for (checked, indices), opinion, question in asked:
-            answer = answers[question.request_key]
-            if answer.text is None:
-                lost = ClaimVote(None, answer.reason or "no_reply", question.request_key)
-                votes = [lost] * len(indices)
-            else:
-                votes = [read_vote(said, question.request_key) for said in verdicts_of(answer.text)]
-            for index, vote in zip(indices, votes, strict=True):
-                checked.votes[index][opinion] = vote
-
-    judges.of_members(list(dict.fromkeys(opinion.judge_index for opinion in opinions)), ask)
+    askers = {index: judges.asker(index) for index in dict.fromkeys(each.judge_index for each in opinions)}
+    by_judge: dict[int, list[ListQuestion]] = {index: [] for index in askers}
+    asked: list[tuple[_Pack, Opinion, ListQuestion]] = []
+    for row, opinion in drawn_opinions(judges.judge, opinions, [checked.unit.output_id for checked, _ in packs]):
+        checked, indices = packs[row]
+        question = verification_question(
+            checked.unit,
+            [checked.claims[index] for index in indices],
+            criterion_id,
+            askers[opinion.judge_index].judge_digest,
+            opinion.replicate,
+            can_abstain=method.can_abstain,
+        )
+        by_judge[opinion.judge_index].append(question)
+        asked.append((packs[row], opinion, question))
+    answers = ask_judges([(askers[index], questions) for index, questions in by_judge.items()])
+    for (checked, indices), opinion, question in asked:
+        answer, key = answers[question.request_key], question.request_key
+        votes = (
+            [ClaimVote(None, answer.reason or "no_reply", key)] * len(indices)
+            if answer.text is None
+            else [read_vote(said, key) for said in verdicts_of(answer.text)]
+        )
+        for index, vote in zip(indices, votes, strict=True):
+            checked.votes[index][opinion] = vote
 
 
 def _claim_tables(

@@ -1,11 +1,11 @@
 """The judges' answers about each shard, asked once for all criteria together."""
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,7 +34,6 @@ from gradebook.tasks.system.progress import reporter
 from gradebook.tasks.workspace.folder import RunFolder
 
 BATCH_ROWS = 2_000
-Found = TypeVar("Found")
 
 
 class JudgedShards:
@@ -54,7 +53,7 @@ class JudgedShards:
     ) -> None:
         """sessions: of the judge's members, in order. folders: as for `plan_run`."""
         self.judge = judge
-        self._folder, self._rubric, self.sessions, self._folders = folder, rubric, sessions, folders
+        self._folder, self._rubric, self._sessions, self._folders = folder, rubric, sessions, folders
         self._lock = threading.Lock()
         self._answers: dict[int, Future[Answers]] = {}
         self._collected_before: dict[int, int | None] = {}  # mtime of an earlier command's collected file
@@ -62,7 +61,7 @@ class JudgedShards:
 
     def is_recorded(self, judge_index: int) -> bool:
         """Whether the replies of a member were recorded, at no cost."""
-        return isinstance(self.sessions[judge_index], ReplaySession)
+        return isinstance(self._sessions[judge_index], ReplaySession)
 
     def answers(self, shard: str, shard_index: int) -> Answers:
         """Answers to a shard's questions, in no order. Blocks until all have arrived.
@@ -98,7 +97,7 @@ class JudgedShards:
 
     def _ask(self, shard: str, shard_index: int) -> Answers:
         if not isinstance(self.judge, CascadeSettings):
-            return self._ask_members(shard, shard_index, range(len(self.sessions)))
+            return self._ask_members(shard, shard_index, range(len(self._sessions)))
         answers = self._ask_members(shard, shard_index, [FIRST])
         try:
             plans = [pq.read_table(file) for file in shard_plan_files(self._folder, self._rubric, shard_index)]
@@ -111,7 +110,7 @@ class JudgedShards:
 
     def _acquire_leases(self, plans: Sequence[pa.Table], chosen: Collection[tuple[str, str]]) -> None:
         """Lease the questions to a cascade's second judge, which were unknown before."""
-        session = self.sessions[THEN]
+        session = self._sessions[THEN]
         if not isinstance(session, JudgingSession) or not chosen:
             return
         output_ids, criterion_ids = zip(*chosen, strict=True)
@@ -124,37 +123,34 @@ class JudgedShards:
         self,
         shard: str,
         shard_index: int,
-        indices: Sequence[int],
+        indices: Collection[int],
         chosen: Collection[tuple[str, str]] | None = None,
     ) -> dict[Opinion, pa.Table]:
+        """Ask several members concurrently; a fault of one stops all."""
+        if len(self._sessions) == 1:
+            return self._ask_member(shard, shard_index, 0, chosen)
+        with ThreadPoolExecutor(len(indices), thread_name_prefix="asking") as threads:
+            asked = [threads.submit(self._ask_or_stop, shard, shard_index, index, chosen) for index in indices]
         answers: dict[Opinion, pa.Table] = {}
-        for one in self.of_members(indices, lambda index: self._ask_member(shard, shard_index, index, chosen)):
-            answers |= one
-        return answers
-
-    def of_members(self, indices: Sequence[int], ask: Callable[[int], Found]) -> list[Found]:
-        """Call `ask` with the places of several members concurrently; a fault of one stops all. Results in order."""
-        if len(self.sessions) == 1:
-            return [ask(index) for index in indices]
-
-        def ask_or_stop(index: int) -> Found:
-            try:
-                return ask(index)
-            except BaseException as error:
-                self._fault = self._fault or error
-                raise
-
-        with ThreadPoolExecutor(len(indices) or 1, thread_name_prefix="asking") as threads:
-            asked = [threads.submit(ask_or_stop, index) for index in indices]
-        found = [one.result() for one in asked]
+        for one in asked:
+            answers |= one.result()
         if self._fault is not None:  # from another shard: this one was not finished
             raise self._fault
-        return found
+        return answers
+
+    def _ask_or_stop(
+        self, shard: str, shard_index: int, judge_index: int, chosen: Collection[tuple[str, str]] | None
+    ) -> dict[Opinion, pa.Table]:
+        try:
+            return self._ask_member(shard, shard_index, judge_index, chosen)
+        except BaseException as error:
+            self._fault = self._fault or error
+            raise
 
     def _ask_member(
         self, shard: str, shard_index: int, judge_index: int, chosen: Collection[tuple[str, str]] | None
     ) -> dict[Opinion, pa.Table]:
-        session = self.sessions[judge_index]
+        session = self._sessions[judge_index]
         settings, style = session.settings, style_of(self.judge, Opinion(judge_index))
         answers = {
             opinion: AnswerTable() for opinion in wanted_opinions(self.judge) if opinion.judge_index == judge_index
@@ -176,7 +172,7 @@ class JudgedShards:
                 question = answer.question
                 answers[Opinion(judge_index, question.replicate, question.style != style)].append(answer)
 
-        with shard_slot(settings):
+        with _shard_slot(settings):
             session.ask(self._until_stopped(questions), keep)
         return {opinion: each.table() for opinion, each in answers.items()}
 
@@ -223,7 +219,7 @@ class AnswerTable:
         self._rows = []
 
 
-def shard_slot(settings: object) -> AbstractContextManager[Any]:
+def _shard_slot(settings: object) -> AbstractContextManager[Any]:
     """Slot under the judge's Prefect concurrency limit, if it has one; other processes share the limit."""
     if not isinstance(settings, JudgeSettings) or settings.concurrency_limit is None:
         return nullcontext()

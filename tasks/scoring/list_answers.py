@@ -1,36 +1,89 @@
-"""Answers to questions whose reply is one list, from the ledger or from the judge."""
+"""Answers to questions whose reply is one list, from the ledger or from the judges."""
 
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from gradebook.tasks.judging.replies.list_question import ListAnswer, ListQuestion
 from gradebook.tasks.judging.session.session import JudgingSession
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.ledger.ledger import held_judgments
-from gradebook.tasks.scoring.judge_shard import shard_slot
 from gradebook.tasks.workspace.timings import Timing
+
+Answers = Mapping[str, ListAnswer]
 
 
 class ListAsker:
-    """Asks a run's judge what the ledger does not answer."""
+    """Asks one of a run's judges what the ledger does not answer."""
 
     def __init__(self, run_id: str, lake: Lake, session: JudgingSession, timing: Timing) -> None:
         self._run_id, self._lake, self._session, self._timing = run_id, lake, session, timing
         self.judge_digest: str = session.settings.judge_digest
 
-    def ask(self, questions: Iterable[ListQuestion]) -> Mapping[str, ListAnswer]:
+    def ask(self, questions: Iterable[ListQuestion]) -> Answers:
         """Answer by request key; equal questions are one."""
-        wanted = {question.request_key: question for question in questions}
+        return ask_judges([(self, questions)])
+
+    def held(self, wanted: Sequence[str]) -> dict[str, ListAnswer]:
+        """Answers of the ledger by request key."""
         answers = {
             key: ListAnswer(key, row["rationale"], None, 0, row["run_id"], row["cost_usd"])
             for key, row in (held_judgments(self._lake, list(wanted)) if wanted else {}).items()
         }
-        self._timing.add_replayed([each.cost_usd for each in answers.values() if each.paid_by != self._run_id])
-        missing = [question for key, question in wanted.items() if key not in answers]
-        self._session.lease_also(question.request_key for question in missing)
+        for answer in answers.values():
+            if answer.paid_by != self._run_id:
+                self._timing.replayed_count += 1
+                saved = self._timing.saved_usd
+                known = saved is not None and answer.cost_usd is not None
+                self._timing.saved_usd = (saved or 0.0) + (answer.cost_usd or 0.0) if known else None
+        return answers
+
+    def lease(self, questions: Iterable[ListQuestion]) -> None:
+        """Lease what is going to be asked."""
+        self._session.lease_also(question.request_key for question in questions)
+
+    def ask_all(self, questions: Iterable[ListQuestion], answers: dict[str, ListAnswer]) -> None:
+        """Ask the judge and add its answers. Raises as `JudgingSession.ask`."""
 
         def keep(answer: ListAnswer) -> None:
             answers[answer.request_key] = answer
 
-        with shard_slot(self._session.settings):
-            self._session.ask(missing, keep)
+        self._session.ask(questions, keep)
+
+
+def ask_judges(asked: Iterable[tuple[ListAsker, Iterable[ListQuestion]]]) -> Answers:
+    """Answers of several judges by request key, asked at the same time; a fault of one ends the asking of all."""
+    answers: dict[str, ListAnswer] = {}
+    missing: list[tuple[ListAsker, list[ListQuestion]]] = []
+    for asker, questions in asked:
+        wanted = {each.request_key: each for each in questions if each.request_key not in answers}
+        known = {each.request_key for _, of_other in missing for each in of_other}  # of an equal judge
+        answers |= asker.held([key for key in wanted if key not in known])
+        left = [each for key, each in wanted.items() if key not in answers and key not in known]
+        asker.lease(left)
+        missing.append((asker, left))
+    if len(missing) == 1:
+        missing[0][0].ask_all(missing[0][1], answers)
         return answers
+    is_stopped = threading.Event()
+    with ThreadPoolExecutor(max(len(missing), 1), thread_name_prefix="asking") as threads:
+        begun = [threads.submit(_ask_or_stop, asker, left, answers, is_stopped) for asker, left in missing]
+    for each in begun:
+        each.result()
+    return answers
+
+
+def _ask_or_stop(
+    asker: ListAsker, questions: Sequence[ListQuestion], answers: dict[str, ListAnswer], is_stopped: threading.Event
+) -> None:
+    def until_stopped() -> Iterator[ListQuestion]:
+        for question in questions:
+            if is_stopped.is_set():
+                return
+            yield question
+
+    try:
+        asker.ask_all(until_stopped(), answers)
+    except BaseException:
+        is_stopped.set()
+        raise

@@ -35,6 +35,7 @@ class ScoringSetup:
     functions: FunctionPool | None = None  # None: no function of the rubric may run
     lake: Lake | None = None  # whose ledger answers questions about claims and steps
     session: Session | None = None  # of the judge, or of the one that writes texts; None: no judge
+    sessions: tuple[Session, ...] = ()  # of all members of the judge
     judged: JudgedShards | None = None  # answers of the judge by shard
     others: OtherCases = field(default_factory=OtherCases)  # that similarities are compared with
     taxonomy: Taxonomy | None = None  # the rubric's, of errors that steps may have
@@ -65,6 +66,7 @@ def opened_setup(run: Run, plan: RunPlan, shards: Sequence[str] = ()) -> Iterato
             functions,
             run.lake,
             session,
+            sessions,
             judged,
             others,
             run.rubric.taxonomy,

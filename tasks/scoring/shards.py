@@ -19,7 +19,6 @@ from gradebook.tasks.scoring.computed import compute_verdicts, is_computed, leav
 from gradebook.tasks.scoring.functions import FUNCTION_COLUMNS, score_function
 from gradebook.tasks.scoring.human_preferred import score_preferred
 from gradebook.tasks.scoring.judge import NO_JUDGE, judge_outputs, score_judge, score_without_judge
-from gradebook.tasks.scoring.list_answers import ListAsker
 from gradebook.tasks.scoring.process_worker import LastShard
 from gradebook.tasks.scoring.setup import ScoringSetup
 from gradebook.tasks.scoring.similarity import score_similarity
@@ -125,13 +124,8 @@ def _score(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: i
 def _claims(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int, timing: Timing) -> pa.Table:
     lake, judged = setup.lake, setup.judged
     if isinstance(setup.session, JudgingSession) and lake is not None and judged is not None:
-        askers = {
-            place: ListAsker(setup.folder.run_id, lake, session, timing)
-            for place, session in enumerate(judged.sessions)
-            if isinstance(session, JudgingSession)
-        }
-        judges = ClaimJudges(judged.judge, askers, judged.of_members)
-        return score_claims(setup.folder, criterion, shard, shard_index, judges, timing)
+        judges = ClaimJudges(setup.folder.run_id, judged.judge, setup.sessions, lake, timing)
+        return score_claims(setup.folder, criterion, shard, shard_index, judges)
     reason = NO_JUDGE if setup.session is None else RECORDED
     return leave_unscored(setup.folder.run_id, criterion, _read_columns(shard), reason)
 

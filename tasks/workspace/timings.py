@@ -4,7 +4,7 @@ import json
 import resource
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
@@ -77,14 +77,6 @@ class Timing:
     replayed_count: int = 0
     saved_usd: float | None = 0.0
     shard_index: int | None = None
-
-    def add_replayed(self, costs_usd: Sequence[float | None]) -> None:
-        """Count replies that were paid for by others, from any thread. costs_usd: of each; None if unknown."""
-        with _counting:
-            self.replayed_count += len(costs_usd)
-            known = [cost for cost in costs_usd if cost is not None]
-            is_known = self.saved_usd is not None and len(known) == len(costs_usd)
-            self.saved_usd = (self.saved_usd or 0.0) + sum(known) if is_known else None
 
 
 @contextmanager

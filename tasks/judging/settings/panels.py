@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -163,6 +163,18 @@ def wanted_opinions(judge: Judge, criterion_id: str = "") -> tuple[Opinion, ...]
     )
 
 
+def step_opinions(judge: Judge, criterion_id: str) -> tuple[Opinion, ...]:
+    """Votes that a criterion with `unit: step` may need per output: recorded replies hold none, and levels have one
+    order.
+    """
+    members = members_of(judge)
+    return tuple(
+        opinion
+        for opinion in wanted_opinions(judge, criterion_id)
+        if isinstance(members[opinion.judge_index], JudgeSettings) and not opinion.is_swapped
+    )
+
+
 def has_several(judge: Judge) -> bool:
     """Whether a verdict may use more than one vote, or be measured by another."""
     return wanted_opinions(judge) != (ONLY,)
@@ -172,6 +184,15 @@ def drawn_rows(judge: Judge, opinion: Opinion, output_ids: Sequence[str], rows: 
     """Rows whose outputs are in the sample for this vote; drawn by a hash, the same in each run."""
     purpose, share = _sample(judge, opinion)
     return rows if share >= 1 else [row for row in rows if _drawn_number(purpose, output_ids[row]) < share]
+
+
+def drawn_opinions(
+    judge: Judge, opinions: Sequence[Opinion], output_ids: Sequence[str]
+) -> Iterator[tuple[int, Opinion]]:
+    """Votes wanted on some outputs, each with the output's row: output by output."""
+    drawn = {opinion: set(drawn_rows(judge, opinion, output_ids, range(len(output_ids)))) for opinion in opinions}
+    for row in range(len(output_ids)):
+        yield from ((row, opinion) for opinion, rows in drawn.items() if row in rows)
 
 
 def _sample(judge: Judge, opinion: Opinion) -> tuple[str, float]:

@@ -32,10 +32,9 @@ MARTS = [
     *("judge_noise", "agreement", "run_comparisons", "weak_spots"),
 ]
 WRITTEN = [
-    *("runs", "outputs", "rubrics", "criteria", "judgments", "verdicts", "opinions"),
+    *("runs", "outputs", "rubrics", "criteria", "judgments", "verdicts", "opinions", "claim_verdicts"),
     *("ratings", "quality_results", "quarantine", "levels", "rubric_pointers", "case_criteria", "written_feedback"),
     *("checkpoints", "rubric_states", "artifacts", "adjudications", "preferences", "claims", "similarities"),
-    "claim_verdicts",
     *("step_ratings", "step_verdicts", "anchors", "anchor_verdicts", "judge_drift", "rubric_links"),
 ]
 TABLES = [*WRITTEN, *MARTS, *VIEWS]
