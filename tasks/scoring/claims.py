@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from gradebook.rubrics.model.claim_marks import score_claims_of
 from gradebook.rubrics.model.methods import CITATION_MEASURES, ClaimsMethod
 from gradebook.rubrics.model.opinions import OPINION_SCHEMA
 from gradebook.rubrics.model.rubric import Criterion
@@ -94,8 +95,10 @@ class _Checked:
         unsaid = (vote for vote in self.verdicts.values() if vote.said is None)
         return next(((vote.reason or "no_reply", vote.request_key) for vote in unsaid), None)
 
-    def count(self, verdict: str) -> int:
-        return sum(vote.said is not None and vote.said.verdict == verdict for vote in self.verdicts.values())
+    @property
+    def said(self) -> list[str]:
+        """Verdicts on the claims that have one."""
+        return [vote.said.verdict for vote in self.verdicts.values() if vote.said]
 
     def seen_by(self, opinion: Opinion) -> "_Checked":
         """The same claims by one vote alone; where it was not asked, as a cascade's second judge, by all together."""
@@ -340,16 +343,13 @@ def _score(method: ClaimsMethod, units: Sequence[_Checked]) -> tuple[float | Non
 
 
 def _measured(method: ClaimsMethod, units: Sequence[_Checked]) -> float:
-    shares = [each.count("supported") / len(each.asked) for each in units]
-    match method.measure:
-        case "passages":
-            return _passages_score(units[0])
-        case "not_contradicted":
-            return 1 - units[0].count("contradicted") / len(units[0].asked)
-        case "f1":
-            return 2 * shares[0] * shares[1] / sum(shares) if sum(shares) else 0.0
-        case _:
-            return shares[0]
+    if method.measure == "passages":
+        return _passages_score(units[0])
+    verdicts: dict[str, list[str]] = {each.unit.side: each.said for each in units}
+    score = score_claims_of(method.measure, verdicts)
+    if score is None:
+        raise TypeError(f"{method.measure}: found no score of verdicts on claims")
+    return score
 
 
 def _passages_score(checked: _Checked) -> float:
@@ -372,7 +372,7 @@ def _citation_score(method: ClaimsMethod, units: Sequence[_Checked]) -> float | 
     for each in units:
         for claim in each.unit.claims or ():
             cited.setdefault(claim.sentence, each.unit.cited)  # the first is of all that the sentence cites
-            is_supported[claim.sentence, each.unit.cited] = each.count("supported") == 1
+            is_supported[claim.sentence, each.unit.cited] = each.said == ["supported"]
     if method.measure == "citation_recall":
         return sum(is_supported[number, all_of] for number, all_of in cited.items()) / len(cited) if cited else None
     good_count = citation_count = 0
@@ -412,9 +412,7 @@ def _words(units: Sequence[_Checked]) -> str | None:
     sentences = []
     for side in ("output", "reference"):
         of_side = [each for each in units if each.unit.side == side]
-        counts: Counter[str] = Counter(
-            vote.said.verdict for each in of_side for vote in each.verdicts.values() if vote.said
-        )
+        counts: Counter[str] = Counter(chain.from_iterable(each.said for each in of_side))
         if not counts:
             continue
         parts = [f"{counts['supported']} of {counts.total()} claims supported"]
