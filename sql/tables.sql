@@ -201,6 +201,32 @@ create table if not exists claims (
     request_key varchar
 );
 
+create table if not exists claim_verdicts (
+    run_id varchar,
+    output_id varchar,
+    criterion_id varchar,
+    side varchar,
+    claim_index bigint,
+    judge varchar,
+    replicate integer,
+    verdict varchar,
+    quote varchar,
+    reason varchar,
+    request_key varchar
+);
+
+create table if not exists claim_ratings (
+    output_id varchar,
+    criterion_id varchar,
+    rater varchar,
+    side varchar,
+    claim varchar,
+    verdict varchar,
+    rationale varchar,
+    rated_at timestamptz,
+    source varchar
+);
+
 create table if not exists step_verdicts (
     run_id varchar,
     output_id varchar,

@@ -147,6 +147,8 @@ def _show_import(imported: RatingImport, *, is_dry: bool) -> None:
     missing = f"{counted(imported.missing_count, 'mark')} not applicable"
     if imported.step_count:
         missing += f"; {counted(imported.step_count, 'step')} marked"
+    if imported.claim_count:
+        missing += f"; {counted(imported.claim_count, 'claim')} marked"
     if imported.taken_back_count:
         missing += f"; {counted(imported.taken_back_count, 'rating')} withdrawn"
     lines = [

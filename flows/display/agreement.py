@@ -38,7 +38,7 @@ def show_agreement(found: RunAgreement, by: str | None, *, is_full: bool) -> Non
     """
     _show_run(found.run)
     if found.note:
-        say(f"{'note' if found.parts or found.steps else 'nothing to compare'}: {plain(found.note)}")
+        say(f"{'note' if found.parts or found.steps or found.claims else 'nothing to compare'}: {plain(found.note)}")
     parts = [part for part in found.parts if _is_by(part, by)]
     if found.parts and not parts:
         say(f"nothing to compare by {by}: {_why_nothing(found, by)}")
@@ -57,10 +57,25 @@ def show_agreement(found: RunAgreement, by: str | None, *, is_full: bool) -> Non
         show_rows(headings, map(_preference_cells, found.preferences))
     for ranked in found.rankings:
         _show_ranking(ranked)
-    if found.steps:
-        _show_steps(found.steps, is_full=is_full)
+    _show_parts(found, is_full=is_full)
     for part in parts if is_full else ():
         _show_in_full(part)
+
+
+def _show_claims(claims: Sequence[StepAgreement]) -> None:
+    """Print a row for each criterion of claims and kind of pairs."""
+    people.print()
+    say("claims, with 95% intervals over cases; found: of the claims that a rater did not mark as supported")
+    headings = ("criterion", "who", "claims", "cases", "agreement", "kappa", "found", "same verdict")
+    show_rows(headings, map(_step_cells, claims))
+
+
+def _show_parts(found: RunAgreement, *, is_full: bool) -> None:
+    """Print the agreement on parts of outputs: steps and claims."""
+    if found.steps:
+        _show_steps(found.steps, is_full=is_full)
+    if found.claims:
+        _show_claims(found.claims)
 
 
 def _show_steps(steps: Sequence[StepAgreement], *, is_full: bool) -> None:

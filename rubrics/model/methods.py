@@ -153,6 +153,8 @@ class ClaimsMethod(Frozen):
     average precision of its `passages`, and of the output's citations `citation_recall` and `citation_precision`"""
     precision: Literal["claim", "sentence"] = "claim"
     """what is checked: each `claim` that the judge finds, or each `sentence`, without a question to find claims"""
+    can_abstain: bool = False
+    """`true`: the judge may abstain on a claim; the output is then unscored, with the reason `abstained`"""
 
     @model_validator(mode="after")
     def _measure_fits(self) -> Self:

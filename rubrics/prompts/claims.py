@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -36,7 +36,8 @@ MOST_CLAIM_LENGTH = 2_000  # characters
 LEAST_QUOTE = 8  # columns of a quote that is evidence, unless it is a whole passage; wide characters take two
 
 Kind = Literal["verifiable", "opinion", "ambiguous"]
-ClaimVerdict = Literal["supported", "contradicted", "not_in_source", "unverified"]
+ClaimVerdict = Literal["supported", "contradicted", "not_in_source", "unverified", "abstained"]
+RANKED_VERDICTS: tuple[ClaimVerdict, ...] = ("contradicted", "unverified", "not_in_source", "supported")  # worst first
 Messages = list[dict[str, str]]
 _TEXTS = Path(__file__).parent / "texts"
 _QUOTED = ("supported", "contradicted")  # verdicts with a quote that code found
@@ -82,7 +83,7 @@ class _Claims(_Reply):
 class _Said(_Reply):
     claim: int
     quote: str
-    verdict: Literal["supported", "contradicted", "not_in_source"]
+    verdict: Literal["supported", "contradicted", "not_in_source", "cannot_tell"]
 
 
 class _Verdicts(_Reply):
@@ -106,15 +107,7 @@ EXTRACT_SCHEMA = _schema(
         "kind": {"type": "string", "enum": ["verifiable", "opinion", "ambiguous"]},
     },
 )
-VERIFY_SCHEMA = _schema(
-    "claim_verdicts",
-    "verdicts",
-    {
-        "claim": {"type": "integer"},
-        "quote": {"type": "string"},
-        "verdict": {"type": "string", "enum": ["supported", "contradicted", "not_in_source"]},
-    },
-)
+ABSTAINING = "Where the passages leave it open how to decide, the verdict is `cannot_tell`, with an empty quote.\n\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,14 +198,30 @@ def _most_claims(window: Window) -> int:
     return sum(max(MOST_OF_SENTENCE, len(sentence.text) // 20) for sentence in window.sentences)
 
 
-def render_verification(source: Sequence[str], claims: Sequence[str]) -> Messages:
+@cache
+def verify_schema(*, can_abstain: bool) -> dict[str, Any]:
+    """Schema of a reply with verdicts on claims."""
+    verdicts = ["supported", "contradicted", "not_in_source", *(["cannot_tell"] if can_abstain else [])]
+    verdict = {"type": "string", "enum": verdicts}
+    properties = {"claim": {"type": "integer"}, "quote": {"type": "string"}, "verdict": verdict}
+    return _schema("claim_verdicts", "verdicts", properties)
+
+
+def render_verification(source: Sequence[str], claims: Sequence[str], *, can_abstain: bool = False) -> Messages:
     """Messages that ask whether a source supports claims; the source comes first, so that endpoints can cache it."""
     numbered = {str(place): each for place, each in enumerate(claims, 1)}
-    return _messages(VERIFY_VERSION, source=shown_json(list(source)), claims=shown_json(numbered))
+    abstain = ABSTAINING if can_abstain else ""
+    return _messages(VERIFY_VERSION, abstain=abstain, source=shown_json(list(source)), claims=shown_json(numbered))
 
 
 def read_verification(
-    text: str | None, finish_reason: str | None, refusal: str | None, source: Sequence[str], claim_count: int
+    text: str | None,
+    finish_reason: str | None,
+    refusal: str | None,
+    source: Sequence[str],
+    claim_count: int,
+    *,
+    can_abstain: bool = False,
 ) -> ReadReply:
     """Read one list of verdicts, one for each claim: a JSON list of `CheckedClaim`s as the rationale.
 
@@ -223,6 +232,8 @@ def read_verification(
         return ending
     reply = parse_reply(text or "", _Verdicts)
     if reply is None or sorted(said.claim for said in reply.verdicts) != list(range(1, claim_count + 1)):
+        return ReadReply("parse_error")
+    if not can_abstain and any(said.verdict == "cannot_tell" for said in reply.verdicts):
         return ReadReply("parse_error")
     checked = [
         {"verdict": verdict, "quote": clean_text(said.quote, MOST_CLAIM_LENGTH) if verdict in _QUOTED else ""}
@@ -238,6 +249,8 @@ def verdicts_of(stored: str) -> tuple[CheckedClaim, ...]:
 
 
 def _confirmed(said: _Said, source: Sequence[str]) -> ClaimVerdict:
+    if said.verdict == "cannot_tell":
+        return "abstained"
     if said.verdict == "not_in_source":
         return "not_in_source"
     return said.verdict if any(_is_evidence(said.quote, passage) for passage in source) else "unverified"

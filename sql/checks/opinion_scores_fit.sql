@@ -1,4 +1,4 @@
--- An opinion has a level and a score in 0..1 where its status is scored, and neither where it is unscored.
+-- A scored opinion has a score in 0..1, an unscored one neither a score nor a level.
 -- severity: error
 with opinions as (select * from stg_opinions),
 
@@ -12,7 +12,7 @@ final as (
         score,
     from opinions
     where not (
-        (status = 'scored' and level_id is not null and coalesce(score between 0 and 1, false))
+        (status = 'scored' and coalesce(score between 0 and 1, false))
         or (status = 'unscored' and level_id is null and score is null)
     )
 )

@@ -9,6 +9,7 @@ import duckdb
 
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.statistics.agreement import Measure
+from gradebook.tasks.agreement.claims import measure_claims
 from gradebook.tasks.agreement.mart import (
     LEAST_OUTPUTS,
     MOST_ONE_BY_ONE,
@@ -71,7 +72,8 @@ class AgreementPart:
 class RunAgreement:
     """Agreement of a run's raters and judges, and people's preferences between its outputs.
 
-    note: why there is no agreement, or what is left out. steps: agreement on the steps of agents.
+    note: why there is no agreement, or what is left out. steps, claims: agreement on the steps of agents, and on
+    claims.
     """
 
     run: Row
@@ -80,6 +82,7 @@ class RunAgreement:
     preferences: tuple[Preference, ...] = ()
     rankings: tuple[ModelRanking, ...] = ()
     steps: tuple[StepAgreement, ...] = ()
+    claims: tuple[StepAgreement, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         preferences = [asdict(each) for each in self.preferences]
@@ -90,6 +93,7 @@ class RunAgreement:
             "preferences": preferences,
             "rankings": [each.as_json() for each in self.rankings],
             "steps": [asdict(each) for each in self.steps],
+            "claims": [asdict(each) for each in self.claims],
             "note": self.note,
         }
 
@@ -108,7 +112,8 @@ def measure_run(
         preferences = measure_preferences(connection, run["run_id"], criterion_id)
         rankings = rank_run(connection, run["run_id"], criterion_id)
         steps = measure_steps(connection, run["run_id"], criterion_id)
-    return RunAgreement(run, parts, note, preferences, rankings, steps)
+        claims = measure_claims(connection, run["run_id"], criterion_id)
+    return RunAgreement(run, parts, note, preferences, rankings, steps, claims)
 
 
 def measure_parts(

@@ -123,3 +123,12 @@ _NO_PAIR = "no step is below the best label, with an error, by both"
 def _share(name: str, values: Sequence[bool], turns: Sequence[tuple[Row, Row]], why_none: str) -> Measure:
     shares: Floats = np.array(values, dtype=np.float64)
     return share_over_cases(name, shares, np.array([one["shared"] for one, _ in turns], dtype=np.str_), why_none)
+
+
+def measure_marks(rows: Sequence[Row]) -> tuple[StepAgreement, ...]:
+    """Agreement on marks of parts of outputs, by criterion. rows: in the order of `agreement/step_marks_of_run`, whose
+    columns they have.
+    """
+    return tuple(
+        each for name, marks in groupby(rows, itemgetter("criterion_id")) for each in _of_criterion(name, list(marks))
+    )

@@ -1,6 +1,6 @@
 """Plan of criteria judged by lists, of claims or of steps: which replies the ledger has, and what the others cost."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import duckdb
@@ -8,21 +8,24 @@ import duckdb
 from gradebook.rubrics.model.methods import ClaimsMethod
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.model.taxonomy import Taxonomy
-from gradebook.rubrics.prompts.claims import CLAIMS_AT_ONCE, Claim, claims_of
+from gradebook.rubrics.prompts.claims import Claim, claims_of, verdicts_of
 from gradebook.rubrics.prompts.step_marks import StepCriterion, marks_of
 from gradebook.tasks.judging.money.prices import prompt_bytes
+from gradebook.tasks.judging.opinions.claims import ClaimVote, has_unsure, read_vote
 from gradebook.tasks.judging.opinions.steps import StepVote, is_window_unsure
 from gradebook.tasks.judging.replies.claim_questions import (
     ClaimUnit,
+    claim_packs,
     claim_units,
     extraction_questions,
     known_claims,
-    verification_questions,
+    verification_question,
 )
 from gradebook.tasks.judging.replies.list_question import ListQuestion
 from gradebook.tasks.judging.replies.step_questions import StepUnit, step_criterion, step_questions, step_unit
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.judging.settings.panels import (
+    FIRST,
     THEN,
     CascadeSettings,
     Judge,
@@ -85,14 +88,20 @@ class ListPlanner:
         writer = writer_of(self._judge)
         if not isinstance(writer, JudgeSettings):
             return {}
-        return {members_of(self._judge).index(writer): self._count_claims(criterion, writer.judge_digest, shards)}
+        return self._count_claims(criterion, writer.judge_digest, members_of(self._judge).index(writer), shards)
 
-    def _count_claims(self, criterion: Criterion, digest: str, shards: Sequence[str]) -> ListCount:
-        """Requests of a criterion of claims. Raises `TypeError` for a criterion of another method."""
+    def _count_claims(
+        self, criterion: Criterion, digest: str, place: int, shards: Sequence[str]
+    ) -> dict[int, ListCount]:
+        """Requests of a criterion of claims. digest, place: of the judge that finds the claims, whom others follow.
+
+        Raises `TypeError` for a criterion of another method.
+        """
         method = criterion.method
         if not isinstance(method, ClaimsMethod):
             raise TypeError(f"{criterion.id}: found the method {method.type}, expected claims")
-        found = ListCount()
+        opinions = step_opinions(self._judge, criterion.id)
+        found = {index: ListCount() for index in (place, *(opinion.judge_index for opinion in opinions))}
         for shard in shards:
             units = [
                 unit
@@ -100,8 +109,11 @@ class ListPlanner:
                 for unit in claim_units(method, output_id, case)
                 if unit.reason is None
             ]
-            verified = list(self._verified(criterion, method, digest, units, found))
-            self._add([question for questions in verified for question in questions], found)
+            known, unknown = self._found_claims(criterion, method, digest, units, found[place])
+            packs = [(unit, pack) for unit, claims in known for pack in claim_packs(claims)]
+            self._count_claim_votes(criterion.id, method, packs, opinions, found)
+            for unit in unknown:
+                self._guess(unit, opinions, found)
         return found
 
     def _count_steps(self, criterion: Criterion, shards: Sequence[str]) -> dict[int, ListCount]:
@@ -145,40 +157,78 @@ class ListPlanner:
         judge, levels = self._judge, asked.criterion.ranked_levels
         return is_window_unsure(judge, levels, votes) if isinstance(judge, CascadeSettings) else True
 
-    def _verified(
+    def _found_claims(
         self, criterion: Criterion, method: ClaimsMethod, digest: str, units: Sequence[ClaimUnit], found: ListCount
-    ) -> Iterator[list[ListQuestion]]:
-        """Questions that verify the claims that are known; the others are added to `found` as an estimate."""
-        known = [(unit, list(known_claims(method, unit) or ())) for unit in units]
-        asked = [
-            (unit, list(extraction_questions(unit, criterion.id, digest)))
-            for unit in units
-            if known_claims(method, unit) is None
-        ]
+    ) -> tuple[list[tuple[ClaimUnit, list[Claim]]], list[ClaimUnit]]:
+        """Texts with the claims to verify, as far as they are known, and the other texts."""
+        known: list[tuple[ClaimUnit, list[Claim]]] = []
+        asked = []
+        for unit in units:
+            claims = known_claims(method, unit)
+            if claims is None:
+                asked.append((unit, list(extraction_questions(unit, criterion.id, digest))))
+            else:
+                known.append((unit, list(claims)))
+        unknown = []
         held = self._add([question for _, questions in asked for question in questions], found)
-        if asked:
-            known = []
-            for unit, questions in asked:
-                if all(question.request_key in held for question in questions):
-                    asked_of = zip(unit.windows, questions, strict=True)
-                    claims = [each for window, one in asked_of for each in claims_of(held[one.request_key], window)[0]]
-                    known.append((unit, claims))
-                else:
-                    self._guess(unit, found)
-        for unit, claims in known:
-            checked = [claim for claim in claims if claim.kind == "verifiable"]
-            yield list(verification_questions(unit, checked, criterion.id, digest))
+        for unit, questions in asked:
+            if all(question.request_key in held for question in questions):
+                asked_of = zip(unit.windows, questions, strict=True)
+                found_there = [each for window, one in asked_of for each in claims_of(held[one.request_key], window)[0]]
+                known.append((unit, [claim for claim in found_there if claim.kind == "verifiable"]))
+            else:
+                unknown.append(unit)
+        return known, unknown
 
-    def _guess(self, unit: ClaimUnit, found: ListCount) -> None:
+    def _count_claim_votes(
+        self,
+        criterion_id: str,
+        method: ClaimsMethod,
+        packs: Sequence[tuple[ClaimUnit, Sequence[Claim]]],
+        opinions: Sequence[Opinion],
+        found: Mapping[int, ListCount],
+    ) -> None:
+        """Add the questions that verify packs of claims; the second judge's where the first one is unsure, or not asked
+        yet.
+        """
+        judge = self._judge
+        votes: list[list[dict[Opinion, ClaimVote]]] = [[{} for _ in pack] for _, pack in packs]  # of the ledger
+        asked: dict[int, list[tuple[int, Opinion, ListQuestion, bool]]] = {index: [] for index in found}
+        for index, wanted in asked.items():
+            digest = members_of(judge)[index].judge_digest
+            of_judge = [opinion for opinion in opinions if opinion.judge_index == index]
+            for row, opinion in drawn_opinions(judge, of_judge, [unit.output_id for unit, _ in packs]):
+                is_open = False
+                if isinstance(judge, CascadeSettings) and _is_second(opinion, opinions):
+                    is_open = not all(votes[row])
+                    if not is_open and not has_unsure(judge.when, votes[row]):
+                        continue
+                question = verification_question(
+                    *packs[row], criterion_id, digest, opinion.replicate, can_abstain=method.can_abstain
+                )
+                wanted.append((row, opinion, question, is_open))
+            held = self._add([question for _, _, question, _ in wanted], found[index])
+            for row, opinion, question, is_open in wanted:
+                text = held.get(question.request_key)
+                found[index].at_most_count += is_open and text is None
+                for of_claim, said in zip(votes[row], verdicts_of(text) if text else (), strict=False):
+                    of_claim[opinion] = read_vote(said, question.request_key)
+
+    def _guess(self, unit: ClaimUnit, opinions: Sequence[Opinion], counts: Mapping[int, ListCount]) -> None:
         """Add the requests that verify the claims of a text before they are known."""
         sentence_count = sum(len(window.sentences) for window in unit.windows)
         usual = Claim(0, 0, 0, USUAL_CLAIM, USUAL_CLAIM, "verifiable")
-        claims = [usual] * round(sentence_count * self._claims_of_sentence)
-        (one, *_), count = [*verification_questions(unit, claims[:CLAIMS_AT_ONCE], "", ""), None], 0
-        if one is not None:
-            count = -(-len(claims) // CLAIMS_AT_ONCE)
-            found.byte_count += count * prompt_bytes(one.render(), one.schema)
-        found.request_count += count
+        packs = claim_packs([usual] * round(sentence_count * self._claims_of_sentence))
+        if not packs:
+            return
+        question = verification_question(unit, packs[0], "", "")
+        byte_count = len(packs) * prompt_bytes(question.render(), question.schema)
+        for _, opinion in drawn_opinions(self._judge, opinions, [unit.output_id]):
+            found = counts[opinion.judge_index]
+            found.request_count += len(packs)
+            found.byte_count += byte_count
+            if isinstance(self._judge, CascadeSettings) and _is_second(opinion, opinions):
+                found.at_most_count += len(packs)
 
     def _add(self, questions: Sequence[ListQuestion], found: ListCount) -> dict[str, str]:
         """Add questions; returns the replies that the ledger has, by request key."""
@@ -191,6 +241,11 @@ class ListPlanner:
                 found.request_count += 1
                 found.byte_count += prompt_bytes(question.render(), question.schema)
         return held
+
+
+def _is_second(opinion: Opinion, opinions: Sequence[Opinion]) -> bool:
+    """Whether a vote is of a cascade's second judge, after the first was asked."""
+    return opinion.judge_index == THEN and opinions[0].judge_index == FIRST
 
 
 def _claims_of_sentence(ledger: duckdb.DuckDBPyConnection) -> float:

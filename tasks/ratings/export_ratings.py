@@ -1,6 +1,6 @@
 """Ratings of the lake for other systems, each rater's latest, in shapes that `ratings import` reads back.
 
-jsonl, csv      a row a rating; in jsonl the marks of steps in place of the rating that they make
+jsonl, csv      a row a rating; in jsonl the marks of steps and claims in place of the rating that they make
 potato          a row an output and rater, with levels by criterion
 label-studio    a task an output, with an annotation of each rater
 """
@@ -33,7 +33,8 @@ def exported_ratings(lake: Lake, run_id: str | None, shape: str) -> list[dict[st
             read_published_run(connection, lake, run_id)
         rows = read_rows(connection, query("ratings/exported_ratings"), run_id=run_id)
         steps = read_rows(connection, query("ratings/exported_steps"), run_id=run_id) if shape == "jsonl" else []
-    if not rows:
+        claims = read_rows(connection, query("ratings/exported_claims"), run_id=run_id) if shape == "jsonl" else []
+    if not rows and not claims:
         found = f"no rating in {lake.name}" if run_id is None else f"no rating of an output of {run_id}"
         raise InputError("export ratings", found, "some", "`gradebook rate` or `gradebook ratings import`")
     match shape:
@@ -43,7 +44,10 @@ def exported_ratings(lake: Lake, run_id: str | None, shape: str) -> list[dict[st
             return list(_label_studio_tasks(rows))
         case _:
             marked = {tuple(row[name] for name in _WHOSE): row["steps"] for row in steps}
-            return [_row(row, marked.get(tuple(row[name] for name in _WHOSE))) for row in rows]
+            made = {tuple(row[name] for name in _WHOSE) for row in claims}
+            plain = [row for row in rows if tuple(row[name] for name in _WHOSE) not in made]
+            single = [_row(row, marked.get(tuple(row[name] for name in _WHOSE))) for row in plain]
+            return [*single, *map(_claims_row, claims)]
 
 
 def _row(row: Row, steps: list[Row] | None) -> dict[str, Any]:
@@ -55,6 +59,13 @@ def _row(row: Row, steps: list[Row] | None) -> dict[str, Any]:
         if "settled" in mark:  # a lead's decision; it is no rating, and an import leaves it out
             mark["settled"] = {"label": None, **_given(mark["settled"])}
     return _slot(row) | {"rater": row["rater"], "rated_at": _latest([row]), "steps": marks}
+
+
+def _claims_row(row: Row) -> dict[str, Any]:
+    """A rater's verdicts on the claims of an output, in place of the rating that they make."""
+    marks = [_given(mark) for mark in row["claims"]]
+    named = {"criterion_id": row["criterion_id"], "rater": row["rater"], "rated_at": _latest([row])}
+    return _slot(row) | named | {"claims": marks}
 
 
 def _given(mark: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,11 +18,13 @@ from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import commit, connect, prepare_lake
 from gradebook.tasks.lake.schema import is_up_to_date
+from gradebook.tasks.ratings.claim_ratings import insert_claim_ratings, known_claims_of, new_claim_ratings
 from gradebook.tasks.ratings.import_matching import match_slots
 from gradebook.tasks.ratings.import_sheets import (
     REFUSED_SCHEMA,
     RatingFile,
     SheetReading,
+    claims_outputs,
     grade_sheets,
     read_sheets,
     table_of,
@@ -42,9 +44,9 @@ class RatingImport:
     """Result of an import. A sheet is one rater's ratings of one output, imported whole or refused.
 
     rating_count: ratings of the good sheets, without those retracted later in the file; new_count: those that the lake
-    did not have, or not as the latest. step_count: marks of single steps in the good sheets. missing_count: marks "not
-    applicable"; taken_back_count: those of them that retract a rating of the lake. numbers: how the numbers of each
-    criterion were interpreted. version: of the lake; None if nothing was written.
+    did not have, or not as the latest. step_count, claim_count: marks of single steps and of claims in the good sheets.
+    missing_count: marks "not applicable"; taken_back_count: those of them that retract a rating of the lake. numbers:
+    how the numbers of each criterion were interpreted. version: of the lake; None if nothing was written.
     """
 
     file: str
@@ -57,6 +59,7 @@ class RatingImport:
     new_count: int
     missing_count: int
     step_count: int
+    claim_count: int
     taken_back_count: int
     rater_count: int
     output_count: int
@@ -85,7 +88,8 @@ def import_ratings(lake: Lake, rubric: Rubric, file: RatingFile, *, is_dry: bool
     grader = Grader(file.numbers, file.missing)
     with connect(lake, read_only=True) as connection:
         matches = match_slots(connection, [placed.sheet.slot for placed in reading.placed], file.run_id)
-        marks, steps, missing_count = grade_sheets(reading, matches, scales, grader)
+        known = known_claims_of(connection, claims_outputs(reading, matches))
+        marks, steps, claims, missing_count = grade_sheets(reading, matches, scales, grader, known)
         given = drop_taken_back(marks)
         ratings = given.filter(pc.is_valid(given.column("score")))
         refused = table_of(reading.refused, REFUSED_SCHEMA)
@@ -93,11 +97,12 @@ def import_ratings(lake: Lake, rubric: Rubric, file: RatingFile, *, is_dry: bool
         new_count, taken_back_count, new_refused_count = _count_new(connection, given, refused)
         is_old_lake = not is_up_to_date(connection)
         new_step_count = steps.num_rows if is_old_lake else new_step_ratings(connection, steps).num_rows
+        new_claim_count = claims.num_rows if is_old_lake else new_claim_ratings(connection, claims).num_rows
     version = None
-    if not is_dry and new_count + taken_back_count + new_refused_count + new_step_count:
+    if not is_dry and new_count + taken_back_count + new_refused_count + new_step_count + new_claim_count:
         if is_old_lake:
             prepare_lake(lake)
-        new_count, taken_back_count, version = _publish(lake, file, given, steps, refused)
+        new_count, taken_back_count, version = _publish(lake, file, given, steps, claims, refused)
     return RatingImport(
         file=str(file.path),
         form=str(reading.form),
@@ -109,6 +114,7 @@ def import_ratings(lake: Lake, rubric: Rubric, file: RatingFile, *, is_dry: bool
         new_count=new_count,
         missing_count=missing_count,
         step_count=steps.num_rows,
+        claim_count=claims.num_rows,
         taken_back_count=taken_back_count,
         rater_count=len(ratings.column("rater").unique()),
         output_count=len(ratings.column("output_id").unique()),
@@ -157,7 +163,9 @@ def _count_new(connection: duckdb.DuckDBPyConnection, given: pa.Table, refused: 
     return *count_new_ratings(connection, "given_ratings"), count_new_refused(connection, "refused_rows")
 
 
-def _publish(lake: Lake, file: RatingFile, given: pa.Table, steps: pa.Table, refused: pa.Table) -> tuple[int, int, int]:
+def _publish(
+    lake: Lake, file: RatingFile, given: pa.Table, steps: pa.Table, claims: pa.Table, refused: pa.Table
+) -> tuple[int, int, int]:
     """Add new rows in one transaction; returns the counts of new and retracted ratings, and the lake's version."""
     new_count, taken_back_count = 0, 0
 
@@ -168,6 +176,7 @@ def _publish(lake: Lake, file: RatingFile, given: pa.Table, steps: pa.Table, ref
         new_count, taken_back_count = count_new_ratings(connection, "given_ratings")
         insert_ratings(connection, "given_ratings")
         insert_step_ratings(connection, steps)
+        insert_claim_ratings(connection, claims)
         insert_refused(connection, "refused_rows")
 
     version = commit(lake, f"import ratings of {file.path.name}", insert_new)

@@ -1,6 +1,6 @@
 """Rating sheets of a file: parsed, graded by the rubric's ladders, or refused."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from gradebook.rubrics.files.validate import CASE_CRITERIA
+from gradebook.rubrics.importers.ratings.columns import words_of
 from gradebook.rubrics.importers.ratings.grading import Grader, Rated, Scales, scales_of_row
 from gradebook.rubrics.importers.ratings.ladders import Ladder, Numbers
 from gradebook.rubrics.importers.ratings.registry import READERS, guess_format
@@ -17,6 +18,7 @@ from gradebook.rubrics.importers.ratings.shapes import OVERALL, LeftOut, Mark, M
 from gradebook.rubrics.model.errors import Fault, InputError, RatingsError
 from gradebook.tasks.datasets.bad_rows import BadRows
 from gradebook.tasks.datasets.file_formats import RawRow
+from gradebook.tasks.ratings.claim_ratings import CLAIM_RATINGS_SCHEMA
 from gradebook.tasks.ratings.evaluation_file import RATING_SCHEMA
 from gradebook.tasks.ratings.import_matching import Matches, slot_fault
 from gradebook.tasks.ratings.import_sources import read_rating_rows
@@ -136,19 +138,36 @@ def _own_scales(criteria: str) -> Scales:
 
 
 class Graded(NamedTuple):
-    """Good sheets of a file. marks: as `GIVEN_SCHEMA`; steps: as `GIVEN_STEPS_SCHEMA`; missing_count: of marks that do
-    not apply.
+    """Good sheets of a file. marks: as `GIVEN_SCHEMA`; steps: as `GIVEN_STEPS_SCHEMA`; claims: as
+    `CLAIM_RATINGS_SCHEMA`; missing_count: of marks that do not apply.
     """
 
     marks: pa.Table
     steps: pa.Table
+    claims: pa.Table
     missing_count: int
 
 
-def grade_sheets(reading: SheetReading, matches: Matches, scales: Scales, grader: Grader) -> Graded:
+def claims_outputs(reading: SheetReading, matches: Matches) -> set[str]:
+    """Outputs whose claims a file marks."""
+    return {
+        output_id
+        for placed, output_id in zip(reading.placed, matches.output_ids, strict=True)
+        if output_id is not None and any(mark.kind == "claims" for mark in placed.sheet.marks)
+    }
+
+
+def grade_sheets(
+    reading: SheetReading,
+    matches: Matches,
+    scales: Scales,
+    grader: Grader,
+    claims: Container[tuple[str, str, str, str]] = (),
+) -> Graded:
     """Marks of the good sheets; other sheets are refused.
 
-    A mark that does not apply has no level and no score: it may retract the rater's earlier rating.
+    A mark that does not apply has no level and no score: it may retract the rater's earlier rating. claims: that runs
+    found, see `known_claims_of`; a sheet with another one is refused.
     """
     found: list[tuple[Placed, str, list[tuple[Mark, Ladder]]]] = []
     for placed, output_id, fit_count in zip(reading.placed, matches.output_ids, matches.fit_counts, strict=True):
@@ -161,6 +180,7 @@ def grade_sheets(reading: SheetReading, matches: Matches, scales: Scales, grader
             marks = _placeable(placed.sheet.marks, scales, reading.left_out)
             ladders = [(mark, _ladder(mark, scales, own)) for mark in marks]
             _refuse_repeated(ladders)
+            _refuse_unknown_claims(output_id, ladders, claims)
         except Misfit as misfit:
             reading.refuse(placed, str(misfit))
             continue
@@ -169,6 +189,7 @@ def grade_sheets(reading: SheetReading, matches: Matches, scales: Scales, grader
         found.append((placed, output_id, ladders))
     rows: list[tuple[Any, ...]] = []
     steps: list[tuple[Any, ...]] = []
+    claimed: list[tuple[Any, ...]] = []
     missing_count = 0
     for placed, output_id, ladders in found:
         try:
@@ -179,10 +200,16 @@ def grade_sheets(reading: SheetReading, matches: Matches, scales: Scales, grader
         missing_count += rated.count(None)
         rows += _rating_rows(placed, output_id, [each for each in rated if each is not None])
         steps += _step_rows(placed, output_id, [each for each in rated if each is not None])
+        claimed += _claim_rows(placed, output_id, ladders)
         open_ids = [ladder.name for (_, ladder), each in zip(ladders, rated, strict=True) if each is None]
         rows += _missing_rows(placed, output_id, open_ids)
     reading.refused.sort(key=lambda refused: refused[1])
-    return Graded(table_of(rows, GIVEN_SCHEMA), table_of(steps, GIVEN_STEPS_SCHEMA), missing_count)
+    return Graded(
+        table_of(rows, GIVEN_SCHEMA),
+        table_of(steps, GIVEN_STEPS_SCHEMA),
+        table_of(claimed, CLAIM_RATINGS_SCHEMA),
+        missing_count,
+    )
 
 
 def _placeable(marks: Sequence[Mark], scales: Scales, left_out: LeftOut) -> Sequence[Mark]:
@@ -235,6 +262,25 @@ def _step_rows(placed: Placed, output_id: str, rated: Sequence[Rated]) -> Iterab
     for each in rated:
         for mark in each.steps:
             yield (output_id, each.criterion_id, sheet.rater, *mark, sheet.rated_at, placed.source)
+
+
+def _claim_rows(placed: Placed, output_id: str, ladders: Iterable[tuple[Mark, Ladder]]) -> Iterable[tuple[Any, ...]]:
+    """Rows of the claims that a sheet marks."""
+    sheet = placed.sheet
+    for mark, ladder in ladders:
+        for each in mark.value if mark.kind == "claims" else ():
+            yield (output_id, ladder.name, sheet.rater, *each, sheet.rated_at, placed.source)
+
+
+def _refuse_unknown_claims(
+    output_id: str, ladders: Iterable[tuple[Mark, Ladder]], known: Container[tuple[str, str, str, str]]
+) -> None:
+    """Raise `Misfit` for a claim that no run of the lake found in the output: its verdict could not be compared."""
+    for mark, ladder in ladders:
+        for each in mark.value if mark.kind == "claims" else ():
+            if (output_id, ladder.name, each.side, each.claim) not in known:
+                found = f"claims: found {words_of(each.claim)} of the {each.side}"
+                raise Misfit(f"{found}, expected a claim that a run of the lake found for {ladder.name}")
 
 
 def _missing_rows(placed: Placed, output_id: str, criterion_ids: Iterable[str]) -> Iterable[tuple[Any, ...]]:

@@ -17,6 +17,7 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import commit, connect_up_to_date, prepare_lake
 from gradebook.tasks.lake.rows import Row, read_published_run, read_rows
 from gradebook.tasks.lake.sql import query
+from gradebook.tasks.ratings.claim_ratings import CLAIM_RATINGS_SCHEMA, claims_to_rate, insert_claim_ratings
 from gradebook.tasks.ratings.evaluation_file import OVERALL, RATING_SCHEMA
 from gradebook.tasks.ratings.gold import Settled, settled_ratings, with_gold
 from gradebook.tasks.ratings.pairs import (
@@ -96,8 +97,9 @@ class RatingSession:
         preferences = preferences_table(marks if self.has_pairs else [], self.run_id, self.baseline_run_id)
         single = [] if self.has_pairs else marks
         source = page_source(self.run_id)
-        ratings = _ratings_table([each for each in single if not (_is_decision(each) or _is_step(each))], source)
+        ratings = _ratings_table([each for each in single if _is_plain(each)], source)
         steps = _steps_table([each for each in single if _is_step(each)], source)
+        claims = _claims_table([each for each in single if _is_claim(each)], source)
         decisions = _decisions_table([each for each in single if _is_decision(each)], self.run_id)
 
         def insert(connection: duckdb.DuckDBPyConnection, _version: int) -> None:
@@ -105,6 +107,7 @@ class RatingSession:
             connection.register("given_ratings", ratings)
             insert_ratings(connection, "given_ratings")
             insert_step_ratings(connection, steps)
+            insert_claim_ratings(connection, claims)
             connection.register("given_decisions", decisions)
             connection.execute("insert into adjudications by name (from given_decisions except from adjudications)")
 
@@ -150,7 +153,7 @@ def opened_session(  # noqa: PLR0913 - each is an option of the command
             tasks = choose_pairs(connection, run_id, baseline_run_id, count)
         else:
             chosen = choose_outputs(connection, run_id, queue, count, next_ids, has_names=has_names)
-            name, tasks = queue.value, _tasks(connection, chosen)
+            name, tasks = queue.value, _with_claims(connection, run_id, criteria, _tasks(connection, chosen))
         if gold is not None:
             settled = settled_ratings(connection, lake, run_id, rubric, gold)
             tasks = with_gold(tasks, _gold_tasks(connection, settled, criteria), run_id)
@@ -188,6 +191,21 @@ def _tasks(connection: duckdb.DuckDBPyConnection, chosen: Sequence[QueuedOutput]
     )
 
 
+def _with_claims(
+    connection: duckdb.DuckDBPyConnection,
+    run_id: str,
+    criteria: Mapping[str, Criterion | Overall],
+    tasks: Sequence[Task],
+) -> tuple[Task, ...]:
+    """Tasks with the claims that the run found in their texts, of the criteria to rate."""
+    found = claims_to_rate(connection, run_id, {task.output_id: task.texts for task in tasks})
+    of_task = (
+        (task, {name: each for name, each in found.get(task.output_id, {}).items() if name in criteria})
+        for task in tasks
+    )
+    return tuple(replace(task, texts={**task.texts, "claims": claims}) if claims else task for task, claims in of_task)
+
+
 def _gold_tasks(
     connection: duckdb.DuckDBPyConnection, settled: Settled, criteria: Mapping[str, Criterion | Overall]
 ) -> list[Task]:
@@ -215,6 +233,25 @@ def _is_decision(mark: Row) -> bool:
 
 def _is_step(mark: Row) -> bool:
     return "step" in orjson.loads(mark["details"])
+
+
+def _is_claim(mark: Row) -> bool:
+    return "claim" in orjson.loads(mark["details"])
+
+
+def _is_plain(mark: Row) -> bool:
+    """Whether it is the rating of a criterion."""
+    return not (_is_decision(mark) or _is_step(mark) or _is_claim(mark))
+
+
+def _claims_table(marks: list[Row], source: str) -> pa.Table:
+    """Marks of claims as `CLAIM_RATINGS_SCHEMA`."""
+    rows = []
+    for mark in marks:
+        named = {"verdict": mark["level_id"], "rationale": mark["notes"], "source": source}
+        rated_at = datetime.fromisoformat(mark["rated_at"])
+        rows.append({**mark, **named, **orjson.loads(mark["details"]), "rated_at": rated_at})
+    return pa.Table.from_pylist(rows, schema=CLAIM_RATINGS_SCHEMA)
 
 
 def _steps_table(marks: list[Row], source: str) -> pa.Table:

@@ -3,29 +3,46 @@
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
+from gradebook.rubrics.model.claim_marks import score_claims_of
 from gradebook.rubrics.model.methods import CITATION_MEASURES, ClaimsMethod
+from gradebook.rubrics.model.opinions import OPINION_SCHEMA
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.model.verdicts import verdict_table
-from gradebook.rubrics.prompts.claims import CheckedClaim, Claim, claims_of, verdicts_of
+from gradebook.rubrics.prompts.claims import Claim, claims_of, verdicts_of
 from gradebook.rubrics.prompts.reply_parser import is_quoted
+from gradebook.tasks.judging.opinions.claims import ClaimVote, combined_claims, has_unsure, read_vote
 from gradebook.tasks.judging.replies.claim_questions import (
     ClaimUnit,
     citation_parts,
+    claim_packs,
     claim_units,
     extraction_questions,
     known_claims,
-    verification_questions,
+    verification_question,
 )
 from gradebook.tasks.judging.replies.list_question import ListQuestion
-from gradebook.tasks.judging.session.session import JudgingSession
+from gradebook.tasks.judging.session.session import JudgingSession, Session
+from gradebook.tasks.judging.settings.panels import (
+    FIRST,
+    CascadeSettings,
+    Judge,
+    Opinion,
+    drawn_opinions,
+    has_several,
+    member_names,
+    members_of,
+    step_opinions,
+    writer_of,
+)
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.planning.cases import read_cases
-from gradebook.tasks.scoring.list_answers import ListAsker
+from gradebook.tasks.scoring.list_answers import ListAsker, ask_judges
 from gradebook.tasks.system.files import write_parquet
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.timings import Timing
@@ -38,6 +55,15 @@ CLAIM_SCHEMA = pa.schema(
         *(pa.field(name, pa.string()) for name in ("verdict", "quote", "request_key")),
     ]
 )
+CLAIM_VERDICT_SCHEMA = pa.schema(
+    [
+        *(pa.field(name, pa.string(), nullable=False) for name in ("run_id", "output_id", "criterion_id", "side")),
+        pa.field("claim_index", pa.int64(), nullable=False),
+        pa.field("judge", pa.string(), nullable=False),
+        pa.field("replicate", pa.int32(), nullable=False),
+        *(pa.field(name, pa.string()) for name in ("verdict", "quote", "reason", "request_key")),
+    ]
+)
 NO_CITATION = "not_applicable: no citation, or no sentence"
 NOT_APPLICABLE = "not_applicable: no claim that can be checked"
 RECORDED = "no_claims: recorded replies hold none"
@@ -46,36 +72,74 @@ MOST_SPANS = 20  # of a verdict's evidence
 
 @dataclass(slots=True)
 class _Checked:
-    """Claims of one text and what was said of them. fault: reason and request key of a reply that is missing."""
+    """Claims of one text and what was said of them. fault: reason and request key of a reply that is missing.
+
+    votes, verdicts: by claim_index, of the claims that can be checked.
+    """
 
     unit: ClaimUnit
     claims: list[Claim] = field(default_factory=list)
-    verdicts: dict[int, tuple[CheckedClaim, str]] = field(default_factory=dict)  # by claim_index, with request_key
+    votes: dict[int, dict[Opinion, ClaimVote]] = field(default_factory=dict)
+    verdicts: dict[int, ClaimVote] = field(default_factory=dict)
     dropped_count: int = 0
     fault: tuple[str, str | None] | None = None
 
     @property
-    def asked(self) -> list[tuple[int, Claim]]:
-        """Claims that can be checked, with their claim_index."""
-        return [(index, claim) for index, claim in enumerate(self.claims) if claim.kind == "verifiable"]
+    def asked(self) -> list[int]:
+        """claim_index of the claims that can be checked."""
+        return [index for index, claim in enumerate(self.claims) if claim.kind == "verifiable"]
 
-    def count(self, *verdicts: str) -> int:
-        return sum(checked.verdict in verdicts for checked, _ in self.verdicts.values())
+    @property
+    def missing(self) -> tuple[str, str | None] | None:
+        """Reason, and key of the question, where a claim has no verdict."""
+        unsaid = (vote for vote in self.verdicts.values() if vote.said is None)
+        return next(((vote.reason or "no_reply", vote.request_key) for vote in unsaid), None)
+
+    @property
+    def said(self) -> list[str]:
+        """Verdicts on the claims that have one."""
+        return [vote.said.verdict for vote in self.verdicts.values() if vote.said]
+
+    def seen_by(self, opinion: Opinion) -> "_Checked":
+        """The same claims by one vote alone; where it was not asked, as a cascade's second judge, by all together."""
+        verdicts = {index: self.votes[index].get(opinion, vote) for index, vote in self.verdicts.items()}
+        return replace(self, verdicts=verdicts)
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimJudges:
+    """Judges of a run that are asked about claims. sessions: of the judge's members, in order."""
+
+    run_id: str
+    judge: Judge
+    sessions: tuple[Session, ...]
+    lake: Lake
+    timing: Timing
+
+    @property
+    def writer(self) -> ListAsker:
+        """The one that finds claims, so that all members verify the same ones."""
+        return self.asker(members_of(self.judge).index(writer_of(self.judge)))
+
+    def asker(self, judge_index: int) -> ListAsker:
+        session = self.sessions[judge_index]
+        if not isinstance(session, JudgingSession):
+            raise TypeError(f"found {type(session).__name__}, expected a judge that is asked over the network")
+        return ListAsker(self.run_id, self.lake, session, self.timing)
+
+
+_Pack = tuple[_Checked, Sequence[int]]  # claims of a text that are verified in one question, by their claim_index
 
 
 def score_claims(
-    folder: RunFolder,
-    criterion: Criterion,
-    shard: str,
-    shard_index: int,
-    lake: Lake,
-    session: JudgingSession,
-    timing: Timing,
+    folder: RunFolder, criterion: Criterion, shard: str, shard_index: int, judges: ClaimJudges
 ) -> pa.Table:
     """Check the claims of a shard's outputs: `VERDICT_SCHEMA`, one row per output, in the shard's order.
 
-    Writes the claims to the run's folder, as `CLAIM_SCHEMA`. Replies in the ledger are not asked for again. Raises
-    `TypeError` for a criterion of another method, and as `JudgingSession.ask`; replies until then are in the journal.
+    Writes the claims to the run's folder, as `CLAIM_SCHEMA`, the votes on them, as `CLAIM_VERDICT_SCHEMA`, and, where
+    the judge gives several, the scores by each vote, as `OPINION_SCHEMA`. Replies in the ledger are not asked for
+    again. Raises `TypeError` for a criterion of another method, and as `JudgingSession.ask`; replies until then are in
+    the journal.
     """
     method = criterion.method
     if not isinstance(method, ClaimsMethod):
@@ -85,11 +149,15 @@ def score_claims(
         for output_id, case in read_cases(shard)
     }
     checked = [each for units in outputs.values() for each in units if each.unit.reason is None]
-    asker = ListAsker(folder.run_id, lake, session, timing)
-    _find_claims(checked, criterion.id, method, asker)
-    _verify_claims(checked, criterion.id, asker)
-    write_parquet(folder.claims_file(criterion.id, shard_index), _claim_table(folder.run_id, criterion.id, checked))
-    timing.row_count = len(outputs)
+    _find_claims(checked, criterion.id, method, judges.writer)
+    _verify_claims([each for each in checked if each.fault is None], criterion.id, method, judges)
+    claims, votes = _claim_tables(folder.run_id, criterion.id, checked, judges.judge)
+    write_parquet(folder.claims_file(criterion.id, shard_index), claims)
+    write_parquet(folder.claim_verdicts_file(criterion.id, shard_index), votes)
+    if has_several(judges.judge):
+        opinions = _opinions(folder.run_id, criterion.id, method, outputs, judges.judge)
+        write_parquet(folder.opinion_file(criterion.id, shard_index), opinions)
+    judges.timing.row_count = len(outputs)
     return _verdicts(folder.run_id, criterion, method, outputs)
 
 
@@ -113,56 +181,126 @@ def _find_claims(checked: Sequence[_Checked], criterion_id: str, method: ClaimsM
             each.dropped_count += dropped_count
 
 
-def _verify_claims(checked: Sequence[_Checked], criterion_id: str, asker: ListAsker) -> None:
-    asked = [
-        (
-            each,
-            list(
-                verification_questions(each.unit, [claim for _, claim in each.asked], criterion_id, asker.judge_digest)
-            ),
+def _verify_claims(checked: Sequence[_Checked], criterion_id: str, method: ClaimsMethod, judges: ClaimJudges) -> None:
+    packs = [(each, pack) for each in checked for pack in claim_packs(each.asked)]
+    for each in checked:
+        each.votes = {index: {} for index in each.asked}
+    opinions = list(step_opinions(judges.judge, criterion_id))
+    judge = judges.judge
+    if isinstance(judge, CascadeSettings) and (first := [each for each in opinions if each.judge_index == FIRST]):
+        _ask(packs, first, criterion_id, method, judges)
+        packs = [pack for pack in packs if has_unsure(judge.when, _votes_of(pack))]
+        opinions = [opinion for opinion in opinions if opinion.judge_index != FIRST]
+    _ask(packs, opinions, criterion_id, method, judges)
+    combined = iter(combined_claims(judge, [votes for each in checked for votes in each.votes.values()]))
+    for each in checked:
+        each.verdicts = {index: next(combined) for index in each.votes}
+
+
+def _votes_of(pack: _Pack) -> list[dict[Opinion, ClaimVote]]:
+    checked, indices = pack
+    return [checked.votes[index] for index in indices]
+
+
+def _ask(
+    packs: Sequence[_Pack],
+    opinions: Sequence[Opinion],
+    criterion_id: str,
+    method: ClaimsMethod,
+    judges: ClaimJudges,
+) -> None:
+    """Ask for votes on packs of claims, all members at once, and add them to the claims."""
+    askers = {index: judges.asker(index) for index in dict.fromkeys(each.judge_index for each in opinions)}
+    by_judge: dict[int, list[ListQuestion]] = {index: [] for index in askers}
+    asked: list[tuple[_Pack, Opinion, ListQuestion]] = []
+    for row, opinion in drawn_opinions(judges.judge, opinions, [checked.unit.output_id for checked, _ in packs]):
+        checked, indices = packs[row]
+        question = verification_question(
+            checked.unit,
+            [checked.claims[index] for index in indices],
+            criterion_id,
+            askers[opinion.judge_index].judge_digest,
+            opinion.replicate,
+            can_abstain=method.can_abstain,
         )
-        for each in checked
-        if each.fault is None
-    ]
-    answers = asker.ask(question for _, questions in asked for question in questions)
-    for each, questions in asked:
-        left = iter(each.asked)
-        for question in questions:
-            answer = answers[question.request_key]
-            if answer.text is None:
-                each.fault = each.fault or (answer.reason or "no_reply", question.request_key)
-                break
-            for said in verdicts_of(answer.text):
-                each.verdicts[next(left)[0]] = said, question.request_key
+        by_judge[opinion.judge_index].append(question)
+        asked.append((packs[row], opinion, question))
+    answers = ask_judges([(askers[index], questions) for index, questions in by_judge.items()])
+    for (checked, indices), opinion, question in asked:
+        answer, key = answers[question.request_key], question.request_key
+        votes = (
+            [ClaimVote(None, answer.reason or "no_reply", key)] * len(indices)
+            if answer.text is None
+            else [read_vote(said, key) for said in verdicts_of(answer.text)]
+        )
+        for index, vote in zip(indices, votes, strict=True):
+            checked.votes[index][opinion] = vote
 
 
-def _claim_table(run_id: str, criterion_id: str, checked: Sequence[_Checked]) -> pa.Table:
-    rows: list[dict[str, Any]] = []
+def _claim_tables(
+    run_id: str, criterion_id: str, checked: Sequence[_Checked], judge: Judge
+) -> tuple[pa.Table, pa.Table]:
+    """Claims with their verdicts, and each vote on them."""
+    claims: list[dict[str, Any]] = []
+    votes: list[dict[str, Any]] = []
+    names = member_names(judge)
     counts: Counter[tuple[str, str]] = Counter()  # by output and side, which citations divide
     for each in checked:
-        first = counts[each.unit.output_id, each.unit.side]
-        counts[each.unit.output_id, each.unit.side] += len(each.claims)
+        unit = each.unit
+        first = counts[unit.output_id, unit.side]
+        counts[unit.output_id, unit.side] += len(each.claims)
+        of_text = {"run_id": run_id, "output_id": unit.output_id, "criterion_id": criterion_id, "side": unit.side}
         for index, claim in enumerate(each.claims):
-            said, key = each.verdicts.get(index, (None, None))
+            placed = of_text | {"claim_index": first + index}
+            words = {"span": claim.span, "claim": claim.text, "kind": claim.kind}
+            where = {"sentence": claim.sentence, "start": claim.start, "stop": claim.stop}
+            claims.append(placed | where | words | _said_of(each.verdicts.get(index)))
+            for opinion, vote in each.votes.get(index, {}).items():
+                whose = {"judge": names[opinion.judge_index], "replicate": opinion.replicate, "reason": vote.reason}
+                votes.append(placed | whose | _said_of(vote))
+    return (
+        pa.Table.from_pylist(claims, schema=CLAIM_SCHEMA),
+        pa.Table.from_pylist(votes, schema=CLAIM_VERDICT_SCHEMA),
+    )
+
+
+def _said_of(vote: ClaimVote | None) -> dict[str, str | None]:
+    if vote is None:
+        return {}
+    verdict, quote = (vote.said.verdict, vote.said.quote or None) if vote.said else (None, None)
+    return {"verdict": verdict, "quote": quote, "request_key": vote.request_key}
+
+
+def _opinions(
+    run_id: str,
+    criterion_id: str,
+    method: ClaimsMethod,
+    outputs: Mapping[str, Sequence[_Checked]],
+    judge: Judge,
+) -> pa.Table:
+    """Scores of the outputs by each vote alone, as `OPINION_SCHEMA`; claims have no levels."""
+    rows = []
+    names = member_names(judge)
+    for output_id, units in outputs.items():
+        votes = [votes for each in units for votes in each.votes.values()]
+        for opinion in dict.fromkeys(chain.from_iterable(votes)):
+            score, reason, _ = _score(method, [each.seen_by(opinion) for each in units])
+            keys = [vote.request_key for of_claim in votes if (vote := of_claim.get(opinion))]
             rows.append(
                 {
                     "run_id": run_id,
-                    "output_id": each.unit.output_id,
+                    "output_id": output_id,
                     "criterion_id": criterion_id,
-                    "side": each.unit.side,
-                    "claim_index": first + index,
-                    "sentence": claim.sentence,
-                    "start": claim.start,
-                    "stop": claim.stop,
-                    "span": claim.span,
-                    "claim": claim.text,
-                    "kind": claim.kind,
-                    "verdict": None if said is None else said.verdict,
-                    "quote": said.quote if said and said.quote else None,
-                    "request_key": key,
+                    "judge": names[opinion.judge_index],
+                    "replicate": opinion.replicate,
+                    "is_swapped": False,
+                    "request_key": keys[0],
+                    "status": "unscored" if score is None else "scored",
+                    "score": score,
+                    "reason": reason,
                 }
             )
-    return pa.Table.from_pylist(rows, schema=CLAIM_SCHEMA)
+    return pa.Table.from_pylist(rows, schema=OPINION_SCHEMA)
 
 
 def _verdicts(
@@ -194,8 +332,8 @@ def _score(method: ClaimsMethod, units: Sequence[_Checked]) -> tuple[float | Non
     for each in units:
         if each.unit.reason is not None:
             return None, each.unit.reason, None
-        if each.fault is not None:
-            return None, *each.fault
+        if fault := each.fault or each.missing:
+            return None, *fault
     if method.measure in CITATION_MEASURES:
         score = _citation_score(method, units)
         return score, NO_CITATION if score is None else None, None
@@ -205,21 +343,19 @@ def _score(method: ClaimsMethod, units: Sequence[_Checked]) -> tuple[float | Non
 
 
 def _measured(method: ClaimsMethod, units: Sequence[_Checked]) -> float:
-    shares = [each.count("supported") / len(each.asked) for each in units]
-    match method.measure:
-        case "passages":
-            return _passages_score(units[0])
-        case "not_contradicted":
-            return 1 - units[0].count("contradicted") / len(units[0].asked)
-        case "f1":
-            return 2 * shares[0] * shares[1] / sum(shares) if sum(shares) else 0.0
-        case _:
-            return shares[0]
+    if method.measure == "passages":
+        return _passages_score(units[0])
+    verdicts: dict[str, list[str]] = {each.unit.side: each.said for each in units}
+    score = score_claims_of(method.measure, verdicts)
+    if score is None:
+        raise TypeError(f"{method.measure}: found no score of verdicts on claims")
+    return score
 
 
 def _passages_score(checked: _Checked) -> float:
     """Average precision of the passages: one is relevant if it holds the quote that supports a claim."""
-    quotes = [said.quote for said, _ in checked.verdicts.values() if said.verdict == "supported"]
+    said = [vote.said for vote in checked.verdicts.values() if vote.said]
+    quotes = [each.quote for each in said if each.verdict == "supported"]
     source = checked.unit.source
     ranks = [rank for rank, each in enumerate(source, 1) if any(is_quoted([quote], each) for quote in quotes)]
     return sum(place / rank for place, rank in enumerate(ranks, 1)) / len(ranks) if ranks else 0.0
@@ -236,7 +372,7 @@ def _citation_score(method: ClaimsMethod, units: Sequence[_Checked]) -> float | 
     for each in units:
         for claim in each.unit.claims or ():
             cited.setdefault(claim.sentence, each.unit.cited)  # the first is of all that the sentence cites
-            is_supported[claim.sentence, each.unit.cited] = each.count("supported") == 1
+            is_supported[claim.sentence, each.unit.cited] = each.said == ["supported"]
     if method.measure == "citation_recall":
         return sum(is_supported[number, all_of] for number, all_of in cited.items()) / len(cited) if cited else None
     good_count = citation_count = 0
@@ -257,8 +393,8 @@ def _evidence(units: Sequence[_Checked]) -> str | None:
         each.claims[index].span
         for each in units
         if each.unit.side == "output"
-        for index, (said, _) in sorted(each.verdicts.items())
-        if said.verdict != "supported"
+        for index, vote in sorted(each.verdicts.items())
+        if vote.said and vote.said.verdict != "supported"
     ]
     return json.dumps(spans[:MOST_SPANS], ensure_ascii=False) if spans else None
 
@@ -276,7 +412,7 @@ def _words(units: Sequence[_Checked]) -> str | None:
     sentences = []
     for side in ("output", "reference"):
         of_side = [each for each in units if each.unit.side == side]
-        counts: Counter[str] = Counter(said.verdict for each in of_side for said, _ in each.verdicts.values())
+        counts: Counter[str] = Counter(chain.from_iterable(each.said for each in of_side))
         if not counts:
             continue
         parts = [f"{counts['supported']} of {counts.total()} claims supported"]

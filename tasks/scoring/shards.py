@@ -15,7 +15,7 @@ from gradebook.tasks.judging.session.session import JudgingSession
 from gradebook.tasks.judging.settings.panels import step_opinions
 from gradebook.tasks.ratings.run_ratings import prefers_people, score_ratings
 from gradebook.tasks.scoring.case_criteria import score_case_criteria
-from gradebook.tasks.scoring.claims import RECORDED, score_claims
+from gradebook.tasks.scoring.claims import RECORDED, ClaimJudges, score_claims
 from gradebook.tasks.scoring.computed import compute_verdicts, is_computed, leave_unscored, read_columns, write_counted
 from gradebook.tasks.scoring.functions import FUNCTION_COLUMNS, score_function
 from gradebook.tasks.scoring.human_preferred import score_preferred
@@ -123,10 +123,11 @@ def _score(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: i
 
 
 def _claims(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int, timing: Timing) -> pa.Table:
-    session = setup.session
-    if isinstance(session, JudgingSession) and setup.lake is not None:
-        return score_claims(setup.folder, criterion, shard, shard_index, setup.lake, session, timing)
-    reason = NO_JUDGE if session is None else RECORDED
+    lake, judged = setup.lake, setup.judged
+    if isinstance(setup.session, JudgingSession) and lake is not None and judged is not None:
+        judges = ClaimJudges(setup.folder.run_id, judged.judge, setup.sessions, lake, timing)
+        return score_claims(setup.folder, criterion, shard, shard_index, judges)
+    reason = NO_JUDGE if setup.session is None else RECORDED
     return leave_unscored(setup.folder.run_id, criterion, _read_columns(shard), reason)
 
 

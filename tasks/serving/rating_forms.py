@@ -15,6 +15,7 @@ from gradebook.rubrics.model.taxonomy import StepMark, describe_steps, ranked_se
 from gradebook.rubrics.prompts.step_marks import JUDGED_KINDS
 from gradebook.tasks.ratings.rating_store import Mark
 from gradebook.tasks.reporting.sections.examples.cards import Card
+from gradebook.tasks.serving.claim_rows import ClaimRow, claim_scores
 
 CAUSES = {
     "ambiguous_text": "the text is ambiguous",
@@ -66,7 +67,7 @@ class StepRow:
         return Slip(str(self.index), details.get("error"), details.get("severity"), level_id, rationale=note)
 
 
-Criteria = Mapping[str, Criterion | Overall | StepRow]
+Criteria = Mapping[str, Criterion | Overall | StepRow | ClaimRow]
 
 
 def step_rows(criterion: Criterion, scale: StepScale, cards: Iterable[Card]) -> dict[str, StepRow]:
@@ -106,6 +107,7 @@ class Row:
     details: Mapping[str, str] = field(default_factory=dict)
     evidence: str = ""
     step: StepRow | None = None
+    claim: ClaimRow | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +136,13 @@ def group_rows(
             category, name, is_gate = criterion.category or "", criterion.name, criterion.gate
         elif isinstance(criterion, Overall):
             name = criterion.label
+        elif isinstance(criterion, ClaimRow):
+            name = f"Claim {criterion.number}"
         groups.setdefault(category, []).append(
             Row(
                 criterion_id,
                 name or criterion_id.replace("_", " "),
-                criterion.question if isinstance(criterion, StepRow) else criterion.description,
+                criterion.question if isinstance(criterion, StepRow | ClaimRow) else criterion.description,
                 is_gate,
                 criterion.ranked_levels,
                 content.get(f"level.{criterion_id}", ""),
@@ -148,6 +152,7 @@ def group_rows(
                 {name: content.get(f"{name}.{criterion_id}", "") for name in _known_details(criterion)},
                 content.get(f"evidence.{criterion_id}", ""),
                 step,
+                criterion if isinstance(criterion, ClaimRow) else None,
             )
         )
     return tuple(Group(name, tuple(rows)) for name, rows in groups.items())
@@ -171,7 +176,7 @@ class SheetForm:
             if not all(self.content.get(f"{name}.{each}") for name in fields) or self._is_unfinished(each, criterion)
         )
 
-    def _is_unfinished(self, name: str, criterion: Criterion | Overall | StepRow) -> bool:
+    def _is_unfinished(self, name: str, criterion: Criterion | Overall | StepRow | ClaimRow) -> bool:
         if not isinstance(criterion, StepRow):
             return False
         try:
@@ -194,8 +199,10 @@ class SheetForm:
             details = _details_of(criterion_id, criterion, self.content)
             if isinstance(criterion, StepRow):
                 details = _step_details(criterion, details if level_id else {}, level_id)
+            elif isinstance(criterion, ClaimRow):
+                details = criterion.details
             marks.append(Mark(criterion_id, level_id, score, note, details))
-        return (*marks, *self._step_scores(criteria))
+        return (*marks, *self._step_scores(criteria), *claim_scores(criteria, self.content))
 
     def _step_scores(self, criteria: Criteria) -> Iterator[Mark]:
         scales = {row.criterion_id: row.scale for row in criteria.values() if isinstance(row, StepRow)}
@@ -254,15 +261,17 @@ def _evidence(criterion_id: str, text: str) -> str:
     return json.dumps([each.replace("\x00", "") for each in quotes], ensure_ascii=False) if quotes else ""
 
 
-def _known_details(criterion: Criterion | Overall | StepRow) -> Mapping[str, tuple[str, ...]]:
+def _known_details(criterion: Criterion | Overall | StepRow | ClaimRow) -> Mapping[str, tuple[str, ...]]:
     """Fields of a row beside its level and note, with the values that they may have."""
     if isinstance(criterion, StepRow):
         return dict(zip(STEP_DETAILS, (criterion.errors, criterion.severities), strict=True))
+    if isinstance(criterion, ClaimRow):
+        return {}
     return _DETAILS
 
 
 def _details_of(
-    criterion_id: str, criterion: Criterion | Overall | StepRow, content: Mapping[str, str]
+    criterion_id: str, criterion: Criterion | Overall | StepRow | ClaimRow, content: Mapping[str, str]
 ) -> dict[str, str]:
     names = (*_known_details(criterion), "evidence")
     return {name: value for name in names if (value := content.get(f"{name}.{criterion_id}"))}

@@ -26,6 +26,7 @@ from gradebook.tasks.ratings.rating_session import RatingSession
 from gradebook.tasks.ratings.rating_store import SUBMITTED, Progress, Sheet, StaleSheet
 from gradebook.tasks.reporting.drawing.templates import digest, page_text, render
 from gradebook.tasks.reporting.sections.examples.pictures import folders_of
+from gradebook.tasks.serving.claim_rows import claim_rows
 from gradebook.tasks.serving.rating_forms import (
     CAUSES,
     CONFIDENCES,
@@ -109,8 +110,17 @@ class RatingApp:
         """Criteria on a sheet: of a lead's sheet those in dispute."""
         opinions = sheet.texts["opinions"]
         if not opinions:
-            return self._with_steps(sheet)
+            return self._with_claims(sheet, self._with_steps(sheet))
         return {name: each for name, each in self._session.criteria.items() if name in opinions}
+
+    def _with_claims(self, sheet: Sheet, criteria: Criteria) -> Criteria:
+        """The criteria, with a row for each claim that the run found in place of the criterion that claims rate."""
+        claims = sheet.texts.get("claims") or {}
+        found: dict[str, Any] = {}
+        for name, each in criteria.items():
+            rows = claim_rows(each, claims.get(name, ())) if isinstance(each, Criterion) else {}
+            found |= dict(rows) if rows else {name: each}
+        return found
 
     def _with_steps(self, sheet: Sheet) -> Criteria:
         """Criteria of the session; in place of the one that steps rate, a row for each step that the output has."""

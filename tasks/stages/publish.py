@@ -123,6 +123,7 @@ def _publish(run: Run, ingested: Ingested, notes: list[str]) -> int:
     parts_of_tables = (
         ("opinions", folder.opinion_files()),
         ("claims", folder.claims_files()),
+        ("claim_verdicts", folder.claim_verdicts_files()),
         ("step_verdicts", folder.step_verdicts_files()),
         ("step_opinions", folder.step_opinions_files()),
         ("similarities", folder.similarities_files()),

@@ -20,6 +20,7 @@ _WORKING_FOLDERS = (
     "collected",
     "opinions",
     "claims",
+    "claim_verdicts",
     "step_verdicts",
     "step_opinions",
     "similarities",
@@ -159,6 +160,14 @@ class RunFolder:
     def claims_files(self) -> list[Path]:
         """Files of claims of all criteria and shards, in order."""
         return sorted((self.path / "claims").glob("*/*.parquet"))
+
+    def claim_verdicts_file(self, criterion_id: str, shard_index: int) -> Path:
+        """Votes on the claims of one criterion and shard."""
+        return self.path / "claim_verdicts" / criterion_id / f"shard-{shard_index:05d}.parquet"
+
+    def claim_verdicts_files(self) -> list[Path]:
+        """Files of votes on claims of all criteria and shards, in order."""
+        return sorted((self.path / "claim_verdicts").glob("*/*.parquet"))
 
     def step_verdicts_file(self, criterion_id: str, shard_index: int) -> Path:
         """Judged steps of one shard's outputs, by one criterion."""

@@ -10,7 +10,7 @@ def write_claims(body: dict[str, Any]) -> str:
     if body["response_format"]["json_schema"]["name"] == "claims":
         sentences = json.loads(user.removeprefix("TEXT\n"))["sentences"]
         return json.dumps({"claims": [_claim(int(number), text) for number, text in sentences.items()]})
-    source, _, claims = user.removeprefix("SOURCE\n").partition("\n\nCLAIMS\n")
+    source, _, claims = user.partition("SOURCE\n")[2].partition("\n\nCLAIMS\n")
     passages = json.loads(source)
     return json.dumps(
         {"verdicts": [_verdict(int(number), claim, passages) for number, claim in json.loads(claims).items()]}

@@ -120,3 +120,43 @@ def stepped_run(folder: Path) -> Lake:
     row = {"case_id": "c1", "model": "m", "prompt": "Book a train.", "output": "Done.", "steps": steps}
     publish(write_lines(folder / "outputs.jsonl", [row]), rubric, run_id=RUN)
     return find_lake(f"sqlite:{folder}/lake/catalog.sqlite")
+
+
+CLAIMS_RUBRIC = """
+id: grounded
+version: 1.0.0
+criteria:
+  - {id: groundedness, description: Does the context bear it out?, method: {type: claims}}
+"""
+
+
+def claimed_run(folder: Path) -> Lake:
+    """A published run of two outputs, in which a judge found four claims and an opinion; the texts are hostile."""
+    rubric = folder / "rubric.yaml"
+    rubric.write_text(CLAIMS_RUBRIC, encoding="utf-8")
+    said = ["The shop is open. The moon is cheese.", f"Returns take 60 days. {HOSTILE}"]
+    rows = [
+        {"case_id": f"c{place}", "model": "m", "output": text, "context": ["The shop is open. Returns take 60 days."]}
+        for place, text in enumerate(said)
+    ]
+    publish(write_lines(folder / "outputs.jsonl", rows), rubric, run_id=RUN)
+    lake = find_lake(f"sqlite:{folder}/lake/catalog.sqlite")
+    claims = [
+        ("c0", 0, 0, "The shop is open.", "verifiable", "supported", "The shop is open."),
+        ("c0", 1, 1, "The moon is cheese.", "verifiable", "not_in_source", None),
+        ("c1", 0, 0, "Returns take 60 days.", "verifiable", "contradicted", "Returns take 60 days."),
+        ("c1", 1, 1, HOSTILE, "verifiable", "unverified", None),
+        ("c1", 2, 1, "It is nice.", "opinion", None, None),
+    ]
+
+    def tell(connection: Any, _version: int) -> None:
+        for case_id, index, sentence, claim, kind, verdict, quote in claims:
+            connection.execute(
+                "insert into claims by name select ? as run_id, output_id, 'groundedness' as criterion_id, "
+                "'output' as side, ? as claim_index, ? as sentence, 0 as start, 1 as stop, ? as span, ? as claim, "
+                "? as kind, ? as verdict, ? as quote from outputs where case_id = ?",
+                [RUN, index, sentence, claim, claim, kind, verdict, quote, case_id],
+            )
+
+    commit(lake, "claims", tell)
+    return lake

@@ -18,7 +18,8 @@ from gradebook.rubrics.importers.ratings.ladders import (
 )
 from gradebook.rubrics.importers.ratings.shapes import OVERALL, Mark, Misfit
 from gradebook.rubrics.importers.ratings.trajectory import TRAJECTORY, StepScale
-from gradebook.rubrics.model.methods import RatingsMethod
+from gradebook.rubrics.model.claim_marks import describe_marks, score_marks
+from gradebook.rubrics.model.methods import ClaimMeasure, ClaimsMethod, RatingsMethod
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.model.taxonomy import DEFAULT_PENALTIES, StepMark, describe_steps, score_steps
 
@@ -34,7 +35,7 @@ class Scales:
 
     trajectory: id of the criterion that the marks of steps rate, by the scale `steps`. ids_in_schemes: ids by scheme,
     the criterion's category, and folded name. counts: ids of the criteria that count a trajectory's errors, by folded
-    kind and severity; empty for a kind of several.
+    kind and severity; empty for a kind of several. claims: what the criteria of claims measure, by id.
     """
 
     ladders: Mapping[str, Ladder]
@@ -44,6 +45,7 @@ class Scales:
     steps: StepScale = field(default_factory=lambda: StepScale(penalties=DEFAULT_PENALTIES))
     ids_in_schemes: Mapping[tuple[str, str], str] = field(default_factory=dict)
     counts: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    claims: Mapping[str, ClaimMeasure] = field(default_factory=dict)
 
     def ladder_of(self, mark: Mark) -> Ladder:
         """Ladder of the marked criterion. Raises `Misfit`."""
@@ -52,6 +54,8 @@ class Scales:
                 expected = f"expected one with `unit: step` or `penalties`, or one named {TRAJECTORY}"
                 raise Misfit(f"annotations: found no criterion for a running score, {expected}")
             return self.ladders[self.trajectory]
+        if mark.kind == "claims":
+            return self.ladders[self._claimed(mark.criterion)]
         found = self.find(mark.criterion, mark.scheme)
         if found is None:
             known = list(self.ladders)[:MOST_SHOWN_CRITERIA]
@@ -59,6 +63,15 @@ class Scales:
             expected = f"expected one of {', '.join(known)}{more}" if known else "expected one of the output's own"
             raise Misfit(f"criterion: found {words_of(mark.criterion)}, {expected}")
         return self.ladders[found]
+
+    def _claimed(self, name: str) -> str:
+        """Id of the criterion whose claims are marked; without a name the only one. Raises `Misfit`."""
+        found = (self.find(name) or name) if name else next(iter(self.claims), "")
+        if found not in self.claims or (not name and len(self.claims) > 1):
+            known = f"expected criterion_id to be one of {', '.join(self.claims)}"
+            expected = known if self.claims else "expected a rubric with a criterion of the method claims"
+            raise Misfit(f"claims: found {words_of(name) if name else 'no criterion_id'}, {expected}")
+        return found
 
     def counted(self, mark: Mark) -> list[Mark]:
         """Marks of the criteria that count errors, 0 included, in place of a running score. Raises `Misfit`."""
@@ -125,7 +138,8 @@ def scales_of_rubric(rubric: Rubric) -> Scales:
         scales = replace(scales, trajectory=stepwise[0].id, steps=steps)
     elif rubric.taxonomy:
         scales = replace(scales, steps=replace(scales.steps, taxonomy=rubric.taxonomy))
-    return replace(scales, ids_in_schemes=_unique(ids), counts=counts)
+    claims = {each.id: each.method.measure for each in rubric.criteria if isinstance(each.method, ClaimsMethod)}
+    return replace(scales, ids_in_schemes=_unique(ids), counts=counts, claims=claims)
 
 
 def scales_of_row(criteria: Sequence[Criterion]) -> Scales:
@@ -187,7 +201,11 @@ class Grader:
 
     def show(self, mark: Mark, ladder: Ladder) -> None:
         """Record a mark, as the meaning of a file's numbers depends on all of them."""
-        number = None if mark.kind == "running_score" else ladder.open_number(mark.value, mark.kind, self._missing)
+        number = (
+            None
+            if mark.kind in ("running_score", "claims")
+            else ladder.open_number(mark.value, mark.kind, self._missing)
+        )
         if number is not None:
             self._open.setdefault(ladder, set()).add(number)
 
@@ -199,6 +217,10 @@ class Grader:
             if score is None:
                 return None
             return Rated(ladder.name, None, score, f"{words}\n{mark.notes}" if mark.notes else words, marks)
+        if mark.kind == "claims":
+            score, words = score_marks(scales.claims[ladder.name], mark.value), describe_marks(mark.value)
+            notes = f"{words}\n{mark.notes}" if mark.notes else words
+            return None if score is None else Rated(ladder.name, None, score, notes)
         grade = self._graded(mark, ladder)
         return None if grade is None else Rated(ladder.name, *grade, mark.notes)
 

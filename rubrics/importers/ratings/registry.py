@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+from gradebook.rubrics.importers.ratings.claims import has_claims
 from gradebook.rubrics.importers.ratings.label_studio import is_task, read_task
 from gradebook.rubrics.importers.ratings.potato import has_schemes, read_potato_row
 from gradebook.rubrics.importers.ratings.scale import read_scale_task
@@ -29,7 +30,7 @@ def guess_format(row: Row, naming: Naming) -> str:
         return "scale"
     if is_task(row):
         return "label-studio"
-    if is_rated_trace(row) or is_trajectory(row) or is_long(row, naming):
+    if is_rated_trace(row) or is_trajectory(row) or has_claims(row) or is_long(row, naming):
         return "jsonl"
     is_flat = any(naming.is_criterion(name) for name in row)
     return "potato" if has_schemes(row) and not is_flat else "jsonl"

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 # value: a level or a number, still to be decided; running_score: a score after deductions
-Kind = Literal["value", "level", "score", "running_score"]
+Kind = Literal["value", "level", "score", "running_score", "claims"]
 OVERALL = "overall"  # name of a mark of the whole output, which does not belong to a criterion
 
 
@@ -30,7 +30,8 @@ class Slot:
 class Mark:
     """One criterion marked by a person. criterion: name in the file; value: text, a number, a bool or None.
 
-    For the kind running_score, the value is a tuple of `Slip`, and the rubric determines the criterion.
+    For the kind running_score, the value is a tuple of `Slip`, and the rubric determines the criterion; for the kind
+    claims it is a tuple of `ClaimMark`.
     """
 
     criterion: str

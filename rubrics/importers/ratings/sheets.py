@@ -7,6 +7,7 @@ errors of a trajectory, alone or beside the ratings.
 from collections.abc import Sequence
 from dataclasses import replace
 
+from gradebook.rubrics.importers.ratings.claims import has_claims, read_claims_row
 from gradebook.rubrics.importers.ratings.columns import (
     notes_text,
     read_moment,
@@ -37,6 +38,8 @@ def read_json_row(row: Row, naming: Naming, left_out: LeftOut) -> Sequence[Sheet
         return [sheet]
     if is_trajectory(row):
         return [read_trajectory_row(row, naming)]
+    if has_claims(row):
+        return [read_claims_row(row, naming)]
     if isinstance(row.get("rubric"), dict):
         raise Misfit(f"rubric: found {words_of(sorted(row['rubric']))}, expected criteria_ratings in it")
     return read_table_row(row, naming, left_out)

@@ -23,7 +23,7 @@ pairs as (
         one.criterion_id,
         one.judge,
         other.judge as other_judge,
-        count(*) as pair_count,
+        count(one.level_id = other.level_id) as pair_count,  -- none of claims, whose scores have no level
         count(*) filter (one.level_id = other.level_id) as equal_count,
         case
             when count(*) > 2 and min(one.score) < max(one.score) and min(other.score) < max(other.score)
@@ -43,7 +43,7 @@ agreements as (
         checkpoint,
         criterion_id,
         len(list_distinct(list_concat(list(judge), list(other_judge)))) as judge_count,
-        sum(equal_count) / sum(pair_count) as agreement_rate,
+        sum(equal_count) / nullif(sum(pair_count), 0) as agreement_rate,
         count(correlation) as known_count,
         clip(exact_mean(correlation)) as correlation,
     from pairs

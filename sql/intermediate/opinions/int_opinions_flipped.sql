@@ -1,7 +1,7 @@
 -- int_opinions_flipped: one row per model, checkpoint, criterion_id with opinions. Rates are in 0..1: flip_rate over
 -- pairs of replicates of one judge, swap_flip_rate over pairs of an opinion and its repeat with the levels in the other
 -- order; null without such a pair.
-with opinions as (select * from int_opinions_numbered),
+with opinions as (select * from int_opinions_numbered where level_id is not null),
 
 level_counts as (
     select model, checkpoint, criterion_id, output_number, judge, level_id, count(*) as level_count,

@@ -11,12 +11,12 @@ with distributions as (
 ),
 
 levels_counted as (
-    select output_id, criterion_id, null as step_index, level_id, count(*) as opinion_count
+    select output_id, criterion_id, null as step_index, count(*) as opinion_count
     from opinions
     where run_id = $run_id and status = 'scored'
-    group by output_id, criterion_id, level_id
+    group by output_id, criterion_id, coalesce(level_id, score::varchar)  -- claims have no level
     union all
-    select output_id, criterion_id, step_index, label as level_id, count(*) as opinion_count
+    select output_id, criterion_id, step_index, count(*) as opinion_count
     from step_opinions
     where run_id = $run_id and label is not null
     group by output_id, criterion_id, step_index, label

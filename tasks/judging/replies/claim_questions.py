@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from gradebook.rubrics.checks.grounding.citations import cited_sentences
 from gradebook.rubrics.model.methods import CITATION_MEASURES, ClaimsMethod
@@ -11,7 +11,6 @@ from gradebook.rubrics.prompts.claims import (
     CLAIMS_AT_ONCE,
     EXTRACT_SCHEMA,
     EXTRACT_VERSION,
-    VERIFY_SCHEMA,
     VERIFY_VERSION,
     WINDOW,
     Claim,
@@ -23,6 +22,7 @@ from gradebook.rubrics.prompts.claims import (
     render_extraction,
     render_verification,
     sentence_claims,
+    verify_schema,
     windows_of,
 )
 from gradebook.rubrics.prompts.prompt import Case
@@ -33,6 +33,7 @@ MOST_SENTENCES = 600  # of a text: 30 windows
 MOST_CLAIM_TOKENS = 90  # of a reply, for each claim: its words twice, or a quote
 EXTRACT_TOKENS = WINDOW * 2 * MOST_CLAIM_TOKENS
 VERIFY_TOKENS = 256 + CLAIMS_AT_ONCE * MOST_CLAIM_TOKENS * 2
+Each = TypeVar("Each")
 Side = Literal["output", "reference", "citation"]  # citation: a sentence of the output, with a part of its sources
 
 
@@ -67,11 +68,12 @@ def _question(  # noqa: PLR0913 - a field each
     schema: dict[str, Any],
     max_tokens: int,
     reader: Reader,
+    replicate: int = 0,
 ) -> ListQuestion:
     """A question with its key. judge_digest: of the judge that is asked."""
-    key = claims_key(judge_digest, version, render())
+    key = claims_key(judge_digest, version, render(), replicate)
     digest = claims_prompt_digest(version)
-    return ListQuestion(output_id, criterion_id, key, version, digest, render, schema, max_tokens, reader)
+    return ListQuestion(output_id, criterion_id, key, version, digest, render, schema, max_tokens, reader, replicate)
 
 
 def claim_units(method: ClaimsMethod, output_id: str, case: Case) -> tuple[ClaimUnit, ...]:
@@ -152,19 +154,30 @@ def extraction_questions(unit: ClaimUnit, criterion_id: str, judge_digest: str) 
         )
 
 
-def verification_questions(
-    unit: ClaimUnit, claims: Sequence[Claim], criterion_id: str, judge_digest: str
-) -> Iterator[ListQuestion]:
-    """One question for each four claims, in order. claims: the verifiable ones."""
-    for first in range(0, len(claims), CLAIMS_AT_ONCE):
-        texts = [claim.text for claim in claims[first : first + CLAIMS_AT_ONCE]]
-        yield _question(
-            unit.output_id,
-            criterion_id,
-            judge_digest,
-            VERIFY_VERSION,
-            partial(render_verification, unit.source, texts),
-            VERIFY_SCHEMA,
-            VERIFY_TOKENS,
-            partial(read_verification, source=unit.source, claim_count=len(texts)),
-        )
+def claim_packs(claims: Sequence[Each]) -> tuple[Sequence[Each], ...]:
+    """Claims of a unit as they are verified: four at a time, in order. claims: the verifiable ones."""
+    return tuple(claims[first : first + CLAIMS_AT_ONCE] for first in range(0, len(claims), CLAIMS_AT_ONCE))
+
+
+def verification_question(
+    unit: ClaimUnit,
+    pack: Sequence[Claim],
+    criterion_id: str,
+    judge_digest: str,
+    replicate: int = 0,
+    *,
+    can_abstain: bool = False,
+) -> ListQuestion:
+    """Question that verifies a pack of claims. judge_digest: of the judge that is asked."""
+    texts = [claim.text for claim in pack]
+    return _question(
+        unit.output_id,
+        criterion_id,
+        judge_digest,
+        VERIFY_VERSION,
+        partial(render_verification, unit.source, texts, can_abstain=can_abstain),
+        verify_schema(can_abstain=can_abstain),
+        VERIFY_TOKENS,
+        partial(read_verification, source=unit.source, claim_count=len(texts), can_abstain=can_abstain),
+        replicate,
+    )

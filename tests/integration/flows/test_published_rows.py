@@ -138,9 +138,11 @@ def test_the_digests_are_of_rows_in_every_table(story: Story):
     # tests/integration/tasks/serving, claims and similarities in tests/integration/tasks/scoring.
     others = [
         "anchors",
-        "step_verdicts",
-        "step_opinions",
+        "claim_ratings",
+        "claim_verdicts",
         "step_adjudications",
+        "step_opinions",
+        "step_verdicts",
     ]  # see tasks/operations and tasks/scoring/test_steps.py
     empty = sorted(["adjudications", "checkpoints", "claims", "preferences", "similarities", "weak_spots", *others])
     assert sorted(table for table, count in counts.items() if not count) == empty

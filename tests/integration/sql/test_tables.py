@@ -17,10 +17,11 @@ from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import connect, prepare_lake
 from gradebook.tasks.lake.schema import VIEWS, make_tables, make_views
 from gradebook.tasks.marts.models import build_marts
+from gradebook.tasks.ratings.claim_ratings import CLAIM_RATINGS_SCHEMA
 from gradebook.tasks.ratings.rating_session import PAGE_COLUMNS
 from gradebook.tasks.ratings.run_ratings import RATING_SCHEMA
 from gradebook.tasks.ratings.step_ratings import STEP_RATINGS_SCHEMA
-from gradebook.tasks.scoring.claims import CLAIM_SCHEMA
+from gradebook.tasks.scoring.claims import CLAIM_SCHEMA, CLAIM_VERDICT_SCHEMA
 from gradebook.tasks.scoring.feedback import FEEDBACK_SCHEMA
 from gradebook.tasks.scoring.similarity import SIMILARITY_SCHEMA
 from gradebook.tasks.scoring.steps import STEP_OPINION_SCHEMA, STEP_VERDICT_SCHEMA
@@ -32,7 +33,7 @@ MARTS = [
     *("judge_noise", "agreement", "run_comparisons", "weak_spots"),
 ]
 WRITTEN = [
-    *("runs", "outputs", "rubrics", "criteria", "judgments", "verdicts", "opinions"),
+    *("runs", "outputs", "rubrics", "criteria", "judgments", "verdicts", "opinions", "claim_verdicts", "claim_ratings"),
     *("ratings", "quality_results", "quarantine", "levels", "rubric_pointers", "case_criteria", "written_feedback"),
     *("checkpoints", "rubric_states", "artifacts", "adjudications", "preferences", "claims", "similarities"),
     *(
@@ -53,6 +54,8 @@ PARQUET = {
     "judgments": JUDGMENT_SCHEMA,
     "opinions": OPINION_SCHEMA,
     "claims": CLAIM_SCHEMA,
+    "claim_verdicts": CLAIM_VERDICT_SCHEMA,
+    "claim_ratings": CLAIM_RATINGS_SCHEMA,
     "similarities": SIMILARITY_SCHEMA,
     "quarantine": QUARANTINE_SCHEMA,
     "ratings": pa.schema([*RATING_SCHEMA, *PAGE_COLUMNS]),

@@ -1,5 +1,6 @@
 """Criteria of the method `claims`: found, checked and counted through the ledger, in a real run."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ import pytest
 from gradebook.rubrics.model.errors import UnfinishedError
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import connect
+from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.stages.preview import preview_run
 from tests.support.claims_judge import write_claims
 from tests.support.loopback_judge import LoopbackJudge
 from tests.support.published_runs import publish
@@ -234,3 +237,98 @@ def test_without_a_judge_or_with_recorded_replies_nothing_is_claimed(tmp_path: P
     rubric.write_text(RUBRIC.format(settings=""), encoding="utf-8")
     publish(write_lines(tmp_path / "outputs.jsonl", rows_of()), rubric)
     assert {verdict[:2] for verdict in verdicts_in(tmp_path).values()} == {(None, "no_judge: the run had no --judge")}
+
+
+def write_of_several(body: dict[str, Any]) -> str:
+    """As `write_claims`; `harsh` supports nothing, `unsure` can't tell and `broken` writes no list of verdicts."""
+    reply, model = write_claims(body), body["model"]
+    if body["response_format"]["json_schema"]["name"] == "claims" or model == "m":
+        return reply
+    if model == "broken":
+        return "no list"
+    verdict = {"harsh": "not_in_source", "unsure": "cannot_tell"}[model]
+    said = [each | {"verdict": verdict, "quote": ""} for each in json.loads(reply)["verdicts"]]
+    return json.dumps({"verdicts": said})
+
+
+def judged_by(folder: Path, judge_file: str, settings: str = "", **members: str) -> Any:
+    """Two of the answers, judged by a file; members: files that it names."""
+    for name, text in {"judge": judge_file, **members}.items():
+        (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
+    answers = {name: ANSWERS[name] for name in ("all", "half")}
+    rubric = folder / "rubric.yaml"
+    rubric.write_text(RUBRIC.format(settings=settings), encoding="utf-8")
+    outputs = write_lines(folder / "outputs.jsonl", rows_of(answers))
+    return publish(outputs, rubric, judge=str(folder / "judge.yaml"))
+
+
+def test_members_of_a_panel_vote_on_the_same_claims(judge: LoopbackJudge, tmp_path: Path):
+    judge.writer = write_of_several
+    panel = "panel: [one.yaml, two.yaml, three.yaml]\n"
+    members = {
+        "one": "model: m\nreplicates: 2\ntemperature: 1.0\n",
+        "two": "model: harsh\n",
+        "three": "model: unsure\n",
+    }
+    judged_by(tmp_path, panel, ", can_abstain: true", **members)
+    # Of supported and not_in_source the lower verdict, as of levels; the third judge abstains.
+    assert {case: verdict[0] for case, verdict in verdicts_in(tmp_path).items()} == {"all": 0.0, "half": 0.0}
+    votes = rows_in(
+        tmp_path,
+        "select judge, count(*), count(verdict), count(distinct replicate), any_value(reason) from claim_verdicts "
+        "group by judge order by judge",
+    )
+    assert votes == [("harsh", 4, 4, 1, None), ("m", 8, 8, 2, None), ("unsure", 4, 0, 1, "abstained")]
+    opinions = rows_in(
+        tmp_path,
+        "select judge, list(score order by case_id), any_value(opinions.reason) from opinions "
+        "join outputs using (output_id) where replicate = 0 group by judge order by judge",
+    )
+    assert opinions == [("harsh", [0.0, 0.0], None), ("m", [1.0, 0.5], None), ("unsure", [None, None], "abstained")]
+    noise = rows_in(tmp_path, "select n, opinion_count, agreement_rate, flip_rate from judge_noise")
+    assert noise == [(2, 6, None, None)]  # scores of claims have no levels that could flip
+    asked_count = judge.request_count
+    assert asked_count == 2 + 2 * 4  # one text a question, found once and verified by four votes
+    again = EvaluationRequest(
+        str(tmp_path / "outputs.jsonl"),
+        str(tmp_path / "rubric.yaml"),
+        judge=str(tmp_path / "judge.yaml"),
+        lake=f"sqlite:{tmp_path}/lake/catalog.sqlite",
+    )
+    plan = preview_run(again)[1]
+    assert (plan.request_count, plan.replayed_count) == (0, asked_count)
+
+
+def test_replicates_show_how_much_a_judge_disagrees_with_itself(judge: LoopbackJudge, tmp_path: Path):
+    asked: list[str] = []
+
+    def write(body: dict[str, Any]) -> str:
+        reply = write_claims(body)
+        if "moon" not in body["messages"][-1]["content"] or "verdicts" not in reply:
+            return reply
+        asked.append(reply)  # the first of three calls says otherwise than the others
+        return reply if len(asked) > 1 else reply.replace("not_in_source", "contradicted")
+
+    judge.writer = write
+    judged_by(tmp_path, "model: m\nreplicates: 3\ntemperature: 1.0\n")
+    assert verdicts_in(tmp_path)["half"][0] == 0.5
+    (disputed,) = rows_in(
+        tmp_path,
+        "select list(verdict order by verdict) from claim_verdicts group by output_id, side, claim_index "
+        "having count(distinct verdict) > 1",
+    )
+    assert disputed == (["not_in_source", "not_in_source", "unverified"],)  # its quote is made up
+
+
+def test_the_second_judge_of_a_cascade_gets_the_claims_of_which_the_first_is_unsure(judge, tmp_path: Path):
+    judge.writer = write_of_several
+    cascade = "cascade:\n  first: broken.yaml\n  then: m.yaml\n"
+    judged_by(tmp_path, cascade, broken="model: broken\n", m="model: m\n")
+    assert verdicts_in(tmp_path)["half"][0] == 0.5  # by the second judge
+    votes = rows_in(
+        tmp_path, "select judge, count(verdict), any_value(reason) from claim_verdicts group by all order by 1"
+    )
+    assert votes == [("broken", 0, "parse_error"), ("m", 4, None)]
+    (sure := tmp_path / "sure").mkdir()
+    judged_by(sure, cascade.replace("broken", "harsh"), harsh="model: harsh\n", m="model: m\n")
+    assert rows_in(sure, "select distinct judge, verdict from claim_verdicts") == [("harsh", "not_in_source")]
