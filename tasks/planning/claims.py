@@ -1,11 +1,11 @@
-"""Plan of criteria judged by lists, of claims or of steps: which replies the ledger has, and what the others cost."""
+"""Plan of criteria judged by claims, steps or pairs: which replies the ledger has, and what the others cost."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import duckdb
 
-from gradebook.rubrics.model.methods import ClaimsMethod
+from gradebook.rubrics.model.methods import ClaimsMethod, PreferenceMethod
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.model.taxonomy import Taxonomy
 from gradebook.rubrics.prompts.claims import CLAIMS_AT_ONCE, Claim, claims_of
@@ -23,6 +23,8 @@ from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.planning.cases import read_cases
 from gradebook.tasks.planning.estimates import Estimate, History, estimate_questions, held_rationales
+from gradebook.tasks.planning.preferences import read_pairs
+from gradebook.tasks.workspace.folder import RunFolder
 
 USUAL_CLAIM = "x" * 100
 USUAL_TOKENS_OF_STEP = 80.0  # a quote, a sentence, a label and an error
@@ -57,18 +59,26 @@ class ListCount:
 
 
 class ListPlanner:
-    """Counts of the requests that criteria judged by lists take, shard by shard."""
+    """Counts of the requests that such criteria take, shard by shard."""
 
-    def __init__(self, ledger: duckdb.DuckDBPyConnection, judge: JudgeSettings, taxonomy: Taxonomy | None) -> None:
-        """ledger: with the view held_judgments."""
-        self._ledger, self._judge, self._taxonomy = ledger, judge, taxonomy
+    def __init__(
+        self,
+        ledger: duckdb.DuckDBPyConnection,
+        folder: RunFolder,
+        judge: JudgeSettings,
+        taxonomy: Taxonomy | None,
+    ) -> None:
+        """ledger: with the view held_judgments. folder: of the run, with its pairs of answers."""
+        self._ledger, self._folder, self._judge, self._taxonomy = ledger, folder, judge, taxonomy
         self._claims_of_sentence = _claims_of_sentence(ledger)
         self._seen: set[str] = set()  # keys of requests of an earlier criterion, which are sent once
 
-    def count(self, criterion: Criterion, shards: Iterable[str]) -> ListCount:
+    def count(self, criterion: Criterion, shards: Sequence[str]) -> ListCount:
         """Requests for one criterion. Raises `TypeError` for a criterion of another method."""
         if criterion.is_stepwise:
             return self._count_steps(criterion, shards)
+        if isinstance(criterion.method, PreferenceMethod):
+            return self._count_preferences(criterion, shards)
         method = criterion.method
         if not isinstance(method, ClaimsMethod):
             raise TypeError(f"{criterion.id}: found the method {method.type}, expected claims")
@@ -82,6 +92,14 @@ class ListPlanner:
             ]
             verified = list(self._verified(criterion, method, units, found))
             self._add([question for questions in verified for question in questions], found)
+        return found
+
+    def _count_preferences(self, criterion: Criterion, shards: Sequence[str]) -> ListCount:
+        found = ListCount()
+        for index, shard in enumerate(shards):
+            pairs = read_pairs(self._folder, criterion.id, shard, index)
+            digest = self._judge.judge_digest
+            self._add([question for pair in pairs for question in pair.questions(criterion, digest)], found)
         return found
 
     def _count_steps(self, criterion: Criterion, shards: Iterable[str]) -> ListCount:

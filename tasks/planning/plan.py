@@ -12,7 +12,6 @@ import pyarrow as pa
 from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
 from gradebook.rubrics.model.methods import Sees
 from gradebook.rubrics.model.rubric import Criterion, Rubric
-from gradebook.rubrics.model.taxonomy import Taxonomy
 from gradebook.rubrics.prompts.feedback import FEEDBACK_CRITERION_ID, usual_byte_counts
 from gradebook.tasks.datasets.case_criteria import (
     CASE_CRITERIA,
@@ -34,6 +33,7 @@ from gradebook.tasks.ledger.ledger import HELD_COLUMNS, HELD_SCHEMA, journaled_j
 from gradebook.tasks.planning.cases import plan_cases, read_cases, views_of
 from gradebook.tasks.planning.claims import ListPlanner
 from gradebook.tasks.planning.opinion_estimates import OpinionEstimate, Past, asked_judges, estimate_opinion, read_past
+from gradebook.tasks.planning.preferences import preference_criteria
 from gradebook.tasks.planning.request_counts import Tallies
 from gradebook.tasks.planning.shard_plan import ShardCases, ShardPlanner, case_bytes, read_shard
 from gradebook.tasks.planning.similarity import VectorsPlanner, read_compared_texts, similarity_criteria
@@ -165,7 +165,7 @@ def plan_run(  # noqa: PLR0913 - what is planned, for whom, and what it may look
     shortened_count = 0
     judged = rubric.judged_criteria
     claimed = [each for each in rubric.criteria if each.method.type == "claims"]
-    listed = {each.id: each for each in (*claimed, *rubric.stepwise_criteria)}
+    listed = {each.id: each for each in (*claimed, *rubric.stepwise_criteria, *preference_criteria(rubric))}
     if judge is not None and (judged or own_count.criterion_count or listed):
         with _ledger(lake) as ledger:
             _hold_judgments(ledger, journaled_judgments(lake) if is_preview else None, is_anew=is_anew)
@@ -178,7 +178,10 @@ def plan_run(  # noqa: PLR0913 - what is planned, for whom, and what it may look
                 planner.plan(judged, cases, index)
                 planner.plan_own(cases, index)
             past = read_past(ledger, judge)
-            parts = list(_add_lists(parts, listed, rubric.taxonomy, ledger, judge, past, ingested.shards))
+            writer = writer_of(judge)
+            if isinstance(writer, JudgeSettings) and listed:
+                lists = ListPlanner(ledger, folder, writer, rubric.taxonomy)
+                parts = list(_add_lists(parts, listed, lists, writer, judge, past, ingested.shards))
         tallies = {name: planner.tallies.get(name, {}) for name in (*(each.id for each in judged), CASE_CRITERIA)}
         parts, asked = [*_add_estimates(parts, tallies, judge, past)], asked_judges(tallies)
         if any(part.request_count for part in parts if part.criterion_id in listed):
@@ -227,18 +230,14 @@ def _add_estimates(
 def _add_lists(
     parts: Iterable[CriterionPlan],
     listed: Mapping[str, Criterion],
-    taxonomy: Taxonomy | None,
-    ledger: duckdb.DuckDBPyConnection,
+    planner: ListPlanner,
+    writer: JudgeSettings,
     judge: Judge,
     past: Past,
     shards: Sequence[str],
 ) -> Iterator[CriterionPlan]:
-    """Plans of the criteria, in order, with those judged by lists of claims or steps; recorded replies hold none."""
-    writer = writer_of(judge)
-    if not isinstance(writer, JudgeSettings):
-        yield from parts
-        return
-    planner, history = ListPlanner(ledger, writer, taxonomy), past.histories[members_of(judge).index(writer)]
+    """Plans of the criteria, in order, with those judged by claims, steps or pairs, whose judge is the writer."""
+    history = past.histories[members_of(judge).index(writer)]
     for part in parts:
         if part.criterion_id not in listed:
             yield part

@@ -1,4 +1,4 @@
-"""Answers to questions whose reply is one list, from the ledger or from the judge."""
+"""Answers to questions about claims, steps and preferences, from the ledger or from the judge."""
 
 from collections.abc import Iterable, Mapping
 
@@ -20,7 +20,9 @@ class ListAsker:
         """Answer by request key; equal questions are one."""
         wanted = {question.request_key: question for question in questions}
         answers = {
-            key: ListAnswer(key, row["rationale"], None, 0, row["run_id"], row["cost_usd"])
+            key: ListAnswer(
+                key, row["rationale"], None, 0, row["run_id"], row["cost_usd"], row["level_id"], row["evidence"]
+            )
             for key, row in (held_judgments(self._lake, list(wanted)) if wanted else {}).items()
         }
         for answer in answers.values():

@@ -14,15 +14,16 @@ from gradebook.tasks.datasets.case_criteria import CASE_CRITERIA
 from gradebook.tasks.judging.session.session import JudgingSession
 from gradebook.tasks.ratings.run_ratings import prefers_people, score_ratings
 from gradebook.tasks.scoring.case_criteria import score_case_criteria
-from gradebook.tasks.scoring.claims import RECORDED, score_claims
+from gradebook.tasks.scoring.claims import score_claims
 from gradebook.tasks.scoring.computed import compute_verdicts, is_computed, leave_unscored, read_columns, write_counted
 from gradebook.tasks.scoring.functions import FUNCTION_COLUMNS, score_function
 from gradebook.tasks.scoring.human_preferred import score_preferred
 from gradebook.tasks.scoring.judge import NO_JUDGE, judge_outputs, score_judge, score_without_judge
+from gradebook.tasks.scoring.preferences import score_preferences
 from gradebook.tasks.scoring.process_worker import LastShard
 from gradebook.tasks.scoring.setup import ScoringSetup
 from gradebook.tasks.scoring.similarity import score_similarity
-from gradebook.tasks.scoring.steps import RECORDED_STEPS, score_steps_of
+from gradebook.tasks.scoring.steps import score_steps_of
 from gradebook.tasks.system.files import replaced_file
 from gradebook.tasks.system.processes import COMPUTING
 from gradebook.tasks.system.progress import reporter
@@ -30,6 +31,11 @@ from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.timings import Timing, timed
 
 Read = Callable[[str, Sequence[str]], pa.Table]
+RECORDED = {
+    "claims": "no_claims: recorded replies hold none",
+    "steps": "no_step_verdicts: recorded replies hold none",
+    "preference": "no_preferences: recorded replies hold none",
+}
 
 
 def score_shard(
@@ -40,7 +46,7 @@ def score_shard(
     A file written by an earlier, interrupted command is kept, unless one of its verdicts waits for a judge. read: of
     the columns that code needs.
     """
-    turn = nullcontext() if criterion.method.type in ("judge", "claims") else COMPUTING
+    turn = nullcontext() if criterion.method.type in ("judge", "claims", "preference") else COMPUTING
     path = setup.folder.verdict_file(criterion.id, shard_index)
     with turn:
         return _scored_once(
@@ -110,31 +116,28 @@ def _score(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: i
     run_id, method = setup.folder.run_id, criterion.method
     if method.type == "ratings":  # of steps too: their score is the rating
         return score_ratings(run_id, criterion, _read_columns(shard), setup.folder.ratings_file)
-    if criterion.is_stepwise:
-        return _steps(setup, criterion, shard, shard_index, timing)
-    if method.type == "judge":
+    if method.type == "judge" and not criterion.is_stepwise:
         return _judged(setup, criterion, shard, shard_index, timing)
     if method.type == "function":
         return score_function(run_id, criterion, _read_columns(shard, *FUNCTION_COLUMNS), setup.functions, timing)
     if method.type == "similarity":
         return score_similarity(setup.folder, criterion, shard, shard_index, setup.others, timing)
-    return _claims(setup, criterion, shard, shard_index, timing)
+    return _asked_otherwise(setup, criterion, shard, shard_index, timing)
 
 
-def _claims(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int, timing: Timing) -> pa.Table:
-    session = setup.session
-    if isinstance(session, JudgingSession) and setup.lake is not None:
-        return score_claims(setup.folder, criterion, shard, shard_index, setup.lake, session, timing)
-    reason = NO_JUDGE if session is None else RECORDED
-    return leave_unscored(setup.folder.run_id, criterion, _read_columns(shard), reason)
-
-
-def _steps(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int, timing: Timing) -> pa.Table:
-    session, folder = setup.session, setup.folder
-    if isinstance(session, JudgingSession) and setup.lake is not None:
-        return score_steps_of(folder, criterion, setup.taxonomy, shard, shard_index, setup.lake, session, timing)
-    reason = NO_JUDGE if session is None else RECORDED_STEPS
-    return leave_unscored(folder.run_id, criterion, _read_columns(shard), reason)
+def _asked_otherwise(
+    setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int, timing: Timing
+) -> pa.Table:
+    """Verdicts of a judge that is not asked for one level of an output: on claims, steps or pairs of answers."""
+    session, folder, lake = setup.session, setup.folder, setup.lake
+    if not isinstance(session, JudgingSession) or lake is None:
+        kind = "steps" if criterion.is_stepwise else criterion.method.type
+        reason = NO_JUDGE if session is None else RECORDED[kind]
+        return leave_unscored(folder.run_id, criterion, _read_columns(shard), reason)
+    if criterion.is_stepwise:
+        return score_steps_of(folder, criterion, setup.taxonomy, shard, shard_index, lake, session, timing)
+    score = score_claims if criterion.method.type == "claims" else score_preferences
+    return score(folder, criterion, shard, shard_index, lake, session, timing)
 
 
 def _judged(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int, timing: Timing) -> pa.Table:

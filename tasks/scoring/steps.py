@@ -30,7 +30,6 @@ STEP_VERDICT_SCHEMA = pa.schema(
         pa.field("request_key", pa.string(), nullable=False),
     ]
 )
-RECORDED_STEPS = "no_step_verdicts: recorded replies hold none"
 MOST_QUOTES = 20  # of a verdict's evidence
 
 

@@ -124,6 +124,7 @@ def _publish(run: Run, ingested: Ingested, notes: list[str]) -> int:
         ("claims", folder.claims_files()),
         ("step_verdicts", folder.step_verdicts_files()),
         ("similarities", folder.similarities_files()),
+        ("judged_preferences", folder.preferences_files()),
     )
 
     def body(connection: duckdb.DuckDBPyConnection, version: int) -> None:

@@ -22,6 +22,7 @@ from gradebook.tasks.ratings.run_ratings import RATING_SCHEMA
 from gradebook.tasks.ratings.step_ratings import STEP_RATINGS_SCHEMA
 from gradebook.tasks.scoring.claims import CLAIM_SCHEMA
 from gradebook.tasks.scoring.feedback import FEEDBACK_SCHEMA
+from gradebook.tasks.scoring.preferences import PREFERENCE_SCHEMA
 from gradebook.tasks.scoring.similarity import SIMILARITY_SCHEMA
 from gradebook.tasks.scoring.steps import STEP_VERDICT_SCHEMA
 from gradebook.tasks.stages.quality import QUALITY_SCHEMA
@@ -35,7 +36,15 @@ WRITTEN = [
     *("runs", "outputs", "rubrics", "criteria", "judgments", "verdicts", "opinions"),
     *("ratings", "quality_results", "quarantine", "levels", "rubric_pointers", "case_criteria", "written_feedback"),
     *("checkpoints", "rubric_states", "artifacts", "adjudications", "preferences", "claims", "similarities"),
-    *("step_ratings", "step_verdicts", "anchors", "anchor_verdicts", "judge_drift", "rubric_links"),
+    *(
+        "judged_preferences",
+        "step_ratings",
+        "step_verdicts",
+        "anchors",
+        "anchor_verdicts",
+        "judge_drift",
+        "rubric_links",
+    ),
 ]
 TABLES = [*WRITTEN, *MARTS, *VIEWS]
 PARQUET = {
@@ -45,6 +54,7 @@ PARQUET = {
     "opinions": OPINION_SCHEMA,
     "claims": CLAIM_SCHEMA,
     "similarities": SIMILARITY_SCHEMA,
+    "judged_preferences": PREFERENCE_SCHEMA,
     "quarantine": QUARANTINE_SCHEMA,
     "ratings": pa.schema([*RATING_SCHEMA, *PAGE_COLUMNS]),
     "step_verdicts": STEP_VERDICT_SCHEMA,
