@@ -270,6 +270,18 @@ create table if not exists similarities (
     embedder varchar
 );
 
+create table if not exists judged_preferences (
+    run_id varchar,
+    output_id varchar,
+    criterion_id varchar,
+    other_output_id varchar,
+    level_id varchar,
+    shown_first varchar,
+    shown_second varchar,
+    request_key_first varchar,
+    request_key_second varchar
+);
+
 create table if not exists ratings (
     output_id varchar,
     criterion_id varchar,

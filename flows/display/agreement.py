@@ -13,7 +13,7 @@ from gradebook.tasks.agreement.compare_judges import JudgeChoice, JudgeChoices
 from gradebook.tasks.agreement.mart import JUDGE_RATERS, JUDGES, RATERS
 from gradebook.tasks.agreement.preferences import EQUAL, Preference
 from gradebook.tasks.agreement.published_run import AgreementPart, RunAgreement
-from gradebook.tasks.agreement.rankings import PEOPLE, ModelRanking
+from gradebook.tasks.agreement.rankings import JUDGE, PEOPLE, SCORES, ModelRanking
 from gradebook.tasks.agreement.raters import ModelMean, RaterPace, RaterRow, RunRaters
 from gradebook.tasks.agreement.steps import StepAgreement
 from gradebook.tasks.comparing.sentences import each_once
@@ -28,6 +28,11 @@ TITLES = {
 SHOWN = ("percent_agreement", "cohen_kappa_quadratic", "gwet_ac1", "alpha_ordinal", "spearman", "bias")
 HEADINGS = ("agreement", "kappa, quadratic", "AC1", "alpha, ordinal", "Spearman", "bias")
 UNKNOWN = "–"
+_WHOSE = {
+    PEOPLE: "people's choices on {}",
+    JUDGE: "the judge's preferences on {}",
+    SCORES: "overall scores, case by case",
+}
 
 
 def show_agreement(found: RunAgreement, by: str | None, *, is_full: bool) -> None:
@@ -118,7 +123,7 @@ def _preference_cells(found: Preference) -> tuple[str, ...]:
 
 
 def _show_ranking(found: ModelRanking) -> None:
-    whose = f"people's choices on {found.criterion_id}" if found.source == PEOPLE else "overall scores, case by case"
+    whose = _WHOSE[found.source].format(found.criterion_id)
     ties = f"; up to {found.tie_margin:.3f} is a tie" if found.tie_margin and found.tie_margin > EQUAL else ""
     people.print()
     say(f"strength of models by {whose}{ties} (Davidson: log odds against the average)")

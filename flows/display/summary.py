@@ -11,7 +11,7 @@ from gradebook.flows.display.verdict import show_verdict
 from gradebook.tasks.comparing.sentences import each_once
 from gradebook.tasks.lake.rows import model_name
 from gradebook.tasks.planning.plan import RunPlan
-from gradebook.tasks.published.summary import RunSummary, cost_words
+from gradebook.tasks.published.summary import RunSummary, cost_words, other_model
 from gradebook.tasks.published.verdict import question_words
 from gradebook.tasks.system.number_format import (
     bounded_rate_words,
@@ -46,8 +46,7 @@ def show_summary(summary: RunSummary, report: str | None, lake_words: Sequence[s
         from gradebook.flows.display.comparison import show_run_comparison
 
         show_run_comparison(summary.comparison)
-    if summary.noise:
-        people.print(_noise_table(summary))
+    _show_opinions(summary)
     _show_calibration(summary)
     people.print(escape(cost_words(summary.costs)))
     people.print(_time_words(summary))
@@ -133,6 +132,24 @@ def _criterion_table(summary: RunSummary) -> Table:
             *(_mean_and_coverage(by_model.get(model)) for model in models),
             *([escape(plain(questions[criterion_id]))] if any(questions.values()) else []),
         )
+    return table
+
+
+def _show_opinions(summary: RunSummary) -> None:
+    """Print the judge's preferences, and its agreement with itself and others, where there are some."""
+    for rows, table in ((summary.preferences, _preference_table), (summary.noise, _noise_table)):
+        if rows:
+            people.print(table(summary))
+
+
+def _preference_table(summary: RunSummary) -> Table:
+    headings = ("pairs", "wins", "ties", "losses", "win rate", "95% interval", "position flips")
+    table = table_titled("preferences of the judge", "criterion", "model", "against", right=headings)
+    for row in summary.preferences:
+        counts = (f"{row[name]:,}" for name in ("pair_count", "win_count", "tie_count", "loss_count"))
+        rates = (rate_words(row["win_rate"]), short_interval_words(row["ci_low"], row["ci_high"], rate_words))
+        names = (row["criterion_id"], _model(row), other_model(row))
+        table.add_row(*(escape(plain(name)) for name in names), *counts, *rates, rate_words(row["position_flip_rate"]))
     return table
 
 

@@ -1,4 +1,4 @@
-"""IFEval: prompts with instructions that a program can verify, one check each."""
+"""IFEval: prompts with instructions that a program can verify, a strict and a loose check each."""
 
 import re
 from collections.abc import Sequence
@@ -6,6 +6,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
+from gradebook.rubrics.checks.ifeval.letters import Detector
 from gradebook.rubrics.importers.case_export import Case, export_cases, prompt_text
 from gradebook.rubrics.importers.case_rows import Answered, CaseId, CaseShape, Words, criterion_row, import_cases
 from gradebook.rubrics.importers.ids import DistinctIds
@@ -16,8 +17,12 @@ from gradebook.rubrics.model.errors import ModelFault
 from gradebook.rubrics.model.methods import CheckMethod
 from gradebook.rubrics.model.rows import Row
 
-# shorter than the limit of a criterion's id: a repeated one gets a number at the end
-_NAME = r"[A-Za-z][A-Za-z0-9_.:-]{0,59}"
+# Shorter than the limit of a criterion's id: a repeated one gets a number at the end, a loose one a word before it.
+_NAME = r"[A-Za-z][A-Za-z0-9_.:-]{0,53}"
+_ID = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]{0,59}")
+_LOOSE = "loose."
+_LANGUAGE = ("language:response_language", "change_case:english_capital", "change_case:english_lowercase")
+_DETECTOR = "detector"  # setting of these checks, and gradebook's own field of a line
 _PLAIN_NUMBER = re.compile(r"0|[1-9][0-9]{0,17}")
 
 
@@ -26,6 +31,7 @@ class _Example(Answered, CaseShape):
     prompt: Words
     instruction_id_list: Annotated[list[Annotated[str, Field(pattern=f"^{_NAME}$")]], Field(min_length=1)]
     kwargs: list[dict[str, Any]]
+    detector: Detector | None = None  # gradebook's own: of the checks that detect a language
 
     @model_validator(mode="after")
     def _kwargs_an_instruction(self) -> Self:
@@ -40,10 +46,20 @@ class _Example(Answered, CaseShape):
 
     def columns(self, kept: Kept) -> Row:
         left = kept.note_all("", self.left_with(*self.unanswered))
-        ids = DistinctIds(fitting=re.compile(_NAME), mark=".")
+        ids = DistinctIds(fitting=_ID, mark=".")
+        detector = given({_DETECTOR: self.detector})
         pairs = zip(self.instruction_id_list, self.kwargs, strict=True)
-        criteria = [_criterion(ids.take(instruction), instruction, given(kwargs)) for instruction, kwargs in pairs]
+        strict = [
+            _criterion(ids.take(name), name, given(kwargs) | (detector if name in _LANGUAGE else {}))
+            for name, kwargs in pairs
+        ]
+        criteria = [*strict, *(_loose_twin(each, ids.take(f"{_LOOSE}{each['id']}")) for each in strict)]
         return {**self.answer_columns, "prompt": self.prompt, "criteria": criteria, **kept_as("ifeval", left)}
+
+
+def _loose_twin(strict: Row, criterion_id: str) -> Row:
+    """The same instruction in loose mode; it does not count in the score, which is that of the strict ones."""
+    return {**strict, "id": criterion_id, "weight": 0, "method": {**strict["method"], "mode": "loose"}}
 
 
 def _criterion(criterion_id: str, instruction: str, settings: Row) -> Row:
@@ -60,7 +76,7 @@ def _description(instruction: str, settings: Row) -> str:
 
 
 def read_ifeval(text: str, path: str) -> Imported:
-    """Import cases with one criterion per instruction, named like its check. Raises `RubricError` with every fault.
+    """Import cases with two criteria per instruction, strict and loose. Raises `RubricError` with every fault.
 
     The existence of the checks is tested when a run begins, not here.
     """
@@ -73,14 +89,16 @@ def write_ifeval(rows: Sequence[Row]) -> Exported:
 
 
 def _line(case: Case) -> Row:
-    checks = [criterion.method for criterion in case.criteria if isinstance(criterion.method, CheckMethod)]
+    methods = [criterion.method for criterion in case.criteria if isinstance(criterion.method, CheckMethod)]
+    checks = [method for method in methods if method.mode == "strict"]
+    detectors = [method.settings[_DETECTOR] for method in checks if _DETECTOR in method.settings]
     return {
         **case.kept("ifeval"),
         "key": int(case.case_id) if _PLAIN_NUMBER.fullmatch(case.case_id) else case.case_id,
         "prompt": prompt_text(case.prompt),
         "instruction_id_list": [method.check for method in checks],
-        "kwargs": [method.settings for method in checks],
-        **given({"model": case.model, "response": case.output}),
+        "kwargs": [{name: value for name, value in method.settings.items() if name != _DETECTOR} for method in checks],
+        **given({"model": case.model, "response": case.output, _DETECTOR: next(iter(detectors), None)}),
     }
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from gradebook.rubrics.lint.findings import Remark, register_rule
 from gradebook.rubrics.model.functions import STAND_INS, is_within
-from gradebook.rubrics.model.methods import FunctionMethod, SchemaMethod, SimilarityMethod
+from gradebook.rubrics.model.methods import FunctionMethod, PreferenceMethod, SchemaMethod, SimilarityMethod
 from gradebook.rubrics.model.rubric import Rubric
 
 _ANNOTATIONS = (
@@ -30,6 +30,15 @@ def find_similarity_gates(rubric: Rubric) -> Iterator[Remark]:
     for index, criterion in enumerate(rubric.criteria):
         if criterion.gate and isinstance(criterion.method, SimilarityMethod):
             message = "found a gate by similarity, which no threshold makes reliable, expected a weight"
+            yield Remark(("criteria", index, "method"), message)
+
+
+@register_rule("preference-gate", "warning", "Give it a weight, and let what an answer must have be the gate.")
+def find_preference_gates(rubric: Rubric) -> Iterator[Remark]:
+    """A gate rests on a preference, which says which of two answers is better, not whether either is good enough."""
+    for index, criterion in enumerate(rubric.criteria):
+        if criterion.gate and isinstance(criterion.method, PreferenceMethod):
+            message = "found a gate by preference, which a bad answer passes beside a worse one, expected a weight"
             yield Remark(("criteria", index, "method"), message)
 
 

@@ -14,6 +14,8 @@ LONGEST_POINT = 15  # characters; numbers with this many digits are distinct as 
 LEVEL_ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 MOST_SHOWN = 40  # characters of a point in a message
 PASS_OR_FAIL = (("fail", 0.0), ("pass", 1.0))
+WORSE, SAME, BETTER = "worse", "same", "better"
+PREFERENCE_LEVELS = ((WORSE, 0.0), (SAME, 0.5), (BETTER, 1.0))
 
 _POINT = re.compile(r"[0-9]+(\.[0-9]+)?")
 _POINT_WORDS = f"a number, 0 or more, in at most {LONGEST_POINT} digits"
@@ -151,6 +153,12 @@ def place_score(levels: Sequence[Level], score: float) -> tuple[str, dict[str, f
 def pass_or_fail() -> tuple[Level, ...]:
     """Default levels of a criterion without any."""
     return tuple(Level(id=level_id, score=score) for level_id, score in PASS_OR_FAIL)
+
+
+@cache
+def preference_levels() -> tuple[Level, ...]:
+    """Levels of an output beside another answer to its case."""
+    return tuple(Level(id=level_id, score=score) for level_id, score in PREFERENCE_LEVELS)
 
 
 def rank_levels(levels: tuple[Level, ...], scale: Scale | None) -> tuple[Level, ...]:

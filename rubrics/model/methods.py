@@ -14,6 +14,7 @@ Mode = Literal["strict", "loose"]  # how a check reads an output
 MOST_EXAMPLES = 8  # of a judged criterion: each is sent with every request
 FUNCTION_PATTERN = rf"^{_DOTTED}:{_DOTTED}$"
 MOST_STEPS_AT_ONCE = 50
+BASELINE = "baseline"  # the run that `--baseline` names, in place of a column or a model
 
 
 class CheckMethod(Frozen):
@@ -191,6 +192,27 @@ class SimilarityMethod(Frozen):
         return self
 
 
+class PreferenceMethod(Frozen):
+    """a language model that prefers the output, or another answer to the same case:
+    [preferences](judging.md#preferences). The levels are `worse` 0, `same` 0.5 and `better` 1
+    """
+
+    type: Literal["preference"]
+    """`preference`"""
+    against: Annotated[str, Field(min_length=1)]
+    """whose answer the output is compared with: `baseline`, the run that `--baseline` names, or a model of the same
+    outputs, by its name or as `model @ checkpoint`"""
+    guidance: Annotated[str, Field(min_length=1)] | None = None
+    """for the judge, in addition to the question: how to decide hard cases"""
+    max_tokens: Annotated[int, Field(gt=0)] | None = None
+    """replaces the judge's own limit"""
+
+
+def prefers_over_baseline(method: object) -> bool:
+    """Whether a method compares outputs with those of the baseline's run."""
+    return isinstance(method, PreferenceMethod) and method.against == BASELINE
+
+
 class FunctionMethod(Frozen):
     """a Python function of your own, in a package that you allow: [functions](functions.md)"""
 
@@ -205,7 +227,14 @@ class FunctionMethod(Frozen):
 
 
 Method = Annotated[
-    CheckMethod | SchemaMethod | JudgeMethod | RatingsMethod | ClaimsMethod | SimilarityMethod | FunctionMethod,
+    CheckMethod
+    | SchemaMethod
+    | JudgeMethod
+    | RatingsMethod
+    | ClaimsMethod
+    | SimilarityMethod
+    | PreferenceMethod
+    | FunctionMethod,
     Field(discriminator="type"),
 ]
 METHODS: dict[str, type[Frozen]] = {
@@ -215,6 +244,7 @@ METHODS: dict[str, type[Frozen]] = {
     "ratings": RatingsMethod,
     "claims": ClaimsMethod,
     "similarity": SimilarityMethod,
+    "preference": PreferenceMethod,
     "function": FunctionMethod,
 }
 ROW_METHODS = ("check", "schema", "judge", "ratings")  # of per-case criteria: a row of a file must not choose code

@@ -16,8 +16,22 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from gradebook.rubrics.model.errors import ModelFault
-from gradebook.rubrics.model.levels import Frozen, Level, Scale, Share, rank_levels, refuse_bad_levels
-from gradebook.rubrics.model.methods import JudgeMethod, Method, RatingsMethod
+from gradebook.rubrics.model.levels import (
+    Frozen,
+    Level,
+    Scale,
+    Share,
+    preference_levels,
+    rank_levels,
+    refuse_bad_levels,
+)
+from gradebook.rubrics.model.methods import (
+    JudgeMethod,
+    Method,
+    PreferenceMethod,
+    RatingsMethod,
+    prefers_over_baseline,
+)
 from gradebook.rubrics.model.taxonomy import GivenTaxonomy, step_levels
 
 TOP = ""  # the group that contains everything
@@ -203,8 +217,8 @@ class Criterion(Frozen):
     threshold: Share | None = None
     """0..1: the criterion is met from this score on; a gate without one needs its best level"""
     levels: tuple[Level, ...] = ()
-    """two or more; required for `judge` and `ratings`, unless there is a `scale`; the others default to fail 0 and pass
-    1"""
+    """two or more; required for `judge` and `ratings`, unless there is a `scale`; `preference` takes none; the others
+    default to fail 0 and pass 1"""
     scale: Scale | None = None
     """numbered points instead of `levels`; see below"""
     required: bool = True
@@ -220,6 +234,9 @@ class Criterion(Frozen):
         if self._needs_levels and not self.levels and not self.scale:
             words = f"found none, expected at least two for the method {self.method.type}"
             raise ModelFault("no-levels", words, "levels")
+        if isinstance(self.method, PreferenceMethod) and (self.levels or self.scale):
+            words = "found some with the method preference, expected none: they are worse, same and better"
+            raise ModelFault("wrong-value", words, "levels" if self.levels else "scale")
         return self
 
     @model_validator(mode="after")
@@ -268,9 +285,14 @@ class Criterion(Frozen):
 
     @property
     def ranked_levels(self) -> tuple[Level, ...]:
-        """Levels, worst first; by default fail 0 and pass 1, of steps wrong 0, partial 0.5 and right 1."""
+        """Levels, worst first; by default fail 0 and pass 1, of steps wrong 0, partial 0.5 and right 1.
+
+        Those of a preference are worse 0, same 0.5 and better 1.
+        """
         if self.is_stepwise and not (self.levels or self.scale):
             return step_levels()
+        if isinstance(self.method, PreferenceMethod):
+            return preference_levels()
         return rank_levels(self.levels, self.scale)
 
     @property
@@ -465,10 +487,12 @@ class Rubric(Frozen):
         """Needs of a run that scores every criterion: a judge, columns of the rows, raters, own functions."""
         methods = [criterion.method for criterion in self.criteria]
         types = {method.type for method in methods}
-        columns = {getattr(method, name) for method in methods for name in ("against", "of") if hasattr(method, name)}
+        read = [method for method in methods if not isinstance(method, PreferenceMethod)]
+        columns = {getattr(method, name) for method in read for name in ("against", "of") if hasattr(method, name)}
+        columns |= {"baseline"} if any(prefers_over_baseline(each) for each in methods) else set()
         sees = {method.sees for method in methods if isinstance(method, JudgeMethod)}
         wanted = {
-            "judge": bool(types & {"judge", "claims"}),
+            "judge": bool(types & {"judge", "claims", "preference"}),
             "audio": any(criterion.hears_audio for criterion in self.criteria),
             "steps": bool(sees - {"answer"}) or any(criterion.is_stepwise for criterion in self.criteria),
             **{column: column in columns for column in ("prompt", "context", "reference", "baseline")},

@@ -1,4 +1,4 @@
-"""Models of a run ranked by choices between two outputs of a case: people's, and those of the scores."""
+"""Models of a run ranked by choices between two outputs of a case: people's, the judge's, those of the scores."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -16,16 +16,16 @@ from gradebook.tasks.agreement.preferences import EQUAL
 from gradebook.tasks.lake.rows import Row, model_name, read_rows
 from gradebook.tasks.lake.sql import query
 
-PEOPLE, SCORES = "people", "scores"
+PEOPLE, JUDGE, SCORES = "people", "judge", "scores"
 _TWO_SIDED = 1.959963984540054  # standard deviations that noise exceeds in 5%
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRanking:
-    """Ranking of models by Davidson's model. source: people or scores; criterion_id: of people's choices.
+    """Ranking of models by Davidson's model. source: people, judge or scores; criterion_id: of the choices.
 
     tie_margin: difference of two scores up to which they tie. at_equal_length: the ranking with the difference of the
-    outputs' log lengths taken out, per doubling; None without people's choices.
+    outputs' log lengths taken out, per doubling; None without choices.
     """
 
     source: str
@@ -55,16 +55,20 @@ class ModelRanking:
 
 
 def rank_run(connection: duckdb.DuckDBPyConnection, run_id: str, criterion_id: str | None) -> tuple[ModelRanking, ...]:
-    """Rankings of a published run's models: by people on each criterion, then by the overall scores."""
-    try:
-        chosen = read_rows(connection, query("agreement/preferences_of_run"), run_id=run_id, criterion_id=criterion_id)
-    except duckdb.CatalogException:  # a version of the lake before there were preferences
-        chosen = ()
-    by_people = tuple(_of_people(name, list(group)) for name, group in groupby(chosen, itemgetter("criterion_id")))
-    if not by_people:
+    """Rankings of a published run's models: by people and by the judge's preferences on each criterion, then by the
+    overall scores.
+    """
+    chosen: list[ModelRanking] = []
+    for source, select in ((PEOPLE, query("agreement/preferences_of_run")), (JUDGE, query("agreement/judged_choices"))):
+        try:
+            rows = read_rows(connection, select, run_id=run_id, criterion_id=criterion_id)
+        except duckdb.CatalogException:  # a version of the lake before there were such choices
+            continue
+        chosen += [_of_choices(source, name, list(group)) for name, group in groupby(rows, itemgetter("criterion_id"))]
+    if not chosen:
         return ()
     margin = tie_margin(connection, run_id)
-    return (*by_people, *_of_scores(read_rows(connection, query("agreement/score_pairs"), run_id=run_id), margin))
+    return (*chosen, *_of_scores(read_rows(connection, query("agreement/score_pairs"), run_id=run_id), margin))
 
 
 def tie_margin(connection: duckdb.DuckDBPyConnection, *run_ids: str) -> float:
@@ -82,7 +86,7 @@ def wins_of(differences: Floats, margin: float) -> Floats:
     return np.where(np.abs(differences) <= margin, 0.5, (differences > 0).astype(np.float64))
 
 
-def _of_people(criterion_id: str, rows: Sequence[Row]) -> ModelRanking:
+def _of_choices(source: str, criterion_id: str, rows: Sequence[Row]) -> ModelRanking:
     names = [
         (
             model_name({"model": row["model_a"], "checkpoint": row["checkpoint_a"]}),
@@ -94,7 +98,7 @@ def _of_people(criterion_id: str, rows: Sequence[Row]) -> ModelRanking:
     models, ranking = _ranked(names, wins, [row["shared"] for row in rows], None)
     varies = bool(np.ptp(longer) > EQUAL)
     adjusted = _ranked(names, wins, [row["shared"] for row in rows], longer)[1] if varies else None
-    return ModelRanking(PEOPLE, criterion_id, models, None, ranking, adjusted)
+    return ModelRanking(source, criterion_id, models, None, ranking, adjusted)
 
 
 def _of_scores(rows: Sequence[Row], margin: float) -> Iterator[ModelRanking]:

@@ -11,7 +11,7 @@ from gradebook.rubrics.model.rubric import Rubric, category_weights
 from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, names_in
 from gradebook.tasks.comparing.gate import GateRule, first_of, gate_rule
 from gradebook.tasks.comparing.judges import asked_judge, describe_judges, is_judged, read_epoch, refuse_judges
-from gradebook.tasks.comparing.model_pairs import Wanted, pair_groups, read_side
+from gradebook.tasks.comparing.model_pairs import Groups, Wanted, pair_groups, read_side
 from gradebook.tasks.judging.settings.panels import Judge
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
@@ -86,15 +86,19 @@ def refuse_baseline(lake: Lake, rubric: Rubric, judge: Judge | None, request: Ev
 
 def refuse_unpaired(lake: Lake, run_id: str, baseline: str | None, shards: Sequence[str]) -> None:
     """Raise `InputError` if no model of a run's outputs can be paired with one of the named run."""
-    if baseline is None or baseline == LATEST:
-        return
+    if baseline is not None and baseline != LATEST:
+        paired_groups(lake, run_id, baseline, shards)
+
+
+def paired_groups(lake: Lake, run_id: str, baseline: str, shards: Sequence[str]) -> list[Groups]:
+    """Models of the named run, each with its counterpart of a run. Raises `InputError` if there is no such pair."""
     with connect_up_to_date(lake) as connection:
         own = f"select distinct '{quoted(run_id)}' as run_id, model, checkpoint from read_parquet({file_list(shards)})"
         connection.execute(
             f"create temp view run_scores as select run_id, model, checkpoint from lake.run_scores union all {own}"
         )
         try:
-            pair_groups(connection, Wanted(baseline, run_id))
+            return pair_groups(connection, Wanted(baseline, run_id))[0]
         except InputError as error:
             raise error.at("--baseline") from None
 

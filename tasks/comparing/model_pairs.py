@@ -10,6 +10,7 @@ import duckdb
 
 from gradebook.rubrics.files.digest import rubric_from_body
 from gradebook.rubrics.model.errors import InputError, RubricError
+from gradebook.rubrics.model.methods import BASELINE
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.tasks.comparing.judges import AskedJudge, describe_judges, is_judged, judges_banner, read_asked_judge
 from gradebook.tasks.lake.address import Lake
@@ -44,6 +45,7 @@ class Side:
     """One published run. run: its row of `runs`, without the rubric's text and the settings.
 
     own_methods: of the per-case criteria. embedder: identity of what gave the vectors, None: they are lexical.
+    baseline: id of the run that it was compared with.
     """
 
     run: Row
@@ -51,6 +53,7 @@ class Side:
     judge: AskedJudge = field(default_factory=AskedJudge)
     own_methods: frozenset[str] = frozenset()
     embedder: Row | None = None
+    baseline: str | None = None
 
     @property
     def name(self) -> str:
@@ -74,7 +77,7 @@ def read_side(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str, op
             rubric_from_body(body),
             read_asked_judge(connection, run_id, run["judge"], settings, run["judge_epoch"]),
             frozenset(method for (method,) in connection.execute(_OWN_METHODS, [run_id]).fetchall()),
-            json.loads(settings or "{}").get("embedder"),
+            *(json.loads(settings or "{}").get(name) for name in ("embedder", "baseline_run_id")),
         )
     except RubricError as error:
         raise InputError(option, f"the rubric of {run_id} can't be read: {error}") from error
@@ -206,9 +209,9 @@ def runs_of_other_judges(lake: Lake, run_id: str, others: Sequence[str]) -> froz
 
 
 def describe_difference(a: Side, b: Side, compared_count: int) -> str | None:
-    """Banner over a comparison of different rubrics, judges or embedders; None if all are the same."""
+    """Banner over a comparison of different rubrics, judges, embedders or baselines; None if all are the same."""
     rubrics = None if is_one_version(a, b) else _rubrics_banner(a, b, compared_count)
-    banners = (rubrics, judges_banner(judges_apart(a, b)), _embedders_banner(a, b))
+    banners = (rubrics, judges_banner(judges_apart(a, b)), _embedders_banner(a, b), _baselines_banner(a, b))
     return " ".join(words for words in banners if words) or None
 
 
@@ -220,6 +223,18 @@ def _embedders_banner(a: Side, b: Side) -> str | None:
     if names[0] == names[1]:
         return "different versions or sizes of an embedder in A and B, so scores by similarity are not comparable."
     return f"different embedders: {names[0]} in A and {names[1]} in B, so scores by similarity are not comparable."
+
+
+def _baselines_banner(a: Side, b: Side) -> str | None:
+    held = [
+        {each.id for each in side.rubric.criteria if getattr(each.method, "against", None) == BASELINE}
+        for side in (a, b)
+    ]
+    if a.baseline == b.baseline or not held[0] & held[1]:
+        return None
+    names = [side.baseline or "none" for side in (a, b)]
+    held_by = f"{', '.join(sorted(held[0] & held[1]))} by different baselines: {names[0]} in A and {names[1]} in B"
+    return f"{held_by}, so these scores are not comparable."
 
 
 def _embedder_name(identity: Row | None) -> str:

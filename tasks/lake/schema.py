@@ -31,6 +31,7 @@ VIEWS = (
     "worst_outputs",
     "steps",
     "judge_gaps",
+    "preference_rates",
     "reward_guards",
     "provenance",
 )

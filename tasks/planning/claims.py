@@ -1,11 +1,11 @@
-"""Plan of criteria judged by lists, of claims or of steps: which replies the ledger has, and what the others cost."""
+"""Plan of criteria judged by claims, steps or pairs: which replies the ledger has, and what the others cost."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import duckdb
 
-from gradebook.rubrics.model.methods import ClaimsMethod
+from gradebook.rubrics.model.methods import ClaimsMethod, PreferenceMethod
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.model.taxonomy import Taxonomy
 from gradebook.rubrics.prompts.claims import Claim, claims_of, verdicts_of
@@ -38,6 +38,8 @@ from gradebook.tasks.judging.settings.panels import (
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.planning.cases import read_cases
 from gradebook.tasks.planning.estimates import Estimate, History, estimate_questions, held_rationales
+from gradebook.tasks.planning.preferences import read_pairs
+from gradebook.tasks.workspace.folder import RunFolder
 
 USUAL_CLAIM = "x" * 100
 USUAL_TOKENS_OF_STEP = 80.0  # a quote, a sentence, a label and an error
@@ -73,11 +75,13 @@ class ListCount:
 
 
 class ListPlanner:
-    """Counts of the requests that criteria judged by lists take, shard by shard."""
+    """Counts of the requests that such criteria take, shard by shard."""
 
-    def __init__(self, ledger: duckdb.DuckDBPyConnection, judge: Judge, taxonomy: Taxonomy | None) -> None:
-        """ledger: with the view held_judgments."""
-        self._ledger, self._judge, self._taxonomy = ledger, judge, taxonomy
+    def __init__(
+        self, ledger: duckdb.DuckDBPyConnection, folder: RunFolder, judge: Judge, taxonomy: Taxonomy | None
+    ) -> None:
+        """ledger: with the view held_judgments. folder: of the run, with its pairs of answers."""
+        self._ledger, self._folder, self._judge, self._taxonomy = ledger, folder, judge, taxonomy
         self._claims_of_sentence = _claims_of_sentence(ledger)
         self._seen: set[str] = set()  # keys of requests of an earlier criterion, which are sent once
 
@@ -88,7 +92,10 @@ class ListPlanner:
         writer = writer_of(self._judge)
         if not isinstance(writer, JudgeSettings):
             return {}
-        return self._count_claims(criterion, writer.judge_digest, members_of(self._judge).index(writer), shards)
+        place = members_of(self._judge).index(writer)
+        if isinstance(criterion.method, PreferenceMethod):
+            return {place: self._count_preferences(criterion, writer.judge_digest, shards)}
+        return self._count_claims(criterion, writer.judge_digest, place, shards)
 
     def _count_claims(
         self, criterion: Criterion, digest: str, place: int, shards: Sequence[str]
@@ -114,6 +121,13 @@ class ListPlanner:
             self._count_claim_votes(criterion.id, method, packs, opinions, found)
             for unit in unknown:
                 self._guess(unit, opinions, found)
+        return found
+
+    def _count_preferences(self, criterion: Criterion, digest: str, shards: Sequence[str]) -> ListCount:
+        found = ListCount()
+        for index, shard in enumerate(shards):
+            pairs = read_pairs(self._folder, criterion.id, shard, index)
+            self._add([question for pair in pairs for question in pair.questions(criterion, digest)], found)
         return found
 
     def _count_steps(self, criterion: Criterion, shards: Sequence[str]) -> dict[int, ListCount]:

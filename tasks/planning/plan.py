@@ -33,6 +33,7 @@ from gradebook.tasks.ledger.ledger import HELD_COLUMNS, HELD_SCHEMA, journaled_j
 from gradebook.tasks.planning.cases import plan_cases, read_cases, views_of
 from gradebook.tasks.planning.claims import ListCount, ListPlanner
 from gradebook.tasks.planning.opinion_estimates import OpinionEstimate, Past, asked_judges, estimate_opinion, read_past
+from gradebook.tasks.planning.preferences import preference_criteria
 from gradebook.tasks.planning.request_counts import Tallies
 from gradebook.tasks.planning.shard_plan import ShardCases, ShardPlanner, case_bytes, read_shard
 from gradebook.tasks.planning.similarity import VectorsPlanner, read_compared_texts, similarity_criteria
@@ -164,7 +165,7 @@ def plan_run(  # noqa: PLR0913 - what is planned, for whom, and what it may look
     shortened_count = 0
     judged = rubric.judged_criteria
     claimed = [each for each in rubric.criteria if each.method.type == "claims"]
-    listed = {each.id: each for each in (*claimed, *rubric.stepwise_criteria)}
+    listed = {each.id: each for each in (*claimed, *rubric.stepwise_criteria, *preference_criteria(rubric))}
     if judge is not None and (judged or own_count.criterion_count or listed):
         with _ledger(lake) as ledger:
             _hold_judgments(ledger, journaled_judgments(lake) if is_preview else None, is_anew=is_anew)
@@ -177,7 +178,7 @@ def plan_run(  # noqa: PLR0913 - what is planned, for whom, and what it may look
                 planner.plan(judged, cases, index)
                 planner.plan_own(cases, index)
             past = read_past(ledger, judge)
-            lists = ListPlanner(ledger, judge, rubric.taxonomy)
+            lists = ListPlanner(ledger, folder, judge, rubric.taxonomy)
             counted = {name: lists.count(each, ingested.shards) for name, each in listed.items()}
             parts = list(_add_lists(parts, counted, judge, past))
         tallies = {name: planner.tallies.get(name, {}) for name in (*(each.id for each in judged), CASE_CRITERIA)}
@@ -228,7 +229,7 @@ def _add_estimates(
 def _add_lists(
     parts: Iterable[CriterionPlan], counted: Mapping[str, Mapping[int, ListCount]], judge: Judge, past: Past
 ) -> Iterator[CriterionPlan]:
-    """Plans of the criteria, in order, with those judged by lists of claims or steps."""
+    """Plans of the criteria, in order, with those judged by claims, steps or pairs."""
     for part in parts:
         found = counted.get(part.criterion_id)
         estimated = [

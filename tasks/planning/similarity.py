@@ -7,7 +7,7 @@ import duckdb
 import pyarrow.parquet as pq
 
 from gradebook.rubrics.model.errors import InputError
-from gradebook.rubrics.model.methods import SimilarityMethod
+from gradebook.rubrics.model.methods import BASELINE, SimilarityMethod, prefers_over_baseline
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.prompts.prompt import Case
 from gradebook.tasks.judging.money.prices import BYTES_PER_TOKEN, Usage, cost_usd, embedding_price, prompt_bytes
@@ -23,7 +23,7 @@ from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.planning.cases import read_cases
 from gradebook.tasks.planning.estimates import BYTES_PER_TOKEN_RANGE, Estimate, held_rationales
 
-BASELINE, LATEST = "baseline", "latest"
+LATEST = "latest"
 Passages = tuple[str, ...]
 
 _BASELINE_OUTPUTS = """
@@ -53,11 +53,17 @@ def similarity_criteria(rubric: Rubric) -> list[Criterion]:
     return [criterion for criterion in rubric.criteria if isinstance(criterion.method, SimilarityMethod)]
 
 
-def refuse_latest_baseline(rubric: Rubric, baseline: str | None) -> None:
-    """Raise `InputError` for outputs that are compared with those of a run that is known only afterwards."""
+def refuse_unnamed_baseline(rubric: Rubric, baseline: str | None) -> None:
+    """Raise `InputError` for outputs that are compared with those of a run that is known only afterwards, or of none.
+
+    Without a baseline, similarity is unscored; a preference would have nothing at all to ask.
+    """
     against = [each.id for each in similarity_criteria(rubric) if _against(each) == BASELINE]
-    if against and baseline == LATEST:
-        raise InputError("--baseline", LATEST, f"the id of a run: {against[0]} compares with its outputs")
+    preferred = [each.id for each in rubric.criteria if prefers_over_baseline(each.method)]
+    if baseline == LATEST and (against or preferred):
+        raise InputError("--baseline", LATEST, f"the id of a run: {(against + preferred)[0]} compares with its outputs")
+    if baseline is None and preferred:
+        raise InputError("--baseline", "none", f"the id of a run: {preferred[0]} compares with its outputs")
 
 
 def read_compared_texts(lake: Lake, rubric: Rubric, baseline: str | None) -> ComparedTexts:

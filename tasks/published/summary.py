@@ -18,7 +18,7 @@ from gradebook.tasks.comparing.run_comparison import RunComparison, read_run_com
 from gradebook.tasks.comparing.verdict import MOST_NAMED, RunVerdict
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
-from gradebook.tasks.lake.rows import Row, read_published_run, read_rows
+from gradebook.tasks.lake.rows import Row, model_name, read_published_run, read_rows
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.requirements import Unmet, unmet_requirements
 from gradebook.tasks.published.verdict import Grounds, run_verdict
@@ -31,12 +31,13 @@ class RunSummary:
     """Published run.
 
     scores, criteria, costs, feedback: rows of run_scores, criterion_scores, stage_costs, run_feedback. noise: rows of
-    judge_noise, if verdicts have several opinions. unmet: requirements that are not met, as sentences; waived: unmet
-    ones that `--gate` ignores. means: the judge's means calibrated with the ratings of that time; calibration_fault:
-    why there are none. comparison: with the baseline, if any. report_fault: why the page could not be written.
-    unscored: reasons of the verdicts without a score, as rows of unscored_reasons. standings: of the judge, by
-    criterion, by the ratings at publication. reading: cases to read first, as rows of cases_to_read.
-    has_rubric_requirement: whether a gate or threshold of the rubric counts, not the rule against the baseline alone.
+    judge_noise, if verdicts have several opinions. preferences: rows of preference_rates, with win rates. unmet:
+    requirements that are not met, as sentences; waived: unmet ones that `--gate` ignores. means: the judge's means
+    calibrated with the ratings of that time; calibration_fault: why there are none. comparison: with the baseline, if
+    any. report_fault: why the page could not be written. unscored: reasons of the verdicts without a score, as rows of
+    unscored_reasons. standings: of the judge, by criterion, by the ratings at publication. reading: cases to read
+    first, as rows of cases_to_read. has_rubric_requirement: whether a gate or threshold of the rubric counts, not the
+    rule against the baseline alone.
     """
 
     run: Row
@@ -57,6 +58,7 @@ class RunSummary:
     standings: tuple[JudgeStanding, ...] = ()
     reading: tuple[Row, ...] = ()
     has_rubric_requirement: bool = True
+    preferences: tuple[Row, ...] = ()
 
     @property
     def verdict(self) -> RunVerdict:
@@ -113,11 +115,17 @@ class RunSummary:
             "quality": list(self.quality),
             "feedback": list(self.feedback),
             "noise": list(self.noise),
+            "preferences": list(self.preferences),
             "calibration": list(self.calibration),
             "calibration_fault": self.calibration_fault,
             "comparison": None if self.comparison is None else self.comparison.as_json(),
             "report_fault": self.report_fault,
         }
+
+
+def other_model(row: Row) -> str:
+    """Name of the model that another one is compared with. row: of preference_rates."""
+    return model_name({"model": row["other_model"], "checkpoint": row["other_checkpoint"]})
 
 
 def cost_words(rows: Iterable[Row]) -> str:
@@ -149,6 +157,7 @@ def summarise(lake: Lake, run_id: str) -> RunSummary:
         quality = read_rows(connection, _QUALITY, run_id)
         feedback = read_rows(connection, _FEEDBACK, run_id)
         noise = read_rows(connection, _NOISE, run_id)
+        preferences = read_rows(connection, query("published/preferences"), run_id=run_id)
         unscored = read_rows(connection, query("published/unscored_reasons"), run_id=run_id)
         outcome = _outcome(connection, lake, run)
         means, fault = _calibrate(connection, run_id, [row["criterion_id"] for row in criteria])
@@ -172,6 +181,7 @@ def summarise(lake: Lake, run_id: str) -> RunSummary:
         standings=judge_standings(parts, means, {row["criterion_id"] for row in criteria if (row["weight"] or 0) < 0}),
         reading=reading,
         has_rubric_requirement=outcome.has_rubric_requirement,
+        preferences=preferences,
     )
 
 

@@ -17,7 +17,12 @@ from gradebook.tasks.lake.rows import Row, read_published_run, read_rows
 from gradebook.tasks.lake.sql import query
 
 MOST_RECORDS = 1_000  # log records of one line
-_KINDS = {"judge": "LLM", "claims": "LLM", "ratings": "HUMAN"}  # other methods are code, as Phoenix calls it
+_KINDS = {
+    "judge": "LLM",
+    "claims": "LLM",
+    "preference": "LLM",
+    "ratings": "HUMAN",
+}  # other methods are code, as Phoenix calls it
 
 
 def traced_scores(lake: Lake, run_id: str, shape: str) -> list[dict[str, Any]]:

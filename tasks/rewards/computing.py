@@ -26,6 +26,7 @@ PLACE = "place"  # run id of verdicts that belong to no run
 NEEDS = {
     "ratings": "needs_people: ratings count in a run",
     "claims": "needs_a_run: the claims of an output are found and checked in a run",
+    "preference": "needs_a_run: an output is compared with the answer of a baseline or another model in a run",
     "similarity": "needs_a_run: similarity is measured beside the other cases of a run",
     "steps": "needs_a_run: the steps of an output are judged in a run",
 }

@@ -66,7 +66,6 @@ CLAIM_VERDICT_SCHEMA = pa.schema(
 )
 NO_CITATION = "not_applicable: no citation, or no sentence"
 NOT_APPLICABLE = "not_applicable: no claim that can be checked"
-RECORDED = "no_claims: recorded replies hold none"
 MOST_SPANS = 20  # of a verdict's evidence
 
 

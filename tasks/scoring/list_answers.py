@@ -1,4 +1,4 @@
-"""Answers to questions whose reply is one list, from the ledger or from the judges."""
+"""Answers to questions about claims, steps and preferences, from the ledger or from the judges."""
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,7 +27,9 @@ class ListAsker:
     def held(self, wanted: Sequence[str]) -> dict[str, ListAnswer]:
         """Answers of the ledger by request key."""
         answers = {
-            key: ListAnswer(key, row["rationale"], None, 0, row["run_id"], row["cost_usd"])
+            key: ListAnswer(
+                key, row["rationale"], None, 0, row["run_id"], row["cost_usd"], row["level_id"], row["evidence"]
+            )
             for key, row in (held_judgments(self._lake, list(wanted)) if wanted else {}).items()
         }
         for answer in answers.values():

@@ -15,15 +15,16 @@ from gradebook.tasks.judging.session.session import JudgingSession
 from gradebook.tasks.judging.settings.panels import step_opinions
 from gradebook.tasks.ratings.run_ratings import prefers_people, score_ratings
 from gradebook.tasks.scoring.case_criteria import score_case_criteria
-from gradebook.tasks.scoring.claims import RECORDED, ClaimJudges, score_claims
+from gradebook.tasks.scoring.claims import ClaimJudges, score_claims
 from gradebook.tasks.scoring.computed import compute_verdicts, is_computed, leave_unscored, read_columns, write_counted
 from gradebook.tasks.scoring.functions import FUNCTION_COLUMNS, score_function
 from gradebook.tasks.scoring.human_preferred import score_preferred
 from gradebook.tasks.scoring.judge import NO_JUDGE, judge_outputs, score_judge, score_without_judge
+from gradebook.tasks.scoring.preferences import score_preferences
 from gradebook.tasks.scoring.process_worker import LastShard
 from gradebook.tasks.scoring.setup import ScoringSetup
 from gradebook.tasks.scoring.similarity import score_similarity
-from gradebook.tasks.scoring.steps import RECORDED_STEPS, StepJudges, score_steps_of
+from gradebook.tasks.scoring.steps import StepJudges, score_steps_of
 from gradebook.tasks.system.files import replaced_file
 from gradebook.tasks.system.processes import COMPUTING
 from gradebook.tasks.system.progress import reporter
@@ -31,6 +32,11 @@ from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.timings import Timing, timed
 
 Read = Callable[[str, Sequence[str]], pa.Table]
+RECORDED = {
+    "claims": "no_claims: recorded replies hold none",
+    "steps": "no_step_verdicts: recorded replies hold none",
+    "preference": "no_preferences: recorded replies hold none",
+}
 
 
 def score_shard(
@@ -41,7 +47,7 @@ def score_shard(
     A file written by an earlier, interrupted command is kept, unless one of its verdicts waits for a judge. read: of
     the columns that code needs.
     """
-    turn = nullcontext() if criterion.method.type in ("judge", "claims") else COMPUTING
+    turn = nullcontext() if criterion.method.type in ("judge", "claims", "preference") else COMPUTING
     path = setup.folder.verdict_file(criterion.id, shard_index)
     with turn:
         return _scored_once(
@@ -111,32 +117,30 @@ def _score(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: i
     run_id, method = setup.folder.run_id, criterion.method
     if method.type == "ratings":  # of steps too: their score is the rating
         return score_ratings(run_id, criterion, _read_columns(shard), setup.folder.ratings_file)
-    if criterion.is_stepwise:
-        return _steps(setup, criterion, shard, shard_index, timing)
-    if method.type == "judge":
+    if method.type == "judge" and not criterion.is_stepwise:
         return _judged(setup, criterion, shard, shard_index, timing)
     if method.type == "function":
         return score_function(run_id, criterion, _read_columns(shard, *FUNCTION_COLUMNS), setup.functions, timing)
     if method.type == "similarity":
         return score_similarity(setup.folder, criterion, shard, shard_index, setup.others, timing)
-    return _claims(setup, criterion, shard, shard_index, timing)
+    return _asked_otherwise(setup, criterion, shard, shard_index, timing)
 
 
-def _claims(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int, timing: Timing) -> pa.Table:
-    lake, judged = setup.lake, setup.judged
-    if isinstance(setup.session, JudgingSession) and lake is not None and judged is not None:
-        judges = ClaimJudges(setup.folder.run_id, judged.judge, setup.sessions, lake, timing)
-        return score_claims(setup.folder, criterion, shard, shard_index, judges)
-    reason = NO_JUDGE if setup.session is None else RECORDED
-    return leave_unscored(setup.folder.run_id, criterion, _read_columns(shard), reason)
-
-
-def _steps(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int, timing: Timing) -> pa.Table:
-    folder, judged = setup.folder, setup.judged
-    if judged is not None and setup.lake is not None and step_opinions(judged.judge, criterion.id):
-        judges = StepJudges(folder.run_id, judged.judge, setup.sessions, setup.lake, timing)
-        return score_steps_of(folder, criterion, setup.taxonomy, shard, shard_index, judges)
-    reason = NO_JUDGE if judged is None else RECORDED_STEPS
+def _asked_otherwise(
+    setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int, timing: Timing
+) -> pa.Table:
+    """Verdicts of a judge that is not asked for one level of an output: on claims, steps or pairs of answers."""
+    folder, lake, judged, session = setup.folder, setup.lake, setup.judged, setup.session
+    if lake is not None and judged is not None:
+        if criterion.is_stepwise and step_opinions(judged.judge, criterion.id):
+            judges = StepJudges(folder.run_id, judged.judge, setup.sessions, lake, timing)
+            return score_steps_of(folder, criterion, setup.taxonomy, shard, shard_index, judges)
+        if criterion.method.type == "claims" and isinstance(session, JudgingSession):
+            claim_judges = ClaimJudges(folder.run_id, judged.judge, setup.sessions, lake, timing)
+            return score_claims(folder, criterion, shard, shard_index, claim_judges)
+        if criterion.method.type == "preference" and isinstance(session, JudgingSession):
+            return score_preferences(folder, criterion, shard, shard_index, lake, session, timing)
+    reason = NO_JUDGE if judged is None else RECORDED["steps" if criterion.is_stepwise else criterion.method.type]
     return leave_unscored(folder.run_id, criterion, _read_columns(shard), reason)
 
 

@@ -57,7 +57,6 @@ STEP_OPINION_SCHEMA = pa.schema(
         pa.field("request_key", pa.string(), nullable=False),
     ]
 )
-RECORDED_STEPS = "no_step_verdicts: recorded replies hold none"
 MOST_QUOTES = 20  # of a verdict's evidence
 
 

@@ -11,8 +11,9 @@ from gradebook.tasks.judging.batches.state import has_open_batches
 from gradebook.tasks.judging.money.prices import find_price
 from gradebook.tasks.judging.replies.question import Askable
 from gradebook.tasks.judging.settings.judge import JudgeSettings
-from gradebook.tasks.ledger.ledger import settle_run
+from gradebook.tasks.ledger.ledger import held_judgments, settle_run
 from gradebook.tasks.planning.plan import RunPlan
+from gradebook.tasks.planning.preferences import preference_criteria, read_pairs
 from gradebook.tasks.runs.run import Run
 from gradebook.tasks.scoring.shard_questions import shard_questions
 from gradebook.tasks.stages.plan import plan_again
@@ -67,3 +68,8 @@ def _questions(
     yield from shard_questions(
         run.folder, run.rubric, shard, shard_index, judge.style, run.folders, is_held_too=is_held_too
     )
+    for criterion in preference_criteria(run.rubric):
+        pairs = read_pairs(run.folder, criterion.id, shard, shard_index)
+        asked = {each.request_key: each for pair in pairs for each in pair.questions(criterion, judge.judge_digest)}
+        held = {} if is_held_too or not asked else held_judgments(run.lake, list(asked))
+        yield from (question for key, question in asked.items() if key not in held)

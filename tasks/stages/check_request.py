@@ -30,7 +30,7 @@ from gradebook.tasks.judging.settings.panels import (
 )
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.ledger.recordings import refuse_record
-from gradebook.tasks.planning.similarity import refuse_latest_baseline, similarity_criteria
+from gradebook.tasks.planning.similarity import refuse_unnamed_baseline, similarity_criteria
 from gradebook.tasks.ratings.evaluation_file import read_ratings
 from gradebook.tasks.rubric_store.versions import find_rubric, refuse_changed_rubric, refuse_inactive_rubric
 from gradebook.tasks.runs.function_settings import FunctionSettings, read_function_settings, refuse_other_functions
@@ -94,7 +94,7 @@ def check_request(request: EvaluationRequest) -> CheckedRequest:
 
 def _read_embedder(request: EvaluationRequest, rubric: Rubric) -> Embedder | None:
     """Embedder of a request. Raises `InputError` if no criterion needs it, or what it needs is missing."""
-    refuse_latest_baseline(rubric, request.baseline)
+    refuse_unnamed_baseline(rubric, request.baseline)
     embedder = read_embedder(request.embedder, os.environ)
     if embedder is not None and not similarity_criteria(rubric):
         raise InputError("--embedder", f"no criterion of the method similarity in {rubric.id}", "one, or no --embedder")

@@ -14,6 +14,7 @@ from gradebook.rubrics.model.outputs import SHARD_SCHEMA
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.prompts.media import has_media
 from gradebook.rubrics.prompts.prompt import criterion_digest
+from gradebook.tasks.comparing.answer_pairs import write_pairs
 from gradebook.tasks.datasets.discovery import dataset_files, dataset_folders
 from gradebook.tasks.datasets.ingest import Ingested
 from gradebook.tasks.datasets.shards import write_shard
@@ -103,13 +104,15 @@ def preview_change(lake: Lake, run_id: str, rubric_name: str | None, judge_name:
         past = read_past_judge(connection, run)
     later_judge = _later_judge(run, past, judge_name)
     earlier_judge = _earlier_judge(past, later_judge)
-    folders, feedback = _folders(run), json.loads(run["settings"] or "{}").get("feedback")
+    settings = json.loads(run["settings"] or "{}")
+    folders, feedback = _folders(run), settings.get("feedback")
     with tempfile.TemporaryDirectory(prefix="gradebook-cost-") as temporary:
         folder = RunFolder(Path(temporary) / "preview")
         stored = _write_shards(lake, run_id, folder)
         # One folder is enough: no plan file is read here, and each plan overwrites the one before.
         for rubric in (earlier_rubric, later_rubric):
             prepare_plan(lake, folder, rubric, stored.shards)
+            write_pairs(lake, folder, rubric, stored.shards, settings.get("baseline"))
         plan = partial(plan_run, lake, folder, ingested=stored, feedback=feedback, folders=folders)
         earlier = plan(earlier_rubric, earlier_judge, is_anew=True)
         later = plan(later_rubric, later_judge, is_anew=True)

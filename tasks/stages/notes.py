@@ -13,6 +13,7 @@ from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.judging.settings.panels import online_members, writer_of
 from gradebook.tasks.ledger.ledger import answering_models, unreadable_replies
 from gradebook.tasks.planning.plan import RunPlan
+from gradebook.tasks.planning.preferences import preference_criteria
 from gradebook.tasks.runs.function_settings import function_of, runnable_functions
 from gradebook.tasks.runs.run import Run
 from gradebook.tasks.system.number_format import counted
@@ -30,7 +31,8 @@ def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | 
     barred_count = sum(count for method, count in own.methods.items() if method not in ROW_METHODS)
     claimed = [criterion.id for criterion in run.rubric.criteria if criterion.method.type == "claims"]
     stepwise = [criterion.id for criterion in run.rubric.stepwise_criteria]
-    judged = [criterion.id for criterion in run.rubric.judged_criteria] + claimed + stepwise
+    preferred = [criterion.id for criterion in preference_criteria(run.rubric)]
+    judged = [criterion.id for criterion in run.rubric.judged_criteria] + claimed + stepwise + preferred
     is_recorded = run.judge is not None and not isinstance(writer_of(run.judge), JudgeSettings)
     own_judged_count = own.methods.get("judge", 0)
     sampled = ingested.sample.sentence if ingested.sample else ""
@@ -49,6 +51,7 @@ def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | 
         f"{counted(plan.unmatched_rating_count, 'rating')} of other outputs left out": plan.unmatched_rating_count,
         f"recorded replies hold no claims: {', '.join(claimed)} unscored": claimed and is_recorded,
         f"recorded replies hold no verdicts on steps: {', '.join(stepwise)} unscored": stepwise and is_recorded,
+        f"recorded replies hold no preferences: {', '.join(preferred)} unscored": preferred and is_recorded,
         f"no --judge: {_named(judged, own_judged_count)} unscored": (
             (judged or own_judged_count) and run.judge is None
         ),

@@ -1,5 +1,6 @@
 """Ingest and plan of a run: validated shards, and the judgments that are missing."""
 
+from gradebook.tasks.comparing.answer_pairs import write_pairs
 from gradebook.tasks.comparing.baseline import refuse_unpaired
 from gradebook.tasks.datasets.case_criteria import taken_ids
 from gradebook.tasks.datasets.ingest import Ingested, ingest_outputs
@@ -53,6 +54,7 @@ def plan_judgments(run: Run, ingested: Ingested, *, is_preview: bool = False) ->
             settle_journals(run.lake, notes)
             run.folder.add_notes(notes)
         ratings = read_request_ratings(run.request, run.rubric, run.files)
+        write_pairs(run.lake, run.folder, run.rubric, ingested.shards, run.request.baseline)
         prepare_plan(run.lake, run.folder, run.rubric, ingested.shards, ratings)
         planned = plan_again(run, ingested, is_preview=is_preview)
         refuse_bad_addresses(run.judge, planned.asked_judges)

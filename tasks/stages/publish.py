@@ -127,6 +127,7 @@ def _publish(run: Run, ingested: Ingested, notes: list[str]) -> int:
         ("step_verdicts", folder.step_verdicts_files()),
         ("step_opinions", folder.step_opinions_files()),
         ("similarities", folder.similarities_files()),
+        ("judged_preferences", folder.preferences_files()),
     )
 
     def body(connection: duckdb.DuckDBPyConnection, version: int) -> None:

@@ -24,6 +24,8 @@ _WORKING_FOLDERS = (
     "step_verdicts",
     "step_opinions",
     "similarities",
+    "pairs",
+    "preferences",
     "case_criteria",
     "marts",
 )
@@ -192,6 +194,18 @@ class RunFolder:
     def similarities_files(self) -> list[Path]:
         """Files of similarities of all criteria and shards, in order."""
         return sorted((self.path / "similarities").glob("*/*.parquet"))
+
+    def pairs_file(self, criterion_id: str, shard_index: int) -> Path:
+        """Answers that one shard's outputs are compared with, by one criterion."""
+        return self.path / "pairs" / criterion_id / f"shard-{shard_index:05d}.parquet"
+
+    def preferences_file(self, criterion_id: str, shard_index: int) -> Path:
+        """Preferences of the judge over one shard's pairs, by one criterion."""
+        return self.path / "preferences" / criterion_id / f"shard-{shard_index:05d}.parquet"
+
+    def preferences_files(self) -> list[Path]:
+        """Files of preferences of all criteria and shards, in order."""
+        return sorted((self.path / "preferences").glob("*/*.parquet"))
 
     def collected_file(self, shard_index: int) -> Path:
         """Validated verdicts of all criteria over one shard."""

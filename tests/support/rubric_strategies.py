@@ -78,6 +78,7 @@ FREE_METHODS = (
     checks,
     st.builds(lambda schema: {"type": "schema", "schema": schema}, schemas),
     mappings({"type": st.sampled_from(["claims", "similarity"])}, {"against": against}),
+    mappings({"type": st.just("preference"), "against": st.just("baseline")}, {"guidance": some_texts}),
     st.just({"type": "function", "function": "graders.tone:grade"}),
 )
 JUDGED_METHODS = (
@@ -117,7 +118,8 @@ def criteria(draw: st.DrawFn, criterion_id: str, category: str | None, kind: str
     method = draw(st.one_of(*FREE_METHODS, *JUDGED_METHODS))
     is_judged = method["type"] in ("judge", "ratings")
     values = {"id": criterion_id, "description": draw(some_texts), "method": method}
-    values |= draw(some_steps if is_judged else st.just({}) | some_steps)
+    if method["type"] != "preference":
+        values |= draw(some_steps if is_judged else st.just({}) | some_steps)
     values |= draw(mappings({}, {"name": texts, "rationale": texts, "metadata": metadata}))
     if method["type"] == "judge" and "levels" in values:
         shown = st.sampled_from([level["id"] for level in values["levels"]])

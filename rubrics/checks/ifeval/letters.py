@@ -3,7 +3,7 @@
 import difflib
 import re
 from itertools import filterfalse
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator
 
@@ -12,11 +12,11 @@ from gradebook.rubrics.check_kit.check import CheckSettings, Example
 from gradebook.rubrics.check_kit.rows import RowFinding
 from gradebook.rubrics.checks.ifeval.instruction import (
     FOLLOWED,
-    NoSettings,
     Relation,
     judge_relation,
     register_instruction,
 )
+from gradebook.rubrics.checks.language.langdetect_of import detect_as_ifeval, has_langdetect
 from gradebook.rubrics.checks.language.language_of import TOO_LITTLE_TEXT, find_language
 
 ENGLISH = "en"
@@ -49,7 +49,23 @@ def _known_language(code: str) -> str:
     raise ValueError(f"found the language {code!r}, expected {expected}")
 
 
-class ResponseLanguageSettings(CheckSettings):
+Detector = Literal["py3langid", "langdetect"]
+
+
+def _installed(detector: Detector) -> Detector:
+    if detector == "langdetect" and not has_langdetect():
+        raise ValueError("found no package langdetect, expected it: pip install '.[ifeval]' in gradebook's clone")
+    return detector
+
+
+class EnglishSettings(CheckSettings):
+    """Settings of `change_case:english_capital` and `change_case:english_lowercase`."""
+
+    detector: Annotated[Detector, AfterValidator(_installed)] = "py3langid"
+    """what detects the language: `langdetect` gives IFEval's own verdicts"""
+
+
+class ResponseLanguageSettings(EnglishSettings):
     """Settings of `language:response_language`."""
 
     language: Annotated[str, AfterValidator(_known_language)]
@@ -78,12 +94,20 @@ def response_language(text: str, settings: ResponseLanguageSettings) -> RowFindi
     The language is the likeliest one for samples from the whole text, by the model of py3langid, among those known to
     langdetect, which IFEval uses: a word or a name in another language makes no difference, and a language in a foreign
     script is not recognised. If the language cannot be detected, as in a text of digits, or another one is only
-    slightly less likely, as in a word or two, the output stays unscored; IFEval counts the first case as followed.
+    slightly less likely, as in a word or two, the output stays unscored.
+
+    `detector: langdetect` gives IFEval's own verdicts, with a fixed seed: every output is scored, one in which nothing
+    can be detected as followed. Needs the package langdetect: `pip install '.[ifeval]'` in gradebook's clone.
     """
-    return _judge_language(text, settings.language)
+    return _judge_language(text, settings.language, settings.detector)
 
 
-def _judge_language(text: str, wanted: str) -> RowFinding:
+def _judge_language(text: str, wanted: str, detector: Detector) -> RowFinding:
+    if detector == "langdetect":
+        found = detect_as_ifeval(text)
+        return (
+            FOLLOWED if found in (wanted, None) else RowFinding(False, f"found the language {found}, expected {wanted}")
+        )
     found = find_language(text, DETECTED_LANGUAGES, (wanted,))
     if found is None:
         return RowFinding(None, reason=TOO_LITTLE_TEXT)
@@ -92,38 +116,38 @@ def _judge_language(text: str, wanted: str) -> RowFinding:
 
 @register_instruction(
     "change_case:english_capital",
-    NoSettings,
+    EnglishSettings,
     Example("THE SKY IS BLUE BECAUSE OF THE AIR.", True),
     Example("THE SKY IS BLUE because OF THE AIR.", False),
     Example("A", None),
 )
-def english_capital(text: str, settings: NoSettings) -> RowFinding:
+def english_capital(text: str, settings: EnglishSettings) -> RowFinding:
     """The output is in English, and all of its letters with a case, at least one, are capitals.
 
     The language is detected as in `language:response_language`, and only if the letters are right.
     """
-    return _judge_english(text, text.isupper(), "capital")
+    return _judge_english(text, text.isupper(), "capital", settings.detector)
 
 
 @register_instruction(
     "change_case:english_lowercase",
-    NoSettings,
+    EnglishSettings,
     Example("the sky is blue because of the air.", True),
     Example("The sky is blue because of the air.", False),
     Example("a", None),
 )
-def english_lowercase(text: str, settings: NoSettings) -> RowFinding:
+def english_lowercase(text: str, settings: EnglishSettings) -> RowFinding:
     """The output is in English, and all of its letters with a case, at least one, are small.
 
     The language is detected as in `language:response_language`, and only if the letters are right.
     """
-    return _judge_english(text, text.islower(), "lower-case")
+    return _judge_english(text, text.islower(), "lower-case", settings.detector)
 
 
-def _judge_english(text: str, is_right_case: bool, case: str) -> RowFinding:
+def _judge_english(text: str, is_right_case: bool, case: str, detector: Detector) -> RowFinding:
     if not is_right_case:
         return RowFinding(False, f"not all letters are {case}, or there are none")
-    return _judge_language(text, ENGLISH)
+    return _judge_language(text, ENGLISH, detector)
 
 
 @register_instruction(

@@ -1,4 +1,7 @@
-"""Questions whose reply is one list, such as the claims of a text or marks of steps: stored as the rationale."""
+"""Questions of other kinds than one level of an output: lists of claims or steps, and preferences.
+
+A list is stored as the rationale.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -50,12 +53,17 @@ class ListQuestion:
         """List of the reply, if usable."""
         text = outcome.rationale if outcome.status == "scored" else None
         reason = outcome.reason if text is None else None
-        return ListAnswer(self.request_key, text, reason, outcome.request_count, outcome.paid_by, outcome.cost_usd)
+        told = (outcome.level_id, outcome.evidence) if text is not None else (None, None)
+        paid = (outcome.request_count, outcome.paid_by, outcome.cost_usd)
+        return ListAnswer(self.request_key, text, reason, *paid, *told)
 
 
 @dataclass(frozen=True, slots=True)
 class ListAnswer:
-    """Stored list of a reply; None if there is none, with the reason."""
+    """Stored list or rationale of a reply; None if there is none, with the reason.
+
+    level_id, evidence: of a preference, the quotes as a JSON list.
+    """
 
     request_key: str
     text: str | None
@@ -63,3 +71,5 @@ class ListAnswer:
     request_count: int
     paid_by: str | None
     cost_usd: float | None
+    level_id: str | None = None
+    evidence: str | None = None

@@ -140,6 +140,7 @@ def test_the_digests_are_of_rows_in_every_table(story: Story):
         "anchors",
         "claim_ratings",
         "claim_verdicts",
+        "judged_preferences",
         "step_adjudications",
         "step_opinions",
         "step_verdicts",

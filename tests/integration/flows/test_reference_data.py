@@ -34,6 +34,7 @@ FOLLOWED = """
 with prompts as (
     select output_id, count(*) as instruction_count, count(*) filter (level_id = 'pass') as followed_count
     from verdicts
+    where criterion_id not like 'loose.%'
     group by output_id
 )
 

@@ -23,6 +23,7 @@ from gradebook.tasks.ratings.run_ratings import RATING_SCHEMA
 from gradebook.tasks.ratings.step_ratings import STEP_RATINGS_SCHEMA
 from gradebook.tasks.scoring.claims import CLAIM_SCHEMA, CLAIM_VERDICT_SCHEMA
 from gradebook.tasks.scoring.feedback import FEEDBACK_SCHEMA
+from gradebook.tasks.scoring.preferences import PREFERENCE_SCHEMA
 from gradebook.tasks.scoring.similarity import SIMILARITY_SCHEMA
 from gradebook.tasks.scoring.steps import STEP_OPINION_SCHEMA, STEP_VERDICT_SCHEMA
 from gradebook.tasks.stages.quality import QUALITY_SCHEMA
@@ -37,6 +38,7 @@ WRITTEN = [
     *("ratings", "quality_results", "quarantine", "levels", "rubric_pointers", "case_criteria", "written_feedback"),
     *("checkpoints", "rubric_states", "artifacts", "adjudications", "preferences", "claims", "similarities"),
     *(
+        "judged_preferences",
         "step_ratings",
         "step_verdicts",
         "step_opinions",
@@ -57,6 +59,7 @@ PARQUET = {
     "claim_verdicts": CLAIM_VERDICT_SCHEMA,
     "claim_ratings": CLAIM_RATINGS_SCHEMA,
     "similarities": SIMILARITY_SCHEMA,
+    "judged_preferences": PREFERENCE_SCHEMA,
     "quarantine": QUARANTINE_SCHEMA,
     "ratings": pa.schema([*RATING_SCHEMA, *PAGE_COLUMNS]),
     "step_verdicts": STEP_VERDICT_SCHEMA,

@@ -15,6 +15,7 @@ from gradebook.tasks.reporting.sections.people.confusion import MOST_DRAWN, conf
 from gradebook.tasks.reporting.sections.people.corrected_means import means_figure, means_table
 from gradebook.tasks.reporting.sections.people.opinions import noise_figures, noise_table
 from gradebook.tasks.reporting.sections.people.overall import overall_table
+from gradebook.tasks.reporting.sections.people.preferences import preference_table
 from gradebook.tasks.reporting.source.report_source import ReportSource
 from gradebook.tasks.system.number_format import counted
 
@@ -45,7 +46,8 @@ def read_people(source: ReportSource) -> PeopleContents | None:
     agreement, means = read_agreement(source), source.summary.means
     noise, fault = source.summary.noise, source.summary.calibration_fault
     overall = overall_table(source)
-    if not (agreement.parts or means or noise or fault or overall):
+    preferences = source.summary.preferences
+    if not (agreement.parts or means or noise or fault or overall or preferences):
         return None
     table, means_drawn = agreement_table(agreement), means_figure(source, means)
     figures = _agreement_figures(source, agreement, table)
@@ -54,6 +56,7 @@ def read_people(source: ReportSource) -> PeopleContents | None:
         *([means_table(means)] if means and means_drawn is None else []),
         *([noise_table(noise)] if noise else []),
         *([overall] if overall else []),
+        *([preference_table(preferences)] if preferences else []),
     )
     sentences = tuple(_rating_sentences(source, agreement))
     return PeopleContents(sentences, figures, means_drawn, noise_figures(source), tables, fault)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from gradebook.tasks.agreement.mart import JUDGE_RATERS, RATERS
 from gradebook.tasks.agreement.standing import JudgeStanding, Trust, off_means
 from gradebook.tasks.lake.rows import model_name
+from gradebook.tasks.published.summary import other_model
 from gradebook.tasks.published.verdict import standing_words
 from gradebook.tasks.reporting.sections.people.agreement import CurrentAgreement, gap_words, read_agreement
 from gradebook.tasks.reporting.sections.people.corrected_means import corrected_reading
@@ -50,6 +51,7 @@ def _judge_findings(source: ReportSource) -> Iterator[Finding]:
     yield from anchor_findings(source)
     yield _flips(source)
     yield from _swaps(source)
+    yield from _position_flips(source)
     yield _agreement(read_agreement(source))
     yield from _calibration(source)
 
@@ -79,6 +81,18 @@ def _swaps(source: ReportSource) -> Iterator[Finding]:
             f"the replies: on {worst['criterion_id']} of {model_name(worst)}."
         )
         yield Finding(_sign_of(worst["swap_flip_rate"]), "Order of levels", words)
+
+
+def _position_flips(source: ReportSource) -> Iterator[Finding]:
+    rows = [row for row in source.summary.preferences if row["position_flip_rate"] is not None]
+    if rows:
+        worst = max(rows, key=lambda row: row["position_flip_rate"])
+        words = (
+            f"Shown in the other order, another answer is preferred in at most "
+            f"{rate_words(worst['position_flip_rate'])} of the pairs, which are ties: on {worst['criterion_id']} of "
+            f"{model_name(worst)} against {other_model(worst)}."
+        )
+        yield Finding(_sign_of(worst["position_flip_rate"]), "Order of answers", words)
 
 
 def _sign_of(flip_rate: float) -> Sign:

@@ -47,13 +47,28 @@ def test_an_instruction_is_a_check_with_its_kwargs_as_settings_and_no_nulls():
 
 def test_an_instruction_that_comes_again_is_numbered():
     ids = [each["id"] for each in example().cases[0]["criteria"]]
-    assert ids[2:] == ["keywords:frequency", "keywords:frequency.2"]
+    strict, loose = ids[:4], ids[4:]
+    assert strict[2:] == ["keywords:frequency", "keywords:frequency.2"]
+    assert loose == [f"loose.{name}" for name in strict]
 
 
 def test_a_number_never_makes_an_id_that_is_taken():
-    names = ["k:a.2", "k:a", "k:a", "k:a"]
-    criteria = read(row(instruction_id_list=names, kwargs=[{}] * 4)).cases[0]["criteria"]
-    assert [each["id"] for each in criteria] == ["k:a.2", "k:a", "k:a.3", "k:a.4"]
+    names = ["k:a.2", "k:a", "k:a", "k:a", "loose.k:a"]
+    criteria = read(row(instruction_id_list=names, kwargs=[{}] * 5)).cases[0]["criteria"]
+    ids = [each["id"] for each in criteria]
+    assert ids[:7] == ["k:a.2", "k:a", "k:a.3", "k:a.4", "loose.k:a", "loose.k:a.2", "loose.k:a.3"]
+    assert len({*ids}) == 10
+
+
+def test_a_loose_twin_does_not_count_and_a_line_chooses_what_detects_languages():
+    names = ["language:response_language", "punctuation:no_comma"]
+    given = row(instruction_id_list=names, kwargs=[{"language": "de"}, {}], detector="langdetect")
+    imported = read(given)
+    strict, _, loose, _ = imported.cases[0]["criteria"]
+    assert strict["method"]["settings"] == {"language": "de", "detector": "langdetect"} and "weight" not in strict
+    assert (loose["weight"], loose["method"]) == (0, strict["method"] | {"mode": "loose"})
+    exported = write_ifeval(imported.cases)
+    assert (json.loads(exported.text), exported.lost) == (given, ())
 
 
 def test_a_case_without_a_response_has_no_output():
@@ -112,6 +127,7 @@ def test_answers_of_a_second_file_are_joined_by_the_prompt():
         (row(kwargs=[]), "kwargs: found 0 entries, expected 1: one per instruction"),
         ({"key": 1, "prompt": "Hi"}, "found no 'kwargs', expected one"),
         (row(response=3), "response: found 3, expected text"),
+        (row(detector="x"), "detector: found 'x', expected"),
     ],
 )
 def test_a_wrong_part_is_named_at_its_line(wrong: Any, words: str):
@@ -131,6 +147,6 @@ def test_the_published_prompts_and_responses_are_joined_and_exported_whole():
     imported = read_ifeval((FOLDERS[0] / PROMPTS).read_text(encoding="utf-8"), PROMPTS)
     rows, unmatched = join_answers(imported.cases, answers_in(FOLDERS[0] / RESPONSES))
     assert (len(rows), unmatched, imported.kept) == (541, (), ())
-    assert sum(len(each["criteria"]) for each in rows) == 834
+    assert sum(len(each["criteria"]) for each in rows) == 2 * 834
     exported = write_ifeval(rows)
     assert (exported.lost, read_ifeval(exported.text, "again").cases) == ((), rows)

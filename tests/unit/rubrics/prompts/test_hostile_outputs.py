@@ -12,6 +12,7 @@ from gradebook.rubrics.prompts.labels import CODES, LETTERS, USUAL_CODE_COUNT
 from gradebook.rubrics.prompts.prompt import Case, PromptStyle, label_of, render_messages, reply_schema
 from gradebook.rubrics.prompts.reply_parser import read_reply
 from gradebook.rubrics.prompts.untrusted_text import fold_text
+from gradebook.tasks.judging.replies.preference_questions import preference_questions
 from tests.support.hostile_outputs import EVERY_HOSTILE_OUTPUT, FILLER_LENGTH, HOSTILE_OUTPUTS
 
 LEVEL_IDS = ("bad", "poor", "fair", "good", "5")
@@ -28,6 +29,9 @@ CRITERION = Criterion.model_validate(
 )
 OTHER = CRITERION.model_copy(update={"id": "depth", "description": "Is it deep?"})
 BEST = LEVEL_IDS[-1]
+PREFERRED = Criterion.model_validate(
+    {"id": "kinder", "description": "Which is kinder?", "method": {"type": "preference", "against": "baseline"}}
+)
 KEY = "0" * 32
 LOGPROBS = PromptStyle("logprobs")
 
@@ -69,6 +73,17 @@ def test_the_case_stays_one_line_of_json_that_gives_the_text_back(family: str, s
         assert (head, blank, mark) == ("CASE", "", "CRITERION")
         assert json.loads(case) == {"prompt": text, "context": [text], "reference": text, "output": text}
         assert json.loads(criterion)["question"] == "Is it kind?"
+
+
+@pytest.mark.parametrize("family", HOSTILE_OUTPUTS)
+def test_two_answers_stay_apart_and_no_text_names_an_outcome(family: str):
+    for text in HOSTILE_OUTPUTS[family]:
+        both = preference_questions(PREFERRED, "o", Case(text, text), "The other.", "judge")
+        for asked, (own, other) in zip(both, (("first", "second"), ("second", "first")), strict=True):
+            _, case, _, mark, criterion = asked.render()[1]["content"].splitlines()
+            assert (mark, json.loads(case)) == ("CRITERION", {"prompt": text, own: text, other: "The other."})
+            labels = {each["label"] for each in json.loads(criterion)["levels"]}
+            assert not labels & {*found_labels(text)} or len(found_labels(text)) > USUAL_CODE_COUNT - len(labels)
 
 
 @pytest.mark.parametrize("family", HOSTILE_OUTPUTS)

@@ -71,11 +71,13 @@ def test_a_criterion_without_a_judge_is_unscored_with_a_reason_and_never_0():
 
 def test_criteria_that_need_a_run_are_unscored_and_say_so():
     plain = [{"id": name, "description": "?", "method": {"type": name}} for name in ("claims", "similarity")]
+    plain += [{"id": "preference", "description": "?", "method": {"type": "preference", "against": "baseline"}}]
     others = [*plain, {"id": "ratings", "description": "?", "method": {"type": "ratings"}, "levels": LEVELS}]
     reasons = Scorer(rubric(*others)).score({"output": "two words", "reference": "r", "context": "c"}).unscored
     assert {name: reason.partition(":")[0] for name, reason in reasons.items()} == {
         "ratings": "needs_people",
         "claims": "needs_a_run",
+        "preference": "needs_a_run",
         "similarity": "needs_a_run",
     }
 

@@ -4,8 +4,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pydantic import ValidationError
 
 from gradebook.rubrics.check_kit.check import read_settings
+from gradebook.rubrics.checks.ifeval import letters
+from gradebook.rubrics.checks.modes import run_check
 from gradebook.rubrics.checks.registry import find_check
 from tests.support.law_over import law_over
 
@@ -157,3 +160,17 @@ def test_the_second_of_two_paragraphs_starts_with_the_word(output, is_passed):
 )
 def test_the_language_of_a_response_is_told_or_not(language, output, is_passed):
     assert verdict("language:response_language", {"language": language}, output) is is_passed
+
+
+def test_langdetect_decides_short_outputs_as_ifeval_does(monkeypatch: pytest.MonkeyPatch):
+    language = find_check("language:response_language")
+    monkeypatch.setattr(letters, "has_langdetect", lambda: False)
+    with pytest.raises(ValidationError, match="found no package langdetect"):
+        read_settings(language, {"language": "de", "detector": "langdetect"})
+    monkeypatch.undo()
+    pytest.importorskip("langdetect")
+    german = read_settings(language, {"language": "de", "detector": "langdetect"})
+    # nothing to detect counts as followed; "Hi" is Dutch to langdetect; a blank output follows nothing
+    texts = ["1, 2, 3", "Hi", "Der Himmel ist blau.", " "]
+    found = run_check(language, pa.table({"output": texts}), german).is_passed.to_pylist()
+    assert found == [True, False, True, False]

@@ -1,0 +1,157 @@
+"""Criteria of the method `preference`: outputs beside another model's or a baseline's, in a real run."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradebook.rubrics.model.errors import InputError, UnfinishedError
+from gradebook.tasks.agreement.published_run import measure_run
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.lake.connections import connect
+from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.stages import batches
+from gradebook.tasks.stages.preview import preview_run
+from tests.support.batch_jobs import PACE
+from tests.support.loopback_judge import LoopbackJudge
+from tests.support.preference_judge import write_preference
+from tests.support.published_runs import publish
+from tests.support.samples import write_lines
+
+RUBRIC = """
+id: better
+version: 1.0.0
+missing: skip
+criteria:
+  - {{id: helps, description: Which answer helps more?, method: {{type: preference, against: {against}}}}}
+"""
+OLD = {"wins": "a", "loses": "b **", "ties": "c *", "flips": "d?", "same": "e", "alone": None}
+NEW = {"wins": "a *", "loses": "b", "ties": "cc *", "flips": "dd?", "same": "e", "alone": "f"}
+SCORES = {"wins": 1.0, "loses": 0.0, "ties": 0.5, "flips": 0.5, "same": 0.5, "alone": None}
+NO_PAIR = "no_pair: found no answer of {} to the case and sample, expected one"
+
+
+@pytest.fixture
+def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackJudge]:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
+    with LoopbackJudge() as server:
+        server.writer = write_preference
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        yield server
+
+
+def rows_of(**models: dict[str, str | None]) -> list[dict[str, Any]]:
+    return [
+        {"case_id": case, "model": model, "output": text, "prompt": f"Say {case}"}
+        for model, answers in models.items()
+        for case, text in answers.items()
+        if text is not None
+    ]
+
+
+def rubric_against(folder: Path, against: str) -> Path:
+    path = folder / f"{against}.yaml"
+    path.write_text(RUBRIC.format(against=against), encoding="utf-8")
+    return path
+
+
+def evaluated(folder: Path, rows: list[dict[str, Any]], against: str, **request: Any) -> Any:
+    return publish(write_lines(folder / "outputs.jsonl", rows), rubric_against(folder, against), judge="m", **request)
+
+
+def rows_in(folder: Path, query: str) -> list[tuple[Any, ...]]:
+    with connect(find_lake(f"sqlite:{folder}/lake/catalog.sqlite"), read_only=True) as connection:
+        return connection.execute(query).fetchall()
+
+
+def verdicts_in(folder: Path, model: str, column: str = "verdicts.score") -> dict[str, Any]:
+    query = f"select case_id, {column} from verdicts join outputs using (output_id) where model = '{model}'"
+    return dict(rows_in(folder, query))
+
+
+def test_an_output_wins_ties_or_loses_against_the_answer_of_another_model(judge: LoopbackJudge, tmp_path: Path):
+    outputs, rubric = (
+        write_lines(tmp_path / "outputs.jsonl", rows_of(old=OLD, new=NEW)),
+        rubric_against(tmp_path, "old"),
+    )
+    request = EvaluationRequest(str(outputs), str(rubric), judge="m", lake=f"sqlite:{tmp_path}/lake/catalog.sqlite")
+    assert preview_run(request)[1].request_count == 8
+    run = publish(outputs, rubric, judge="m", has_report=True)
+    assert verdicts_in(tmp_path, "new") == SCORES
+    assert verdicts_in(tmp_path, "new", "reason")["alone"] == NO_PAIR.format("old")
+    assert set(verdicts_in(tmp_path, "old").values()) == {0.5}  # beside itself
+    assert judge.request_count == 2 * 4  # both orders; nothing of equal texts and of an output alone
+    words = verdicts_in(tmp_path, "new", "rationale")
+    assert words["flips"] == "shown first: better: 0 and 0 stars\nshown second: worse: 0 and 0 stars"
+    assert words["same"] == "both answers have the same text"
+    assert verdicts_in(tmp_path, "new", "evidence")["wins"] == '["a"]'
+    counts = "pair_count, win_count, tie_count, loss_count, asked_count, position_flip_rate"
+    rates = rows_in(tmp_path, f"select model, other_model, {counts} from preference_rates order by model")
+    assert rates == [("new", "old", 5, 1, 3, 1, 4, 0.25), ("old", "old", 5, 0, 5, 0, 0, None)]
+    keys = rows_in(tmp_path, "select count(distinct request_key), count(*) from judgments")
+    assert keys == [(8, 8)]  # each order has an identity of its own
+    page = (tmp_path / "lake" / "runs" / run.run_id / "report.html").read_text(encoding="utf-8")
+    assert "Preferences of the judge" in page
+    assert (
+        "another answer is preferred in at most 25.0% of the pairs, which are ties: on helps of new against old" in page
+    )
+    (ranking, _) = measure_run(find_lake(request.lake), run.run_id).rankings
+    assert (ranking.source, ranking.models, ranking.ranking.strengths[1].choice_count) == ("judge", ("new", "old"), 5)
+
+
+def test_a_baseline_is_held_against_and_nothing_is_asked_twice(judge: LoopbackJudge, tmp_path: Path):
+    plain = tmp_path / "plain.yaml"
+    plain.write_text(
+        "id: plain\nversion: 1.0.0\ncriteria:\n  - id: long\n    description: Is it one word or more?\n"
+        "    method: {type: check, check: length_words, settings: {min: 1}}\n",
+        encoding="utf-8",
+    )
+    publish(write_lines(tmp_path / "outputs.jsonl", rows_of(old=OLD)), plain, run_id="first")
+    evaluated(tmp_path, rows_of(new=NEW), "baseline", baseline="first", run_id="second")
+    of_new = "select case_id, score from verdicts join outputs using (output_id) where run_id = '{}'"
+    assert dict(rows_in(tmp_path, of_new.format("second"))) == SCORES
+    evaluated(tmp_path, rows_of(new=NEW), "baseline", baseline="first", run_id="third")
+    assert dict(rows_in(tmp_path, of_new.format("third"))) == SCORES
+    assert judge.request_count == 8
+    assert rows_in(tmp_path, "select distinct other_model from preference_rates") == [("old",)]
+
+
+@pytest.mark.parametrize(
+    ("against", "baseline", "message"),
+    [
+        ("baseline", None, "--baseline: found none, expected the id of a run: helps compares with its outputs"),
+        ("baseline", "latest", "--baseline: found latest, expected the id of a run: helps compares with its outputs"),
+        ("else", None, "helps: method.against: found else, expected baseline, or a model of the outputs: new"),
+    ],
+)
+def test_nothing_to_hold_against_is_refused_before_a_question(
+    judge: LoopbackJudge, tmp_path: Path, against: str, baseline: str | None, message: str
+):
+    with pytest.raises(InputError) as refused:
+        evaluated(tmp_path, rows_of(new=NEW), against, baseline=baseline)
+    assert message in str(refused.value)
+    assert judge.request_count == 0
+
+
+def test_a_lost_judge_goes_on_where_it_stopped_and_a_lost_reply_is_a_gap(judge: LoopbackJudge, tmp_path: Path):
+    judge.faults = ["", "", "", *["401"] * 50]
+    with pytest.raises(UnfinishedError):
+        evaluated(tmp_path, rows_of(old=OLD, new=NEW), "old", run_id="r")
+    judge.faults = []
+    judge.writer = lambda body: "no JSON" if "loses" in str(body) else write_preference(body)
+    evaluated(tmp_path, rows_of(old=OLD, new=NEW), "old", run_id="r")
+    assert verdicts_in(tmp_path, "new") == SCORES | {"loses": None}
+    assert verdicts_in(tmp_path, "new", "reason")["loses"] == "parse_error"
+
+
+@pytest.mark.nightly
+def test_preferences_go_in_batches_too(judge: LoopbackJudge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(batches, "PACE", PACE)
+    settings = tmp_path / "judge.yaml"
+    settings.write_text("model: m\nmode: batch\n", encoding="utf-8")
+    outputs = write_lines(tmp_path / "outputs.jsonl", rows_of(old=OLD, new=NEW))
+    publish(outputs, rubric_against(tmp_path, "old"), judge=str(settings))
+    assert verdicts_in(tmp_path, "new") == SCORES
+    tiers = rows_in(tmp_path, "select service_tier, count(*) from judgments group by all")
+    assert tiers == [("batch", 8)]
