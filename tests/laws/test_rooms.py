@@ -39,9 +39,9 @@ IMPORTED_LATE = {
     ("rubrics/files/validate.py", "gradebook.rubrics.checks.registry"): "pyarrow; for rubrics with checks",
     ("rubrics/files/validate.py", "gradebook.rubrics.schemas.validating"): "jsonschema; for rubrics with schemas",
     ("rubrics/prompts/media_kinds.py", "gradebook.rubrics.check_kit.audio_reading"): "numpy; for cases with sounds",
-    ("tasks/judging/batches/endpoint.py", "gradebook.tasks.judging.transport.http_client"): "httpx2",
-    ("tasks/judging/transport/endpoint.py", "gradebook.tasks.judging.transport.http_client"): "aiohttp, httpx2",
-    ("tasks/judging/transport/probe.py", "gradebook.tasks.judging.transport.http_client"): "aiohttp, httpx2",
+    ("tasks/judging/batches/endpoint.py", "gradebook.tasks.judging.transport.http_client"): "openai; for batches",
+    ("tasks/judging/transport/endpoint.py", "gradebook.tasks.judging.transport.http_client"): "openai; for judged runs",
+    ("tasks/judging/transport/probe.py", "gradebook.tasks.judging.transport.http_client"): "openai; for judged runs",
     ("tasks/system/tracing.py", "gradebook.tasks.system.exporters"): "opentelemetry; where an exporter is configured",
 }
 WITH_AN_EXTRA = {"tasks/system/exporters.py"}  # modules of an extra of pyproject.toml, imported late

@@ -1,4 +1,4 @@
-"""Bodies of responses; of an HTTP 200: the reply, its usage and its log-probabilities, read as hostile."""
+"""Body of an HTTP 200: the reply, its usage and its log-probabilities, read as hostile."""
 
 import json
 from collections.abc import Mapping
@@ -11,24 +11,6 @@ from gradebook.rubrics.prompts.reply_parser import TokenChoices, clean_text
 from gradebook.tasks.judging.money.prices import Usage, least_tokens
 
 MOST_NAME_LENGTH = 200
-
-
-@dataclass(frozen=True, slots=True)
-class HttpReply:
-    """Status, headers and decompressed body of a response."""
-
-    status: int
-    headers: Mapping[str, str]
-    content: bytes
-    charset: str | None = None
-
-    @property
-    def text(self) -> str:
-        """Body as a text, in the charset that the headers name, else UTF-8."""
-        try:
-            return self.content.decode(self.charset or "utf-8", "replace")
-        except LookupError:  # no charset of Python's
-            return self.content.decode("utf-8", "replace")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """Endpoint of a judge: request bodies, the same online and in a batch, and their replies."""
 
 import asyncio
-import json
 import os
 import ssl
 import time
@@ -9,14 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import orjson
 
 from gradebook.rubrics.model.errors import EndpointUnavailable
-from gradebook.tasks.judging.replies.completion import HttpReply, Reply, read_completion, read_embeddings
+from gradebook.tasks.judging.replies.completion import Reply, read_completion, read_embeddings
 from gradebook.tasks.judging.replies.question import Request
 from gradebook.tasks.judging.settings.judge import Address, JudgeSettings
 from gradebook.tasks.judging.settings.keys import refused_key_words
@@ -28,6 +26,9 @@ from gradebook.tasks.judging.transport.retry_policy import (
     may_be_billed,
     retry_after_s,
 )
+
+if TYPE_CHECKING:
+    import openai
 
 CAPPED_BY_COMPLETION_TOKENS = ("api.openai.com", ".openai.azure.com")  # their newer models refuse `max_tokens`
 COMPLETIONS, EMBEDDINGS = "/chat/completions", "/embeddings"
@@ -70,6 +71,7 @@ def token_limit_name(base_url: str) -> str:
 
 
 CODES_OF_REQUESTS = ("context_length_exceeded", *FILTER_CODES)
+IDLE_S = 4.0  # below the 5 s after which common servers hang up on an idle connection
 MOST_DATE_LENGTH = 64
 
 
@@ -99,9 +101,15 @@ def refused_key(address: Address, answered: str) -> EndpointUnavailable:
 
 
 class Endpoint:
-    """Connection to one address of a judge. Created and used in one event loop."""
+    """Connection to one address of a judge. Created and used in one event loop.
+
+    The first one imports openai and aiohttp, which take half a second that a run without a judge need not wait for.
+    """
 
     def __init__(self, settings: JudgeSettings, address: Address, key: str) -> None:
+        import httpx2
+        from openai import AsyncOpenAI
+
         from gradebook.tasks.judging.transport.http_client import BoundedHttpClient
 
         self._model = settings.model
@@ -109,7 +117,16 @@ class Endpoint:
         self._timeout_s = settings.timeout_s
         self._address = address
         self._mask = KeyMask(key)
-        self._client = BoundedHttpClient(address.base_url, key, settings.max_in_flight + 1)
+        limits = httpx2.Limits(
+            max_connections=settings.max_in_flight + 1,
+            max_keepalive_connections=settings.max_in_flight + 1,
+            keepalive_expiry=IDLE_S,
+        )
+        timeout = httpx2.Timeout(settings.timeout_s)
+        http_client = BoundedHttpClient(limits=limits, timeout=timeout)
+        self._client = AsyncOpenAI(
+            api_key=key, base_url=address.base_url, max_retries=0, timeout=timeout, http_client=http_client
+        )
 
     async def close(self) -> None:
         await self._client.close()
@@ -117,22 +134,27 @@ class Endpoint:
     async def send(self, body: dict[str, Any]) -> Reply | Failure:
         """Send one request body. Raises `EndpointUnavailable` if no other request would succeed either."""
         import aiohttp
+        import httpx2
+        import openai
 
         path, read = (EMBEDDINGS, read_embeddings) if "input" in body else (COMPLETIONS, read_completion)
         started = time.perf_counter()
         try:
-            async with asyncio.timeout(self._timeout_s):
-                came = await self._client.post(path, orjson.dumps(body))
+            async with asyncio.timeout(self._timeout_s):  # the client's own timeout is per read
+                # `chat.completions.create` inspects the types of the body, which takes half of a request's CPU time.
+                raw = await self._client.post(path, cast_to=httpx2.Response, content=orjson.dumps(body))
+        except openai.APIStatusError as error:
+            failure = self._status_failure(error, path)
         except TimeoutError:
-            return Failure(f"no reply within {self._timeout_s:g} s", True, True, is_outage=True)
-        except aiohttp.ClientError as error:
-            return _connection_failure(error, self._address)
-        if not HTTPStatus.OK <= came.status < HTTPStatus.MULTIPLE_CHOICES:
-            return self._status_failure(came, path)
-        self._has_answered = True
-        latency_ms = (time.perf_counter() - started) * 1000
-        reply = self._mask_texts(read(self._mask.content(came.content), latency_ms))
-        return replace(reply, headers=came.headers, base_url=self._address.base_url)
+            failure = Failure(f"no reply within {self._timeout_s:g} s", True, True, is_outage=True)
+        except (openai.APIConnectionError, httpx2.HTTPError, aiohttp.ClientError) as error:
+            failure = _connection_failure(error, self._address)
+        else:
+            self._has_answered = True
+            latency_ms = (time.perf_counter() - started) * 1000
+            reply = self._mask_texts(read(self._mask.content(raw.content), latency_ms))
+            return replace(reply, headers=raw.headers, base_url=self._address.base_url)
+        return failure
 
     def _mask_texts(self, reply: Reply) -> Reply:
         """Remove the key, which an endpoint may echo, from a reply; masked again, as the body may not be UTF-8."""
@@ -148,33 +170,32 @@ class Endpoint:
     def _masked(self, text: str | None) -> str | None:
         return None if text is None else self._mask.text(text)
 
-    def _status_failure(self, came: HttpReply, path: str) -> Failure:
-        status, headers, body = came.status, came.headers, error_body(came.text)
-        code, kind = (body.get("code"), body.get("type")) if isinstance(body, dict) else (None, None)
-        answered = self._mask.status_text(status, body)
+    def _status_failure(self, error: "openai.APIStatusError", path: str) -> Failure:
+        status, headers = error.status_code, error.response.headers
+        answered = self._mask.status_text(status, error.body)
         if status == 401 or (status == 403 and not self._has_answered):  # a later 403 may be caused by the request
-            raise refused_key(self._address, answered)
-        if "insufficient_quota" in (code, kind):
+            raise refused_key(self._address, answered) from None
+        if error.code == "insufficient_quota" or error.type == "insufficient_quota":
             reason = f"{self._address.base_url} answered {answered}: the quota is used up"
-            raise EndpointUnavailable(reason)
+            raise EndpointUnavailable(reason) from None
         if status == 404:
             raise EndpointUnavailable(
                 f"{self._address.base_url} answered {answered}; expected an endpoint with {path} that "
                 f"serves the model {self._model!r}"
-            )
+            ) from None
         if 300 <= status < 400:
             place = self._mask.line(headers.get("location", "no address"))
             raise EndpointUnavailable(
                 f"{self._address.base_url} answered HTTP {status}: found a redirect to {place}, which is not followed; "
                 "expected the endpoint itself"
-            )
+            ) from None
         return Failure(
             answered,
             is_retried=is_retried(status),
-            may_be_billed=may_be_billed(status, code, kind),
+            may_be_billed=may_be_billed(status, error.code, error.type),
             is_rate_limit=status == 429,
-            is_of_request=status == 413 or code in CODES_OF_REQUESTS,
-            is_filtered=status == 400 and is_filter(code, kind),
+            is_of_request=status == 413 or error.code in CODES_OF_REQUESTS,
+            is_filtered=status == 400 and is_filter(error.code, error.type),
             is_outage=status >= 500,
             is_answered=True,
             retry_after_s=retry_after_s(headers, _endpoint_time(headers)),
@@ -204,17 +225,9 @@ def refused_certificate(address: Address, error: BaseException) -> EndpointUnava
     )
 
 
-def error_body(text: str) -> object:
-    """Body of an error: what it has under `error`, else the whole body; the text itself if it is no JSON."""
-    try:
-        body = json.loads(text)  # accepts NaN, which some servers write
-    except (ValueError, RecursionError):
-        return text.strip()
-    return body.get("error", body) if isinstance(body, dict) else body
-
-
 def _connection_failure(error: Exception, address: Address) -> Failure:
     import aiohttp
+    import httpx2
 
     fault = refused_certificate(address, error)
     if fault is not None:
@@ -222,8 +235,10 @@ def _connection_failure(error: Exception, address: Address) -> Failure:
     causes = _causes(error)
     if any(isinstance(cause, aiohttp.ClientConnectorDNSError) for cause in causes):
         return Failure("no connection: its host name was not found", True, False, is_outage=True)
-    if any(isinstance(cause, aiohttp.ClientConnectorError) for cause in causes):
+    if any(isinstance(cause, aiohttp.ClientConnectorError | httpx2.ConnectError) for cause in causes):
         return Failure("no connection", True, False, is_outage=True)
+    if any(isinstance(cause, aiohttp.ServerTimeoutError | httpx2.ReadTimeout) for cause in causes):
+        return Failure("no reply in time", True, True, is_outage=True)
     return Failure("the connection was dropped", True, True, is_outage=True)
 
 

@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 from gradebook.rubrics.model.errors import EndpointUnavailable, JudgeSettingsError
 from gradebook.tasks.judging.settings.judge import Address, JudgeSettings
-from gradebook.tasks.judging.transport.endpoint import error_body, refused_certificate, refused_key
+from gradebook.tasks.judging.transport.endpoint import refused_certificate, refused_key
 from gradebook.tasks.judging.transport.redaction import KeyMask
 
 API_PATH = "/v1"
@@ -83,22 +83,23 @@ def _asked(address: Address, key: str, turn: int) -> int | None:
 def _status(address: Address, key: str) -> int | None:
     """HTTP status of the list of models, 0 for a slow answer; None without an answer."""
     import httpx2
+    import openai
 
-    from gradebook.tasks.judging.transport.http_client import BoundedFileClient, request_headers
+    from gradebook.tasks.judging.transport.http_client import BoundedFileClient
 
-    headers = request_headers(key)
-    try:
-        with (
-            BoundedFileClient(timeout=PROBE_TIMEOUT_S) as client,
-            client.stream("GET", f"{address.base_url}/models", headers=headers) as response,
-        ):  # the body of a success is not read: any will do, and it may be endless
-            if response.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-                body = error_body(response.text)
-                raise refused_key(address, KeyMask(key).status_text(response.status_code, body))
-            return response.status_code
-    except httpx2.TransportError as error:
-        fault = refused_certificate(address, error)
-        if fault is not None:
-            raise fault from None
-        # Slow is not absent: the connection was accepted.
-        return None if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout) else 0
+    http_client = BoundedFileClient(timeout=PROBE_TIMEOUT_S)
+    with openai.OpenAI(api_key=key, base_url=address.base_url, max_retries=0, http_client=http_client) as client:
+        try:
+            # The body is not read: any will do, and it may be endless.
+            with client.models.with_streaming_response.list() as response:
+                return response.status_code
+        except openai.APIStatusError as error:
+            if error.status_code in (401, 403):
+                raise refused_key(address, KeyMask(key).status_text(error.status_code, error.body)) from None
+            return error.status_code
+        except openai.APIConnectionError as error:
+            fault = refused_certificate(address, error)
+            if fault is not None:
+                raise fault from None
+            # Slow is not absent: the connection was accepted.
+            return None if isinstance(error.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout) else 0
