@@ -10,6 +10,7 @@ import asyncio
 import inspect
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -75,17 +76,24 @@ def test_openrlhf_calls_reward_func_and_posts_what_the_server_takes(scorer):
     assert {"query", "prompts", "labels"} in posted
 
 
-def test_verifiers_runs_a_rubric_of_these_functions(scorer):
-    vf = pytest.importorskip("verifiers")
-    functions, weights = verifiers(scorer)
-    rubric = vf.Rubric(funcs=functions, weights=weights)
-    state = {
-        "prompt": [{"role": "user", "content": "2+2?"}],
-        "completion": [{"role": "assistant", "content": "4"}],
-        "answer": "4",
-        "task": "sums",
-        "info": {},
-        "timing": {"scoring_ms": 0.0, "total_ms": 0.0},
-    }
-    asyncio.run(rubric.score_rollout(state))
-    assert (state["reward"], state["metrics"]) == (1.0, {"answer": 1.0, "right": 1.0})
+def test_verifiers_scores_a_task_by_these_methods(scorer):
+    vf = pytest.importorskip("verifiers.v1")
+    reward, criteria = verifiers(scorer)
+
+    class Data(vf.TaskData):
+        answer: str
+
+    class Task(vf.Task[Data]):
+        right = vf.reward(reward)
+        by_criterion = vf.metric(criteria)
+
+    recorded: dict[str, object] = {}
+    trace = SimpleNamespace(
+        last_reply="4",
+        metrics={},
+        rewards={},
+        record_metrics=recorded.update,
+        record_reward=lambda name, value, weight: recorded.update({f"reward {name}": (value, weight)}),
+    )
+    asyncio.run(Task(Data(prompt="2+2?", answer="4")).score(trace))
+    assert recorded == {"right": 1.0, "reward answer": (1.0, 1.0)}
