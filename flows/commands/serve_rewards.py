@@ -45,6 +45,13 @@ UnscoredOption = Annotated[
         "--unscored", help="reward to send to a trainer if an output has none; default: the request fails with 503"
     ),
 ]
+JobOption = Annotated[
+    str | None,
+    typer.Option(
+        "--job",
+        help="name under which the lake counts the spend over restarts; default, with a budget: the rubric's id",
+    ),
+]
 TrustHostOption = Annotated[
     list[str] | None, typer.Option("--trust-host", help="name under which callers reach another address than loopback")
 ]
@@ -61,6 +68,7 @@ def serve_rewards(  # noqa: PLR0913 - each is an option
     trust_host: TrustHostOption = None,
     deadline_s: DeadlineOption = 60.0,
     budget_usd: Annotated[float | None, option_of("budget_usd")] = None,
+    job: JobOption = None,
     gates: Annotated[str, typer.Option("--gates", help="effect of a failed gate: veto, penalty=X or ignore")] = "veto",
     unscored: UnscoredOption = None,
     column_map: MapOption = None,
@@ -75,7 +83,7 @@ def serve_rewards(  # noqa: PLR0913 - each is an option
     Ctrl-C or SIGTERM ends the server after the requests in progress; replies are in the lake's ledger.
 
     \b
-    gradebook serve-rewards rubric.yaml --judge gpt-4o-mini --budget-usd 20
+    gradebook serve-rewards rubric.yaml --judge gpt-4o-mini --budget-usd 20 --job policy-7
     gradebook serve-rewards rubric.yaml --judge judge.yaml --deadline-s 30
     GRADEBOOK_REWARDS_TOKEN=... gradebook serve-rewards rubric.yaml \\
         --host 0.0.0.0 --trust-host rewards.example.org
@@ -96,6 +104,7 @@ def serve_rewards(  # noqa: PLR0913 - each is an option
             gates=gates,
             lake=None if judge is None else lake,
             data=data,
+            job=job or (found.id if budget_usd is not None else None),
             column_map=read_column_map(column_map or ()),
             allow_functions=allow_functions or (),
         ) as scorer,

@@ -1,6 +1,7 @@
 """Judged criteria of a few outputs, asked by the sessions, in the prompts and under the keys of a run."""
 
 import asyncio
+import fcntl
 import os
 import secrets
 import shutil
@@ -20,7 +21,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from gradebook.rubrics.model.errors import UnfinishedError
+from gradebook.rubrics.model.errors import InputError, UnfinishedError
 from gradebook.rubrics.model.methods import Sees
 from gradebook.rubrics.model.outputs import Output
 from gradebook.rubrics.model.rubric import Criterion, Rubric
@@ -71,6 +72,7 @@ from gradebook.tasks.rewards.rows import ReadOutput
 from gradebook.tasks.rewards.scored import Verdict
 from gradebook.tasks.scoring.judge_shard import AnswerTable
 from gradebook.tasks.system.forking import unforked
+from gradebook.tasks.workspace.folder import RUN_ID
 
 NOT_ASKED = "not_asked"
 NEWEST = 0.2  # weight of the last batch in the pace
@@ -193,6 +195,40 @@ class _Leasing:
                 self._leased |= wanted
 
 
+class _Job:
+    """Spend that counts over restarts, in a file that one process at a time holds."""
+
+    def __init__(self, lake: Lake, name: str) -> None:
+        """Raises `InputError` for a bad name."""
+        if not RUN_ID.fullmatch(name):
+            raise InputError("--job", repr(name), "letters, digits, - and _, at most 80")
+        lake.journal_folder.mkdir(parents=True, exist_ok=True)
+        self._name, self._record = name, lake.journal_folder / f"{name}.budget"
+        self._lock: int | None = None
+        self._pid = os.getpid()
+
+    def held(self) -> Path:
+        """File of the budget, held until `release`. Raises `InputError` if another process holds it."""
+        if self._pid != os.getpid():  # the copy of a fork
+            raise InputError("--job", f"{self._name}, whose budget the parent spends", "a scorer of the child's own")
+        if self._lock is None:
+            lock = os.open(self._record, os.O_RDWR | os.O_CREAT, 0o644)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(lock)
+                found = f"{self._name}, whose budget another process spends"
+                raise InputError("--job", found, "another name, or the end of that process") from None
+            self._lock = lock
+        return self._record
+
+    def release(self) -> None:
+        """Let others hold it."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
 _of_parents: list[object] = []  # what forks copied into this process
 
 
@@ -203,6 +239,7 @@ class _State:
     lake: Lake | None
     folder: Path  # of the journals
     name: str  # of who asks, the beginning of the id under which the ledger has the replies
+    job: _Job | None = None
     run_id: str = ""
     pid: int = field(default_factory=os.getpid)
     opening: Future[_Opened] | None = None
@@ -231,6 +268,8 @@ class _State:
         if self.lake is not None and opening is not None:
             with unforked:
                 settle_journals(self.lake)
+        if self.job is not None:
+            self.job.release()
 
 
 _states: "weakref.WeakSet[Asking]" = weakref.WeakSet()
@@ -265,6 +304,8 @@ class Asking:
 
     lake: its ledger is read and extended, so that no judgment is paid twice; None: replies live as long as this object.
     again: a further asking of questions that the ledger has, such as `night:2026-11-22`; asked once under this name.
+    job: name under which the lake's folder has the spend, so that the budget holds over restarts; None: the spend of
+    this object and process alone. Raises `InputError` if another process has the job.
     """
 
     def __init__(  # two of them have defaults
@@ -276,6 +317,7 @@ class Asking:
         *,
         name: str = "scorer",
         again: str = "",
+        job: str | None = None,
     ) -> None:
         self._rubric, self.judge, self._budget_usd, self._again = rubric, judge, budget_usd, again
         if lake is not None:
@@ -284,6 +326,9 @@ class Asking:
         self._records = Path(tempfile.mkdtemp(prefix="gradebook-scorer-"))
         weakref.finalize(self, _remove, self._records, os.getpid())  # first made, last called
         self.state = _State(lake, self._records if lake is None else lake.journal_folder, name)
+        if lake is not None and job is not None:
+            self.state.job = _Job(lake, job)
+            self.state.job.held()  # refused now rather than with the first question
         weakref.finalize(self, _State.close, self.state)
         _states.add(self)
         self._opinions, self._has_several = wanted_opinions(judge), has_several(judge)
@@ -343,8 +388,9 @@ class Asking:
         stack = ExitStack()
         try:
             probe_members(self.judge, tuple(range(len(members_of(self.judge)))))
-            money = Money(self._budget_usd, self._records / "budget.jsonl")
             state = self.state
+            own = self._records / f"budget-{state.pid}.jsonl"
+            money = Money(self._budget_usd, own if state.job is None else state.job.held())
             sessions = stack.enter_context(open_sessions(self.judge, money, state.folder, state.run_id, None, True))
             if state.lake is not None:
                 for session in sessions:

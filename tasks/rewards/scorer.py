@@ -59,6 +59,7 @@ class RubricScorer:
         gates: str = "veto",
         lake: str | Lake | None = None,
         data: str | None = None,
+        job: str | None = None,
         column_map: Mapping[str, str] | None = None,
         allow_functions: Iterable[str] = (),
     ) -> None:
@@ -69,16 +70,12 @@ class RubricScorer:
         the next call. budget_usd: maximum spend of this scorer. on_fault: `none` scores None if the judge fails or the
         budget is reached, `raise` raises `EndpointUnavailable` or `BudgetReached`. gates: effect of a failed gate on a
         reward: veto (the lowest score), penalty=X (X off for each) or ignore. lake: URI of a lake whose ledger is read
-        and extended, so that no judgment is paid twice; default: none. data: location of its Parquet files. column_map:
-        your columns by gradebook's names, as `--map`: {"reference": "answer"}. allow_functions: packages whose
-        functions may run. Raises `InputError`.
+        and extended, so that no judgment is paid twice; default: none. data: location of its Parquet files. job: name
+        under which the lake counts the spend, so that budget_usd holds over restarts; one process at a time has it.
+        column_map: your columns by gradebook's names, as `--map`: {"reference": "answer"}. allow_functions: packages
+        whose functions may run. Raises `InputError`.
         """
-        if on_fault not in ("none", "raise"):
-            raise InputError("on_fault", repr(on_fault), "none or raise")
-        if deadline_s is not None and not 0 < deadline_s < float("inf"):
-            raise InputError("deadline_s", f"{deadline_s:g}", "seconds, above 0")
-        if budget_usd is not None and not 0 <= budget_usd < float("inf"):
-            raise InputError("budget_usd", f"{budget_usd:g}", "dollars, 0 or more")
+        _refuse_settings(on_fault, deadline_s, budget_usd, job, lake)
         self.rubric = load_rubric(rubric).model_copy(deep=True)
         self.__name__ = self.rubric.id  # trainers log a reward function by its name
         self._deadline_s, self._on_fault = deadline_s, on_fault
@@ -95,7 +92,7 @@ class RubricScorer:
         self._code = CodeScorer(self.rubric, self._functions)
         read = None if judge is None else checked_judge(judge, self.rubric, budget_usd)
         found = find_lake(lake, data) if isinstance(lake, str) else lake
-        self._asking = None if read is None else Asking(self.rubric, read, budget_usd, found)
+        self._asking = None if read is None else Asking(self.rubric, read, budget_usd, found, job=job)
         self._parts = tuple(_part(self.rubric, each) for each in self.rubric.criteria)
         self._known: dict[tuple[float | None, ...], tuple[OutputScore, Reward | None]] = {}
         self._last: _Last | None = None
@@ -285,6 +282,19 @@ class RubricScorer:
         if not own and len(self._known) < MOST_KNOWN:
             self._known[found] = totals
         return totals
+
+
+def _refuse_settings(
+    on_fault: OnFault, deadline_s: float | None, budget_usd: float | None, job: str | None, lake: str | Lake | None
+) -> None:
+    if on_fault not in ("none", "raise"):
+        raise InputError("on_fault", repr(on_fault), "none or raise")
+    if deadline_s is not None and not 0 < deadline_s < float("inf"):
+        raise InputError("deadline_s", f"{deadline_s:g}", "seconds, above 0")
+    if job is not None and lake is None:
+        raise InputError("job", f"{job!r} without a lake", "a lake, which counts its spend")
+    if budget_usd is not None and not 0 <= budget_usd < float("inf"):
+        raise InputError("budget_usd", f"{budget_usd:g}", "dollars, 0 or more")
 
 
 def score_stored(scorer: RubricScorer, outputs: Sequence[ReadOutput]) -> Scores:

@@ -3,7 +3,7 @@
 verl      compute_score(data_source, solution_str, ground_truth, extra_info) of verl 0.9: a sample, a dict with `score`
 openrlhf  reward_func(queries, prompts, labels) of OpenRLHF 0.11: a batch, a dict with rewards, scores and extra_logs
 slime     custom_rm(args, sample) of slime: one sample or a list, awaited
-verifiers functions and weights for a `Rubric` of verifiers 0.4, awaited
+verifiers methods of a `Task` of verifiers 0.4, awaited: the reward, and the scores by criterion
 These trainers take no missing reward. An output without one raises `Unscored`, as a 0 would teach the model that it
 failed; `unscored=X` gives X instead.
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 from gradebook.rubrics.model.errors import Unscored
 from gradebook.rubrics.model.outputs import OUTPUT_COLUMNS
-from gradebook.tasks.rewards.rows import completion_text, prompt_of
+from gradebook.tasks.rewards.rows import prompt_of
 from gradebook.tasks.rewards.scored import Score
 from gradebook.tasks.rewards.scorer import RubricScorer
 
@@ -93,20 +93,28 @@ def slime_row(prompt: Any, response: Any, label: Any) -> dict[str, Any]:
 
 def verifiers(
     scorer: RubricScorer, *, unscored: float | None = None
-) -> tuple[list[Callable[..., Awaitable[float]]], list[float]]:
-    """Make the functions and weights of a `Rubric`: the reward with weight 1, its criteria with 0, to be watched."""
+) -> tuple[Callable[..., Awaitable[float]], Callable[..., Awaitable[dict[str, float]]]]:
+    """Make two methods of a `Task`: the reward for `vf.reward`, and the scores by criterion for `vf.metric`.
 
-    def function(name: str, criterion_id: str | None) -> Callable[..., Awaitable[float]]:
-        async def reward(completion: Any, prompt: Any = None, answer: Any = None, **_: Any) -> float:
-            row = _row(completion_text(completion), answer, None) | {"prompt": prompt_of(prompt)}
-            return reward_value(await scorer.ascore(row), unscored, criterion_id)
+    They read the last reply of the trace, and the prompt and the field `answer` of the task's data. Unscored criteria
+    are left out of the second. Both ask about an output once.
+    """
 
-        reward.__name__ = name
-        return reward
+    async def found(task: Any, trace: Any) -> Score:
+        data = getattr(task, "data", task)  # of a function that a config names, the data itself
+        return await scorer.ascore(
+            _row(trace.last_reply, getattr(data, "answer", None), None) | {"prompt": data.prompt_text}
+        )
 
-    watched = [each.id for each in scorer.rubric.criteria if each.reward]
-    functions = [function(scorer.rubric.id, None), *(function(name, name) for name in watched)]
-    return functions, [1.0, *([0.0] * len(watched))]
+    async def reward(task: Any, trace: Any) -> float:
+        return reward_value(await found(task, trace), unscored)
+
+    async def criteria(task: Any, trace: Any) -> dict[str, float]:
+        scores = {name: each.score for name, each in (await found(task, trace)).criteria.items()}
+        return {name: score for name, score in scores.items() if score is not None}
+
+    reward.__name__, criteria.__name__ = scorer.rubric.id, f"{scorer.rubric.id}_criteria"
+    return reward, criteria
 
 
 def _row(output: Any, reference: Any, others: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -121,11 +129,9 @@ def _row(output: Any, reference: Any, others: Mapping[str, Any] | None) -> dict[
     return known | {"output": output}
 
 
-def reward_value(found: Score, unscored: float | None, criterion_id: str | None = None) -> float:
-    """Reward of an output, or the score of one criterion. Raises `Unscored`."""
+def reward_value(found: Score, unscored: float | None) -> float:
+    """Reward of an output. Raises `Unscored`."""
     value = None if found.reward is None else found.reward.value
-    if criterion_id is not None:
-        value = found.criteria[criterion_id].score
     if value is not None:
         return value
     if unscored is not None:

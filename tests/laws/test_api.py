@@ -26,7 +26,7 @@ SIGNATURES = {
     "open_lake": "(uri=None, data=None, at=None)",
     "score": "(output, rubric, judge=None)",
     "Scorer": "(rubric, judge=None, *, deadline_s=None, budget_usd=None, on_fault='none', gates='veto', lake=None,"
-    " data=None, column_map=None, allow_functions=())",
+    " data=None, job=None, column_map=None, allow_functions=())",
 }
 MEMBERS = {
     "Difference": "as_dict found is_failed verdict",

@@ -197,10 +197,30 @@ def test_a_judge_that_is_down_scores_none_with_a_reason_and_is_asked_again_later
         scorer.score("an answer")
 
 
-def test_the_budget_holds_over_all_calls(judge, tmp_path):
-    path = tmp_path / "judge.yaml"
+def dear_judge(judge, folder):
+    """File of a judge that costs about a dollar a question."""
+    path = folder / "judge.yaml"
     prices = "{input_usd: 1000, output_usd: 1000}"
     path.write_text(f"model: m\nbase_url: {judge.base_url}\nmax_tokens: 100\nprices: {prices}\n", encoding="utf-8")
+    return path
+
+
+def test_the_budget_of_a_job_holds_over_restarts_and_is_spent_by_one_process(judge, tmp_path):
+    path = str(dear_judge(judge, tmp_path))
+    settings = {"budget_usd": 8.0, "lake": f"sqlite:{tmp_path}/lake/catalog.sqlite", "job": "policy-7"}
+    asked = []
+    for start in range(3):
+        with Scorer(rubric(TONE), path, **settings) as scorer:
+            asked.append(sum(scorer.score(f"answer {start} {place}").score is not None for place in range(12)))
+            with pytest.raises(InputError, match="whose budget another"):
+                Scorer(rubric(TONE), path, **settings)
+    assert (asked[0] > 0, asked[1:], len(judge.bodies)) == (True, [0, 0], asked[0])
+    with Scorer(rubric(TONE), path, **settings | {"job": "policy-8"}) as scorer:
+        assert scorer.score("answer").score is not None
+
+
+def test_the_budget_holds_over_all_calls(judge, tmp_path):
+    path = dear_judge(judge, tmp_path)
     with Scorer(rubric(TONE), str(path), budget_usd=8.0) as scorer:
         found = [scorer.score(f"answer {place}") for place in range(12)]
     spent = [each for each in found if each.score is not None]

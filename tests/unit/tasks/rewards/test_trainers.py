@@ -3,7 +3,6 @@
 import asyncio
 import inspect
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -45,11 +44,16 @@ def test_slime_awaits_a_sample_or_a_list(scorer):
     assert asyncio.run(custom_rm(None, [sample, sample])) == [1.0, 1.0]
 
 
-def test_verifiers_awaits_functions_by_the_names_of_their_arguments(scorer):
-    functions, weights = verifiers(scorer)
-    called: dict[str, Any] = {"completion": [{"role": "assistant", "content": "5"}], "prompt": "2+2?", "answer": "4"}
-    assert [asyncio.run(each(**called, state={})) for each in functions] == [0.5, 0.0, 1.0]
-    assert ([each.__name__ for each in functions], weights) == (["answer", "right", "short"], [1.0, 0.0, 0.0])
+def test_verifiers_awaits_methods_of_a_task(scorer):
+    class Task:
+        data = SimpleNamespace(prompt_text="2+2?", answer="4")
+        reward, criteria = verifiers(scorer)
+
+    trace = SimpleNamespace(last_reply="5")
+    assert asyncio.run(Task().reward(trace=trace)) == 0.5
+    assert asyncio.run(Task().criteria(trace=trace)) == {"right": 0.0, "short": 1.0}
+    assert asyncio.run(Task.reward(task=Task.data, trace=trace)) == 0.5  # a function that a config names
+    assert Task.reward.__name__ == "answer"
 
 
 def test_an_output_without_a_reward_raises_or_gets_the_callers_value_and_never_0(scorer):
