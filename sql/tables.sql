@@ -20,7 +20,8 @@ create table if not exists runs (
     output_count bigint,
     version bigint,
     cost_usd double,
-    judge_epoch integer
+    judge_epoch integer,
+    stopped_at bigint
 );
 
 create table if not exists outputs (

@@ -42,6 +42,7 @@ def evaluate(  # noqa: PLR0913 - each is an option of the command
     baseline: str | None = None,
     require: str | None = None,
     fail_if: str | None = None,
+    stop: str | None = None,
     across_judges: bool = False,
     gate: str = "both",
     budget_usd: float | None = None,

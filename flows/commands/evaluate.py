@@ -71,6 +71,7 @@ def _print_plan(request: EvaluationRequest, *, as_json: bool) -> None:
             {
                 "output_count": ingested.output_count,
                 "sample": asdict(ingested.sample) if ingested.sample else None,
+                "stop": asdict(plan.stop) if plan.stop else None,
                 "request_count": plan.request_count,
                 "replayed_count": plan.replayed_count,
                 "cost_usd": plan.cost_usd,
@@ -81,5 +82,7 @@ def _print_plan(request: EvaluationRequest, *, as_json: bool) -> None:
         )
     else:
         show_plan(plan, ingested.output_count, request.budget_usd)
+        if plan.stop is not None:
+            typer.echo(f"note: {plan.stop.sentence}", err=True)
         if ingested.sample and ingested.sample.sentence:
             typer.echo(f"note: {ingested.sample.sentence}", err=True)

@@ -30,7 +30,7 @@ def _cells(row: Row) -> tuple[object, ...]:
         row["run_id"],
         row["status"],
         f"{row['rubric_id']} {row['rubric_version']}",
-        "" if row["output_count"] is None else f"{row['output_count']:,}",
+        "" if row["output_count"] is None else f"{row['output_count']:,}{' (stopped)' if row['stopped_at'] else ''}",
         usd_words(row["cost_usd"]),
         row["judge"],
         row["version"],

@@ -99,11 +99,12 @@ def _show_judges(status: Status) -> None:
 
 def _row_published(row: Row) -> tuple[str, ...]:
     unmet = row["unmet"]
+    stopped = f"; {plain(row['stopped'])}" if row["stopped"] else ""
     verdict = "all met" if row["is_met"] else f"not met: {plain(unmet[0])}"
     return (
         f"{row['rubric_id']} {row['rubric_version']}",
         row["run_id"],
-        verdict + (f" and {len(unmet) - 1} more" if len(unmet) > 1 else ""),
+        verdict + (f" and {len(unmet) - 1} more" if len(unmet) > 1 else "") + stopped,
         f"{row['finished_at'] or row['created_at']:%Y-%m-%d %H:%M}",
         str(row["version"]),
         f"{row['output_count'] or 0:,}",

@@ -4,7 +4,7 @@
 with published as (
     select
         runs.version, runs.finished_at, runs.rubric_id, runs.rubric_version, runs.rubric_digest, runs.dataset,
-        runs.dataset_digest, runs.judge, runs.judge_epoch, scores.*,
+        runs.dataset_digest, runs.judge, runs.judge_epoch, runs.stopped_at, scores.*,
         coalesce(try_cast(regexp_extract(scores.checkpoint, '(\d+)$', 1) as bigint), -1) as step,
     from run_scores as scores
     inner join runs on scores.run_id = runs.run_id
@@ -41,6 +41,7 @@ final as (
         dataset,
         judge,
         judge_epoch,
+        stopped_at,
         output_count,
         n,
         mean,

@@ -19,6 +19,7 @@ from gradebook.tasks.lake.errors import NoLakeThere
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.lake.sql import file_list, query, quoted
 from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.runs.run import Run
 from gradebook.tasks.system.files import write_text
 from gradebook.tasks.workspace.folder import RunFolder
 
@@ -93,29 +94,45 @@ def refuse_unpaired(lake: Lake, run_id: str, baseline: str | None, shards: Seque
 def paired_groups(lake: Lake, run_id: str, baseline: str, shards: Sequence[str]) -> list[Groups]:
     """Models of the named run, each with its counterpart of a run. Raises `InputError` if there is no such pair."""
     with connect_up_to_date(lake) as connection:
-        own = f"select distinct '{quoted(run_id)}' as run_id, model, checkpoint from read_parquet({file_list(shards)})"
-        connection.execute(
-            f"create temp view run_scores as select run_id, model, checkpoint from lake.run_scores union all {own}"
-        )
-        try:
-            return pair_groups(connection, Wanted(baseline, run_id))[0]
-        except InputError as error:
-            raise error.at("--baseline") from None
+        return pair_own_groups(connection, Wanted(baseline, run_id), shards)
+
+
+def pair_own_groups(connection: duckdb.DuckDBPyConnection, wanted: Wanted, shards: Sequence[str]) -> list[Groups]:
+    """Pair the models of a baseline (A) with those of an unpublished run's outputs. Raises as `pair_groups`."""
+    own = f"select distinct '{quoted(wanted.run_b)}' as run_id, model, checkpoint"
+    connection.execute(
+        "create or replace temp view run_scores as select run_id, model, checkpoint from lake.run_scores "
+        f"union all {own} from read_parquet({file_list(shards)})"
+    )
+    try:
+        return pair_groups(connection, wanted)[0]
+    except InputError as error:
+        raise error.at("--baseline") from None
 
 
 def find_baseline(
-    connection: duckdb.DuckDBPyConnection, folder: RunFolder, search: BaselineSearch, asked: str
+    connection: duckdb.DuckDBPyConnection, files: Sequence[str], search: BaselineSearch, asked: str
 ) -> str | None:
-    """Id of the run to compare with; None if there is none. Needs the run's mart `run_scores`.
+    """Id of the run to compare with; None if there is none. files: with the columns model and checkpoint of the run.
 
     The baseline is the named run, or the latest published run of the rubric with a common model.
     """
     if asked != LATEST:
         return asked
     latest = query("comparing/latest_baseline")
-    own_scores = [str(folder.mart_file("run_scores"))]
-    found = connection.execute(latest, asdict(search) | {"run_scores": own_scores}).fetchall()
+    found = connection.execute(latest, asdict(search) | {"groups": list(files)}).fetchall()
     return str(found[0][0]) if found else None
+
+
+def baseline_search(run: Run) -> BaselineSearch:
+    """Search of a run for its latest baseline."""
+    request, one = run.request, run.request.checkpoint
+    if one is not None:
+        return BaselineSearch(
+            run.run_id, run.rubric.id, model=one.model, checkpoint=one.checkpoint, dataset_digest=run.dataset_digest
+        )
+    night = None if request.night is None else request.night.isoformat()
+    return BaselineSearch(run.run_id, run.rubric.id, request.suite, night)
 
 
 def has_earlier_runs(connection: duckdb.DuckDBPyConnection, search: BaselineSearch) -> bool:

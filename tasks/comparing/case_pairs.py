@@ -97,6 +97,15 @@ def pair_sides(connection: duckdb.DuckDBPyConnection, wanted: Wanted, groups: Gr
     return PairedSides(overall[1], dict(criteria), _read_outputs(connection), *_read_strata(connection))
 
 
+def make_overall_pairs(connection: duckdb.DuckDBPyConnection, wanted: Wanted, groups: Groups) -> None:
+    """Make the temporary tables `compared_outputs` and `compared_pairs` of two models' overall scores."""
+    add_outputs(connection, wanted, groups)
+    scores = " union all ".join(f"from ({query('comparing/side_overall', side=side)})" for side in "ab")
+    pairs = query("comparing/compared_pairs", scores=f"({scores})")
+    runs = {"run_a": wanted.run_a, "run_b": wanted.run_b}
+    connection.execute(f"create or replace temp table compared_pairs as {pairs}", runs)
+
+
 def add_outputs(connection: duckdb.DuckDBPyConnection, wanted: Wanted, groups: Groups) -> None:
     """Make the temporary table `compared_outputs`, the outputs of two models."""
     values = {"run_a": wanted.run_a, "run_b": wanted.run_b}

@@ -22,8 +22,10 @@ from gradebook.tasks.comparing.model_pairs import (
     Wanted,
     describe_difference,
     find_wanted,
+    has_stopped,
     is_one_version,
     judges_apart,
+    looks_factor,
     pair_groups,
     read_side,
     same_criteria,
@@ -187,6 +189,8 @@ class _Comparer:
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, wanted: Wanted, a: Side, b: Side, asked: Asked) -> None:
         self._connection, self._wanted, self._asked = connection, wanted, asked
+        self._factor = max(asked.chosen_from, looks_factor(a, b))
+        self._is_stopped = has_stopped(a) or has_stopped(b)
         self._old, self._new = a.rubric, b.rubric
         self.same_ids, self.other_criteria = same_criteria(a.rubric, b.rubric)
         self.is_one_version = is_one_version(a, b)
@@ -205,8 +209,10 @@ class _Comparer:
             return ModelComparison(groups, *names, found if self.is_one_version else None, rows, (), None)
         sides = pair_sides(self._connection, self._wanted, groups)
         names = model_name(groups[0]), model_name(groups[1])
-        maker = RowMaker(*names, self._asked.resample_count, self._asked.chosen_from)
-        self.left_out += _uncompared_outputs(pair_name(*names), sides, is_one_version=self.is_one_version)
+        maker = RowMaker(*names, self._asked.resample_count, self._factor)
+        self.left_out += _uncompared_outputs(
+            pair_name(*names), sides, is_one_version=self.is_one_version, is_stopped=self._is_stopped
+        )
         self.left_out += [STRATA] if sides.strata is not None else []
         self.left_out += [OTHER_STRATA] if sides.are_other_strata else []
         overall = explanation = None
@@ -251,11 +257,11 @@ class _Comparer:
         return [criterion_id for (criterion_id,) in found if criterion_id not in known]
 
 
-def _uncompared_outputs(names: str, sides: PairedSides, *, is_one_version: bool) -> Iterator[str]:
-    """Descriptions of outputs that both sides have but that are not compared."""
+def _uncompared_outputs(names: str, sides: PairedSides, *, is_one_version: bool, is_stopped: bool) -> Iterator[str]:
+    """Descriptions of outputs that are not compared. is_stopped: what one side lacks was not needed."""
     counts = sides.overall.counts
     alone_count = counts.unpaired_count - counts.held_otherwise_count
-    if alone_count:
+    if alone_count and not is_stopped:
         outputs = counted(alone_count, "output")
         yield f"{names}: {outputs} of cases or samples that only one side has; `compare --unpaired` takes all"
     if is_one_version and counts.held_otherwise_count:

@@ -45,7 +45,7 @@ class Side:
     """One published run. run: its row of `runs`, without the rubric's text and the settings.
 
     own_methods: of the per-case criteria. embedder: identity of what gave the vectors, None: they are lexical.
-    baseline: id of the run that it was compared with.
+    baseline: id of the run that it was compared with. stopping: last look of a run that might stop, see `Stopping`.
     """
 
     run: Row
@@ -54,6 +54,7 @@ class Side:
     own_methods: frozenset[str] = frozenset()
     embedder: Row | None = None
     baseline: str | None = None
+    stopping: Row | None = None
 
     @property
     def name(self) -> str:
@@ -77,7 +78,7 @@ def read_side(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str, op
             rubric_from_body(body),
             read_asked_judge(connection, run_id, run["judge"], settings, run["judge_epoch"]),
             frozenset(method for (method,) in connection.execute(_OWN_METHODS, [run_id]).fetchall()),
-            *(json.loads(settings or "{}").get(name) for name in ("embedder", "baseline_run_id")),
+            *(json.loads(settings or "{}").get(name) for name in ("embedder", "baseline_run_id", "stopping")),
         )
     except RubricError as error:
         raise InputError(option, f"the rubric of {run_id} can't be read: {error}") from error
@@ -190,6 +191,21 @@ def is_one_version(a: Side, b: Side) -> bool:
     return bool(a.run["rubric_digest"] == b.run["rubric_digest"] and a.rubric.id == b.rubric.id)
 
 
+def has_stopped(side: Side) -> bool:
+    """Whether a run stopped before all its cases were judged."""
+    return side.stopping is not None and side.stopping["stopped_at"] is not None
+
+
+def looks_factor(a: Side, b: Side) -> float:
+    """Factor for p and intervals of a comparison whose cases depend on looks at it, or on looks at another one."""
+    found = [1.0]
+    for side, other in ((a, b), (b, a)):
+        known = side.stopping
+        if known is not None and (has_stopped(side) or known["baseline_run_id"] == other.run["run_id"]):
+            found.append(known["factor"])
+    return max(found)
+
+
 def judges_apart(a: Side, b: Side) -> str | None:
     """How the judges of two runs differ, in words; None if they do not, or if no judge scored a criterion of both."""
     is_by_judge = all(is_judged(side.rubric, side.own_methods) for side in (a, b))
@@ -211,8 +227,16 @@ def runs_of_other_judges(lake: Lake, run_id: str, others: Sequence[str]) -> froz
 def describe_difference(a: Side, b: Side, compared_count: int) -> str | None:
     """Banner over a comparison of different rubrics, judges, embedders or baselines; None if all are the same."""
     rubrics = None if is_one_version(a, b) else _rubrics_banner(a, b, compared_count)
-    banners = (rubrics, judges_banner(judges_apart(a, b)), _embedders_banner(a, b), _baselines_banner(a, b))
+    stopped = [_stopped_banner(side) for side in (a, b)]
+    judges = judges_banner(judges_apart(a, b))
+    banners = (rubrics, *stopped, judges, _embedders_banner(a, b), _baselines_banner(a, b))
     return " ".join(words for words in banners if words) or None
+
+
+def _stopped_banner(side: Side) -> str | None:
+    if side.stopping is None or not has_stopped(side):
+        return None
+    return f"{side.run['run_id']} {side.stopping['brief']}; p and intervals allow for its looks."
 
 
 def _embedders_banner(a: Side, b: Side) -> str | None:

@@ -12,7 +12,13 @@ from gradebook.rubrics.files.digest import canonical_body, rubric_from_body
 from gradebook.rubrics.model.errors import GradebookError
 from gradebook.rubrics.model.rubric import Rubric, category_weights
 from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
-from gradebook.tasks.comparing.baseline import Baseline, BaselineSearch, find_baseline, has_earlier_runs, store_baseline
+from gradebook.tasks.comparing.baseline import (
+    Baseline,
+    baseline_search,
+    find_baseline,
+    has_earlier_runs,
+    store_baseline,
+)
 from gradebook.tasks.comparing.compare import Asked, Comparison, compare_sides
 from gradebook.tasks.comparing.figures import ComparedRow
 from gradebook.tasks.comparing.gate import GateFinding, GateRule, evaluate_gate, gate_rule
@@ -27,6 +33,7 @@ from gradebook.tasks.comparing.model_pairs import (
     read_side,
     same_criteria,
 )
+from gradebook.tasks.comparing.stopping import stored_plan, stored_stopping
 from gradebook.tasks.datasets.case_criteria import case_criteria_files
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect
@@ -126,8 +133,10 @@ def compare_with_baseline(run: Run, shard_count: int) -> pa.Table:
         return RUN_COMPARISON_SCHEMA.empty_table()
     file_bytes = sum(folder.collected_file(index).stat().st_size for index in range(shard_count))
     with connect(run.lake, read_only=True, other_bytes=file_bytes) as connection:
-        search = _baseline_search(run)
-        baseline = find_baseline(connection, folder, search, asked)
+        search = baseline_search(run)
+        plan = stored_plan(folder)  # `latest` may name another run by now
+        asked = (plan.baseline_run_id if plan else None) or asked
+        baseline = find_baseline(connection, [str(folder.mart_file("run_scores"))], search, asked)
         if baseline is None:
             has_earlier = has_earlier_runs(connection, search)
             fault = f"no earlier run of {run.rubric.id} has a model in common" if has_earlier else None
@@ -139,14 +148,14 @@ def compare_with_baseline(run: Run, shard_count: int) -> pa.Table:
             store_baseline(folder, Baseline(fault=f"run {baseline} can't be read: {error}"))
             return RUN_COMPARISON_SCHEMA.empty_table()
         show_unpublished(connection, folder, shard_count, baseline)
-        series = _look(connection, run)
+        series = look_of_series(connection, run)
         allowing = Asked(chosen_from=series["factor"] if series else 1)
         found = compare_sides(connection, Wanted(baseline, run.run_id), side, _side_of(run, connection), allowing)
     store_baseline(folder, Baseline(baseline, found.not_compared, series=series))
     return comparison_table(found.models, baseline, run.run_id)
 
 
-def _look(connection: duckdb.DuckDBPyConnection, run: Run) -> Row | None:
+def look_of_series(connection: duckdb.DuckDBPyConnection, run: Run) -> Row | None:
     """Look of this night in the series of its suite: number, level, factor and a sentence; None without a series."""
     of, night = run.request.series, run.request.night
     if of is None or night is None:
@@ -181,16 +190,6 @@ def _is_rejected(connection: duckdb.DuckDBPyConnection, lake: Lake, look: Row) -
         return False
     is_known = found.judges is None or look["across_judges"]
     return is_known and found.gate is not None and found.gate.is_failed
-
-
-def _baseline_search(run: Run) -> BaselineSearch:
-    request, one = run.request, run.request.checkpoint
-    if one is not None:
-        return BaselineSearch(
-            run.run_id, run.rubric.id, model=one.model, checkpoint=one.checkpoint, dataset_digest=run.dataset_digest
-        )
-    night = None if request.night is None else request.night.isoformat()
-    return BaselineSearch(run.run_id, run.rubric.id, request.suite, night)
 
 
 def compare_again(lake: Lake, run_id: str, baseline_run_id: str | None) -> pa.Table:
@@ -284,6 +283,10 @@ def _side_of(run: Run, connection: duckdb.DuckDBPyConnection) -> Side:
     row = {"run_id": run.run_id, "status": "published", "version": None, "rubric_id": run.rubric.id}
     row |= {"rubric_version": run.rubric.version, "rubric_digest": run.rubric_digest}
     row |= {"judge": run.judge.judge if run.judge else None}
+    stopping = stored_stopping(run.folder) if run.request.stop else None
     return Side(
-        row, rubric_from_body(canonical_body(run.rubric)), asked_judge(run.judge, read_epoch(connection, run.judge))
+        row,
+        rubric_from_body(canonical_body(run.rubric)),
+        asked_judge(run.judge, read_epoch(connection, run.judge)),
+        stopping=None if stopping is None else stopping.as_json(),
     )

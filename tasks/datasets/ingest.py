@@ -38,6 +38,7 @@ class Ingested:
     extra_columns: tuple[str, ...]  # unknown to gradebook, stored in metadata
     models: tuple[str, ...]  # distinct, sorted
     sample: SampleTaken | None = None  # of the dataset's cases; None: all of them are wanted
+    blocks: tuple[int, ...] = ()  # number of shards of each block, after which a run may stop; none: it may not
 
 
 _INGESTED = TypeAdapter(Ingested)

@@ -49,6 +49,7 @@ KNOWN_VIEWS = {
         "58ddfa674b63f7ee311011c5e93a161b",
         "435a3322d631c11dc8b24f921b50624a",
         "f9ca5691521a6709cf0990e22e8f842e",
+        "997048067ba6843b1476bc33872c0c77",
     },
     "steps": {"176cb0cac40d9180b3a4966285e62e57"},
     "verdict_lines": {"a6617511ec2000079d41a40fca929b74"},

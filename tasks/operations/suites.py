@@ -16,6 +16,7 @@ from gradebook.rubrics.model.errors import MOST_FAULTS, Fault, InputError, Suite
 from gradebook.rubrics.model.levels import Frozen
 from gradebook.rubrics.statistics.rule_parser import RuleError, parse_rule
 from gradebook.rubrics.statistics.series import MOST_LOOKS, Series
+from gradebook.rubrics.statistics.stopping import STOP_EXPECTED, read_stop_rule
 from gradebook.rubrics.text.named_files import read_whole
 from gradebook.rubrics.text.plain_words import Place, describe, keys_of, place_text
 from gradebook.rubrics.text.yaml_lines import YamlText, read_yaml
@@ -261,7 +262,7 @@ def _own_faults(values: dict[str, Any]) -> Iterator[tuple[Place, str]]:
         for key in ("outputs", "rubric"):
             if (defaults | entry).get(key) is None:
                 yield place, f"{place_text(place)}: found no {key!r}, expected one here or under defaults"
-        rules = [key for key in ("fail_if", "require") if (defaults | entry).get(key)]
+        rules = [key for key in ("fail_if", "require", "stop") if (defaults | entry).get(key)]
         if rules and (defaults | entry).get("baseline", LATEST) is None:
             found = " and ".join(rules)
             yield place, f"{place_text(place)}: found {found} without a baseline, expected a run to compare with"
@@ -274,7 +275,7 @@ def _setting_faults(settings: dict[str, Any], place: Place) -> Iterator[tuple[Pl
         for braces in _BRACES.findall(value) if isinstance(value, str) else ():
             if braces != DATE:
                 yield (*place, key), f"{place_text((*place, key))}: found {braces}, expected {DATE}"
-    for key in ("fail_if", "require", "deadline"):
+    for key in ("fail_if", "require", "deadline", "stop"):
         if isinstance(value := settings.get(key), str) and (
             fault := _text_fault(key, value, place_text((*place, key)))
         ):
@@ -286,10 +287,14 @@ def _text_fault(key: str, value: str, place: str) -> str | None:
     try:
         if key in ("fail_if", "require"):
             parse_rule(value, FIGURES, place, is_required=key == "require")
+        elif key == "stop":
+            read_stop_rule(value)
         else:
             read_deadline(value, datetime.fromtimestamp(0).astimezone())
     except RuleError as error:
         return str(error)
+    except ValueError:
+        return f"{place}: found {value!r}, expected {STOP_EXPECTED}"
     except InputError as error:
         return str(error.at(place))
     return None

@@ -13,6 +13,7 @@ from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
 from gradebook.rubrics.model.methods import Sees
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.prompts.feedback import FEEDBACK_CRITERION_ID, usual_byte_counts
+from gradebook.rubrics.statistics.stopping import StopForecast
 from gradebook.tasks.datasets.case_criteria import (
     CASE_CRITERIA,
     OwnCount,
@@ -77,6 +78,7 @@ class RunPlan:
     own_count: OwnCount = field(default_factory=OwnCount)  # per-case criteria
     asked_judges: tuple[int, ...] = ()  # indexes of the judge's members with requests left to send
     shortened_count: int = 0  # trajectories that judges are not shown whole
+    stop: StopForecast | None = None  # of a dry run
 
     @property
     def request_count(self) -> int:

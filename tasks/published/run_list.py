@@ -24,6 +24,6 @@ def list_runs(lake: Lake) -> tuple[Row, ...]:
     with connect(lake, read_only=True) as connection:
         return read_rows(
             connection,
-            "select run_id, status, version, rubric_id, rubric_version, judge, output_count, cost_usd, created_at, "
-            "dataset, reason from runs order by rowid desc",
+            "select run_id, status, version, rubric_id, rubric_version, judge, output_count, stopped_at, cost_usd, "
+            "created_at, dataset, reason from runs order by rowid desc",
         )

@@ -1,5 +1,6 @@
 """The verdict on a published run: which model may ship and why, how far to trust that, and what to do next."""
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -111,6 +112,8 @@ def _change(found: Grounds) -> Iterator[str]:
     for outcome, text in words.items():
         if outcome in by_outcome:
             yield text if len(by_outcome) == 1 else f"{_listed(by_outcome[outcome])}: {text}"
+    if found.run.get("stopped_at") is not None:
+        yield json.loads(found.run["settings"])["stopping"]["brief"]
 
 
 def _doubt(standings: Sequence[JudgeStanding]) -> Iterator[str]:

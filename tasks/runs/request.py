@@ -273,6 +273,14 @@ class EvaluationRequest:
             Panel.COMPARE,
         ),
     ] = None
+    stop: Annotated[
+        str | None,
+        Option(
+            "stop judging when the comparison with the baseline is decided: looks=10, suite or always",
+            EVERYWHERE & ~Use.CHECKPOINT_FLOW,
+            Panel.COMPARE,
+        ),
+    ] = None
     across_judges: Annotated[
         bool,
         Option(

@@ -9,7 +9,9 @@ import pyarrow as pa
 from gradebook.rubrics.files.validate import unreadable_files
 from gradebook.rubrics.model.errors import Fault, InputError, JudgeSettingsError, RubricError
 from gradebook.rubrics.model.rubric import Rubric
+from gradebook.rubrics.statistics.stopping import STOP_EXPECTED, read_stop_rule
 from gradebook.tasks.comparing.baseline import refuse_baseline
+from gradebook.tasks.comparing.gate import gate_rule
 from gradebook.tasks.datasets.case_criteria import own_level_scores, taken_ids
 from gradebook.tasks.datasets.discovery import dataset_files
 from gradebook.tasks.datasets.ingest import refuse_bad_rows
@@ -84,6 +86,7 @@ def check_request(request: EvaluationRequest) -> CheckedRequest:
         if request.budget_usd is not None:
             refuse_unpriced(online, find_price(online))
     _refuse_batches(request, judge)
+    _refuse_stop(request, judge)
     if request.record is not None:
         refuse_record(Path(request.record), _recorded_judge(judge))
     if any(map(is_computed, rubric.criteria)):  # clusters do no other work
@@ -166,6 +169,24 @@ def _refuse_unknown_criteria(rubric: Rubric, judge: Judge | None) -> None:
     if unknown:
         expected = f"judged criteria of {rubric.id}: {', '.join(judged) or 'there are none'}"
         raise JudgeSettingsError("cascade.when.criteria", repr(unknown[0]), expected)
+
+
+def _refuse_stop(request: EvaluationRequest, judge: Judge | None) -> None:
+    """Raise `InputError` for a rule that can't be read, or can't be followed."""
+    if request.stop is None:
+        return
+    try:
+        read_stop_rule(request.stop)
+    except ValueError:
+        raise InputError("--stop", repr(request.stop), STOP_EXPECTED) from None
+    if request.baseline is None:
+        raise InputError("--stop", "no --baseline", "a run to compare with, or latest")
+    if request.stratify is not None:
+        raise InputError("--stop", "--stratify beside it", "one of the two", "the looks weigh all cases alike")
+    if request.stop == "suite" and gate_rule(request.fail_if, request.require) is not None:
+        raise InputError("--stop", "suite with a gate", "looks=N or always", "a gate asks about cases beyond the suite")
+    if isinstance(judge, JudgeSettings) and judge.mode == "batch":
+        raise InputError("--stop", "a judge with `mode: batch`", "one that answers at once", "a look waits for replies")
 
 
 def _refuse_batches(request: EvaluationRequest, judge: Judge | None) -> None:

@@ -7,6 +7,7 @@ from gradebook.rubrics.model.methods import ROW_METHODS
 from gradebook.rubrics.prompts.model_families import family_of, is_same_model
 from gradebook.tasks.comparing.baseline import baseline_notes
 from gradebook.tasks.comparing.gate import gate_rule
+from gradebook.tasks.comparing.stopping import stored_stopping
 from gradebook.tasks.datasets.ingest import Ingested
 from gradebook.tasks.judging.replies.unreadable import UNREADABLE, describe_unreadable
 from gradebook.tasks.judging.settings.judge import JudgeSettings
@@ -59,6 +60,8 @@ def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | 
     notes = [sentence for sentence, is_true in sentences.items() if is_true]
     notes = [*unreadable_notes(run), *similarity_notes(run.folder), *notes]
     notes += [*family_notes(run, ingested), *model_notes(run), *run.folder.notes]
+    if run.request.stop is not None and (stopping := stored_stopping(run.folder)) is not None:
+        notes.insert(0, stopping.sentence)
     notes += baseline_notes(
         run.rubric.id, run.folder, run.request.baseline, gate_rule(run.request.fail_if, run.request.require)
     )

@@ -16,6 +16,7 @@ import pyarrow as pa
 from gradebook.rubrics.files.digest import rubric_digest
 from gradebook.rubrics.model.errors import GradebookError, InputError
 from gradebook.tasks.comparing.baseline import Baseline, stored_baseline
+from gradebook.tasks.comparing.stopping import stored_stopping
 from gradebook.tasks.datasets.discovery import digest_files
 from gradebook.tasks.judging.settings.panels import verdict_digest
 from gradebook.tasks.lake.address import Lake
@@ -180,7 +181,7 @@ def is_published(run: Run) -> bool:
     if drawn != (run.request.sample, run.request.stratify) and not run.taken_over:
         published, asked = _cases_words(*drawn), _cases_words(run.request.sample, run.request.stratify)
         raise InputError("--run-id", f"{run.run_id}, which published {published}", f"a new id for {asked}")
-    for option in ("baseline", "fail_if", "require"):
+    for option in ("baseline", "fail_if", "require", "stop"):
         wanted = getattr(run.request, option)
         if wanted is not None and wanted != settings.get(option):
             raise InputError(
@@ -200,12 +201,14 @@ def run_row(run: Run, status: str, reason: str | None) -> dict[str, object]:
     """Columns of the run's row that do not depend on its outcome."""
     request = run.request
     baseline = stored_baseline(run.folder) if request.baseline else Baseline()
+    stopping = stored_stopping(run.folder) if request.stop else None
     settings = json_values(request, Use.SETTINGS) | {
         "judge": run.judge.identity if run.judge else None,  # `gradebook ledger verify` recomputes keys from it
         "embedder": run.embedder.identity if run.embedder else None,
         "baseline_run_id": baseline.run_id,
         "baseline_fault": baseline.fault,
         "series": baseline.series,
+        "stopping": stopping.as_json() if stopping else None,
         "ratings_version": ratings_version(run.folder.ratings_file),
         "suite": request.suite,  # with the night, `latest` finds the nightly run before
         "night": None if request.night is None else request.night.isoformat(),
@@ -230,6 +233,7 @@ def run_row(run: Run, status: str, reason: str | None) -> dict[str, object]:
         "output_count": None,
         "version": None,
         "cost_usd": None,
+        "stopped_at": stopping.stopped_at if stopping else None,
         **run.taken_over,
     }
 
@@ -292,9 +296,9 @@ def _fingerprint(request: EvaluationRequest, checked: CheckedRequest, dataset_di
     """Digest of everything that makes a different run.
 
     The budget is not included, so that a run can be resumed with a larger one. The baseline and its rule are not
-    included, because they do not change judgments.
+    included, because they do not change judgments unless the run may stop.
     """
-    by_content = {
+    by_content: dict[str, object] = {
         "outputs": dataset_digest,
         "rubric": rubric_digest(checked.rubric),
         "judge": verdict_digest(checked.judge) if checked.judge else None,
@@ -302,6 +306,8 @@ def _fingerprint(request: EvaluationRequest, checked: CheckedRequest, dataset_di
         "ratings": digest_files((Path(request.ratings),)) if request.ratings else None,
         "allow_functions": runnable_functions(checked.rubric, checked.functions),
     }
+    if request.stop is not None:  # what is judged depends on it
+        by_content["baseline"] = request.baseline
     set_by_flows = {"checkpoint": asdict(request.checkpoint) if request.checkpoint else None}
     parts = json_values(request, Use.FINGERPRINT) | by_content | set_by_flows | {"code_version": code_version()}
     return hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=16).hexdigest()

@@ -1,7 +1,9 @@
 """Order of the stages of an evaluation."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
 
+from gradebook.tasks.comparing.looks import keep_judged, look
 from gradebook.tasks.datasets.ingest import Ingested
 from gradebook.tasks.planning.plan import RunPlan
 from gradebook.tasks.published.summary import RunSummary
@@ -36,8 +38,7 @@ def evaluate_run(run: Run, stages: Stages) -> None:
     planned = stages.call(ask_run_in_batches, run, ingested, planned)
     with piece_span(Piece(run.run_id, "score")), opened_setup(run, planned, ingested.shards) as setup:
         reporter().begin("score", ingested.output_count * len(run.rubric.criteria) + planned.own_count.criterion_count)
-        scored = [each for index in range(len(ingested.shards)) for each in _score(run, setup, ingested, index, stages)]
-        stages.finish([*checked, *scored])
+        ingested = _score_blocks(run, setup, ingested, checked, stages)
         reporter().end("score")
         feedback_note = stages.call(write_run_feedback, run, ingested, setup.session)
     if stages.has_suites:
@@ -69,6 +70,23 @@ def _validate_outputs(run: Run, ingested: Ingested, stages: Stages) -> list[Pend
     if not stages.has_suites:
         return []
     return [stages.submit(validate_outputs, run, shard, index) for index, shard in enumerate(ingested.shards)]
+
+
+def _score_blocks(
+    run: Run, setup: ScoringSetup, ingested: Ingested, checked: Sequence[Pending], stages: Stages
+) -> Ingested:
+    """Score the shards, block by block until the run stops; returns those that are scored.
+
+    checked: stages to finish with the first block.
+    """
+    ends = [0, *accumulate(ingested.blocks or (len(ingested.shards),))]
+    for block, (begin, end) in enumerate(pairwise(ends)):
+        scored = [each for index in range(begin, end) for each in _score(run, setup, ingested, index, stages)]
+        stages.finish([*checked, *scored])
+        is_decided: bool = bool(ingested.blocks) and stages.call(look, run, ingested, block)
+        if is_decided:
+            return keep_judged(run, ingested, end)
+    return ingested
 
 
 def _score(run: Run, setup: ScoringSetup, ingested: Ingested, index: int, stages: Stages) -> list[Pending]:

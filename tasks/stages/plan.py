@@ -1,7 +1,10 @@
 """Ingest and plan of a run: validated shards, and the judgments that are missing."""
 
+from dataclasses import replace
+
 from gradebook.tasks.comparing.answer_pairs import write_pairs
 from gradebook.tasks.comparing.baseline import refuse_unpaired
+from gradebook.tasks.comparing.looks import forecast_stop, plan_looks
 from gradebook.tasks.datasets.case_criteria import taken_ids
 from gradebook.tasks.datasets.ingest import Ingested, ingest_outputs
 from gradebook.tasks.judging.session.session import refuse_bad_addresses
@@ -17,7 +20,7 @@ _SHORTENED = "{} shortened for the judge, by the rule in docs/judging.md#traject
 
 
 def ingest_run(run: Run) -> Ingested:
-    """Read the run's outputs into validated shards. Raises `OutputsError`."""
+    """Read the run's outputs into validated shards. Raises `OutputsError`, and `InputError` as `plan_looks` does."""
     request = run.request
     reporter().begin("ingest", None)
     with timed(run.folder, "ingest") as timing:
@@ -35,6 +38,8 @@ def ingest_run(run: Run) -> Ingested:
             stratify=request.stratify,
             advance=lambda count: reporter().advance("ingest", count),
         )
+        if request.stop is not None:
+            ingested = plan_looks(run, ingested)
         timing.row_count = ingested.row_count
     reporter().end("ingest")
     return ingested
@@ -57,6 +62,8 @@ def plan_judgments(run: Run, ingested: Ingested, *, is_preview: bool = False) ->
         write_pairs(run.lake, run.folder, run.rubric, ingested.shards, run.request.baseline)
         prepare_plan(run.lake, run.folder, run.rubric, ingested.shards, ratings)
         planned = plan_again(run, ingested, is_preview=is_preview)
+        if is_preview:
+            planned = replace(planned, stop=forecast_stop(run))
         refuse_bad_addresses(run.judge, planned.asked_judges)
         timing.row_count = ingested.output_count
     reporter().end("plan")

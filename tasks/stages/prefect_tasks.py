@@ -7,6 +7,7 @@ from prefect import Task
 from prefect.cache_policies import NO_CACHE
 
 from gradebook.tasks.collecting.collect import collect_outputs
+from gradebook.tasks.comparing.looks import look
 from gradebook.tasks.scoring.cluster import compute_work
 from gradebook.tasks.scoring.shards import score_criteria, score_own_criteria, score_shard
 from gradebook.tasks.stages.aggregate import aggregate_run
@@ -27,6 +28,7 @@ _NAMES: dict[Callable[..., Any], tuple[str, str]] = {
     score_own_criteria: ("score_case_criteria", "own criteria · shard {shard_index}"),
     compute_work: ("compute_shard", "checks · shard {work.shard_index}"),
     collect_verdicts: ("validate_verdicts", "quality of verdicts · shard {shard_index}"),
+    look: ("look", "look {block}"),
     write_run_feedback: ("write_feedback", "feedback"),
     validate_judgments: ("validate_judgments", "quality of judgments"),
     aggregate_run: ("aggregate", "aggregate"),

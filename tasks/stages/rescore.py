@@ -154,7 +154,8 @@ def _taken_over(source: KeptRun) -> Row:
         ("budget_usd", "feedback", "ratings", "baseline", "baseline_run_id", "baseline_fault", "fail_if", "require")
     )
     settings |= {"ratings_version": None, "rescored_from": source.run_id}
-    return {"judge": source.row["judge"], "settings": json.dumps(settings)}
+    same = {name: source.row[name] for name in ("judge", "stopped_at")}
+    return same | {"settings": json.dumps(settings)}
 
 
 def _fingerprint(source: KeptRun, rubric: Rubric) -> str:

@@ -14,6 +14,7 @@ from gradebook.tasks.system.files import write_text
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")  # a folder's name, and no path
 _WORKING_FOLDERS = (
     "shards",
+    "blocks",
     "plan",
     "media",
     "verdicts",
@@ -114,6 +115,16 @@ class RunFolder:
     def baseline_file(self) -> Path:
         """Comparison with the baseline; missing until there is one."""
         return self.path / "baseline.json"
+
+    @property
+    def block_folder(self) -> Path:
+        """Blocks of cases of a run that may stop, and their order; missing without --stop."""
+        return self.path / "blocks"
+
+    @property
+    def stopping_file(self) -> Path:
+        """Outcome of the last look of a run that may stop; missing until there is one."""
+        return self.path / "stopping.json"
 
     @property
     def report_file(self) -> Path:

@@ -1,7 +1,8 @@
 -- earlier_runs: one row per run_id, model, checkpoint of the published runs that `latest` looks among: runs of the
 -- rubric $rubric_id that were evaluated, other than the run $run_id. $suite, $night: of a suite's run, the runs of the
 -- same suite in an earlier night; $suite is null for other runs. $model, $checkpoint, $dataset_digest: of a
--- checkpoint's run, other checkpoints of the same model on other outputs; $model is null for other runs.
+-- checkpoint's run, other checkpoints of the same model on other outputs; $model is null for other runs. Runs that
+-- stopped early are left out, as they lack cases.
 with earlier as (
     select
         runs.run_id,
@@ -17,6 +18,7 @@ with earlier as (
         runs.rubric_id = $rubric_id
         and runs.status = 'published'
         and runs.run_id <> $run_id
+        and runs.stopped_at is null
         and coalesce(runs.trigger, '') not in ('rescore', 'review')
         and (
             $suite is null

@@ -1,9 +1,9 @@
 -- latest_baseline: at most one row: the run_id of the newest of earlier_runs that can be compared with a run: with a
--- model and checkpoint in common, or with a model of which each has one checkpoint. $run_scores: files of the run's
--- mart run_scores.
+-- model and checkpoint in common, or with a model of which each has one checkpoint. $groups: files of the run's outputs
+-- or of its mart run_scores.
 with own as (
     select model, checkpoint, count(*) over (partition by model) as checkpoint_count
-    from read_parquet($run_scores)
+    from (select distinct model, checkpoint from read_parquet($groups))
 ),
 
 final as (

@@ -1,4 +1,5 @@
--- last_runs: one row per rubric_id: its last published run, newest first. cost_usd is in US dollars.
+-- last_runs: one row per rubric_id: its last published run, newest first. cost_usd is in US dollars. stopped: the
+-- outcome of a stopped run in words; null for others.
 with final as (
     select
         run_id,
@@ -11,6 +12,7 @@ with final as (
         finished_at,
         version,
         output_count,
+        case when stopped_at is not null then settings::json -> 'stopping' ->> 'brief' end as stopped,
         cost_usd,
     from runs
     where status = 'published'

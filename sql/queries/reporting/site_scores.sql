@@ -1,7 +1,7 @@
 -- site_scores: one row per run, model, checkpoint of all rubrics, by rubric, model and run. Scores are 0..1.
--- changed: the change of rubric or judge that keeps the mean from being compared with the previous one; null if neither
--- changed. weakest_id, weakest_mean: the weighted criterion with the lowest mean, shown beside the overall mean, which
--- would hide it.
+-- changed: what keeps the mean from being compared with the previous one: the rubric, the judge, or a run that stopped
+-- early; null if nothing does. weakest_id, weakest_mean: the weighted criterion with the lowest mean, shown beside the
+-- overall mean, which would hide it.
 with weakest as (
     select
         run_id,
@@ -28,9 +28,11 @@ final as (
             when not scores.is_same_rubric
                 then 'rubric ' || before.rubric_version || ' → ' || scores.rubric_version
             when not scores.is_same_judge then 'another judge'
+            when coalesce(scores.stopped_at, before.stopped_at) is not null then 'a run that stopped early'
         end as changed,
         scores.rubric_version,
         scores.judge,
+        scores.stopped_at,
         weakest.weakest.criterion_id as weakest_id,
         weakest.weakest.mean as weakest_mean,
     from score_history as scores

@@ -133,6 +133,8 @@ def _begun(before: Row, row: Row) -> str:
 def _points(rows: Sequence[Row]) -> Iterator[Row]:
     for place, row in enumerate(rows):
         tip = f"{row['run_id']}, {model_name(row)}: {score_words(row['mean'])}"
+        if row["stopped_at"] is not None:
+            tip += f", stopped after {counted(row['stopped_at'], 'case')}"
         yield {"place": place, "mean": row["mean"], "low": row["ci_low"], "high": row["ci_high"], "tip": tip}
 
 

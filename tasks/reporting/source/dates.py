@@ -28,7 +28,7 @@ class Point:
     """Mean of a model in a run. place: the run's place on the axis, from 1; low, high: 95% interval of the mean.
 
     before: key of the previous point, None if there is none on the page. changes: differences in rubric, judge or cases
-    from the previous point, as text; the two means are comparable if it is empty.
+    from the previous point, as text; the two means are comparable if it is empty. stopped_at: cases of a stopped run.
     """
 
     run_id: str
@@ -38,6 +38,7 @@ class Point:
     rubric_version: str
     judge: str | None
     judge_epoch: int | None
+    stopped_at: int | None
     n: int
     mean: float | None
     low: float | None
@@ -116,6 +117,7 @@ def _point(row: Row, place: int) -> Point:
         row["rubric_version"],
         row["judge"],
         row["judge_epoch"],
+        row["stopped_at"],
         row["n"],
         row["mean"],
         row["ci_low"],
@@ -132,7 +134,11 @@ def _changes(before: Point, now: Point, is_same_text: bool, is_same_cases: bool)
         found["judge"] = f"the judge from {before.judge or 'none'} to {now.judge or 'none'}"
     elif None not in (before.judge_epoch, now.judge_epoch) and before.judge_epoch != now.judge_epoch:
         found["judge"] = f"the judge itself (epoch {before.judge_epoch} to {now.judge_epoch})"
-    if not is_same_cases:
+    stopped_at = now.stopped_at if now.stopped_at is not None else before.stopped_at
+    if stopped_at is not None:
+        whose = "" if now.stopped_at is not None else " before"
+        found["cases"] = f"the cases: the run{whose} stopped after {stopped_at:,}"
+    elif not is_same_cases:
         found["cases"] = "the cases"
     return found
 

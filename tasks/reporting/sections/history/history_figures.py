@@ -9,7 +9,7 @@ from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.reporting.drawing.charts import Colour, distinct_labels, draw, shortened
 from gradebook.tasks.reporting.source.dates import Point, Points
 from gradebook.tasks.reporting.source.report_source import ReportSource
-from gradebook.tasks.system.number_format import score_words
+from gradebook.tasks.system.number_format import counted, score_words
 
 MOST_LABELS = 5
 LABEL_LETTERS = 12
@@ -75,6 +75,7 @@ def _row(points: Points, point: Point, by_model: dict[str, Series]) -> Row:
     before = points[point.before] if point.is_joined and point.before is not None else None
     linked = points[point.before] if point.linked_mean is not None and point.before is not None else None
     interval = "" if point.low is None else f", 95% interval {score_words(point.low)} to {score_words(point.high)}"
+    stopped = "" if point.stopped_at is None else f", stopped after {counted(point.stopped_at, 'case')}"
     checkpoint = "" if point.checkpoint is None else f" @ {shortened(point.checkpoint)}"
     return {
         "series": line.label,
@@ -86,7 +87,7 @@ def _row(points: Points, point: Point, by_model: dict[str, Series]) -> Row:
         "mean_before": None if before is None else before.mean,
         "place_linked": None if linked is None else linked.place + line.offset,
         "mean_linked": point.linked_mean,
-        "tip": f"{line.label}{checkpoint} in {shortened(point.run_id)}: {score_words(point.mean)}{interval}",
+        "tip": f"{line.label}{checkpoint} in {shortened(point.run_id)}: {score_words(point.mean)}{interval}{stopped}",
     }
 
 

@@ -1,5 +1,6 @@
 """Findings on completeness: rows refused, expectations not met, verdicts without a score."""
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -30,6 +31,9 @@ def completeness_findings(source: ReportSource) -> Iterator[Finding]:
     yield _rows_in(source, sum(row["row_count"] for row in reasons))
     if reasons:
         yield _refused(source, reasons)
+    if source.summary.run["stopped_at"] is not None:
+        words = json.loads(source.summary.run["settings"])["stopping"]["sentence"]
+        yield Finding(Sign.LOOK, "Stopped early", f"{words[:1].upper()}{words[1:]}. The other cases were not needed.")
     yield _quality(source)
     yield _coverage(source)
 
@@ -50,9 +54,8 @@ def _rows_in(source: ReportSource, refused_count: int) -> Finding:
     if repeated_count < 0:
         return Finding(Sign.BAD, "Rows", f"{words}; these are {-repeated_count:,} more than were read.")
     adds_up = f"{scored_count:,} + {output_count - scored_count:,} + {refused_count:,} + {repeated_count:,}"
-    return Finding(
-        Sign.FINE, "Rows", f"{words}, {repeated_count:,} repeated and stored once ({adds_up} = {row_count:,})."
-    )
+    rest = "repeated and stored once" if source.summary.run["stopped_at"] is None else "not needed, or repeated"
+    return Finding(Sign.FINE, "Rows", f"{words}, {repeated_count:,} {rest} ({adds_up} = {row_count:,}).")
 
 
 def _refused(source: ReportSource, reasons: Sequence[Row]) -> Finding:

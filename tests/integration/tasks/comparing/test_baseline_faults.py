@@ -4,6 +4,7 @@ import json
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import duckdb
@@ -102,7 +103,8 @@ def test_a_run_without_scores_meets_no_requirement(copied):
 
 def test_a_rescored_run_does_not_inherit_the_baseline():
     class Source:
-        run_id, row = "b", {"judge": None, "settings": '{"baseline": "a", "baseline_run_id": "a", "fail_if": "p < 1"}'}
+        run_id, settings = "b", '{"baseline": "a", "baseline_run_id": "a", "fail_if": "p < 1"}'
+        row = MappingProxyType({"judge": None, "stopped_at": None, "settings": settings})
 
     settings = json.loads(_taken_over(Source)["settings"])
     assert [settings[name] for name in ("baseline", "baseline_run_id", "fail_if", "rescored_from")] == [

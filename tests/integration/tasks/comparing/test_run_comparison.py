@@ -203,7 +203,8 @@ def test_latest_is_the_last_run_with_a_model_in_common(folder, tmp_path, outputs
     with connect(lake_in(folder), read_only=True) as connection:
         file = run.mart_file("run_scores")
         connection.execute(f"copy (from (values {groups}) as scores (model, checkpoint)) to '{file}' (format parquet)")
-        found = [find_baseline(connection, run, BaselineSearch("d", rubric), LATEST) for rubric in ("words", "others")]
+        files = [str(run.mart_file("run_scores"))]
+        found = [find_baseline(connection, files, BaselineSearch("d", each), LATEST) for each in ("words", "others")]
     assert found == [expected, None]
 
 

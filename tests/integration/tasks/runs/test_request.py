@@ -53,6 +53,7 @@ OUTPUTS_PARAMETERS = [
     "require",
     "fail_if",
     "runner",
+    "stop",
 ]
 CHECKPOINT_PARAMETERS = [
     "model",
@@ -94,6 +95,7 @@ SUITE_KEYS = [
     "allow_functions",
     "deadline",
     "embedder",
+    "stop",
 ]
 WANTED = EvaluationRequest(
     "outputs.jsonl",
@@ -113,6 +115,7 @@ WANTED = EvaluationRequest(
     baseline="latest",
     require="not_worse_by(0.02)",
     fail_if="mean_diff < 0",
+    stop="looks=10,pocock",
     across_judges=True,
     gate="baseline",
     runner="processes",

@@ -42,6 +42,7 @@ RATING = HEAD + "c1,small,clarity,anna,clear\n"
 TWO_SAMPLES = [
     {"case_id": "c1", "model": "small", "output": f"Answer {index}.", "sample_index": index} for index in (0, 1)
 ]
+BATCH = "model: m\nmode: batch\n"
 REPLY = {"case_id": "c1", "model": "small", "criterion_id": "clarity", "level": "clear"}
 
 
@@ -356,6 +357,29 @@ CASES = {
         {"baseline": "base"},
         is_lake_there=True,
         prepare=write_other_models,
+    ),
+    "strata without a sample": Case("--stratify: found no --sample", {"stratify": "model"}),
+    # -------- sequential stopping
+    "rule that stops nothing": Case("--stop: found 'soon', expected looks=N", {"stop": "soon", "baseline": "latest"}),
+    "stop without a baseline": Case("--stop: found no --baseline", {"stop": "suite"}),
+    "stop of a sample by stratum": Case(
+        "--stop: found --stratify beside it",
+        {"stop": "always", "baseline": "latest", "sample": 1, "stratify": "model"},
+    ),
+    "stop of batches": Case("found a judge with `mode: batch`", *judged(BATCH, stop="suite", baseline="latest")),
+    "stop by the suite at a gate": Case(
+        "--stop: found suite with a gate", {"stop": "suite", "baseline": "latest", "require": "not_worse_by(0.1)"}
+    ),
+    "stop by a baseline of another rubric": Case(
+        "--stop: found base of another rubric",
+        {"stop": "always", "baseline": "base", "rubric": "c.yaml", "judge": "m"},
+        {"c.yaml": RUBRIC.format(version="2.0.0", weight=1)},
+        is_lake_there=True,
+    ),
+    "stop by a baseline without scores": Case(
+        "--stop: found no case in common with base that it has a score of",
+        {"stop": "always", "baseline": "base", "judge": "m", "across_judges": True},
+        is_lake_there=True,
     ),
     # -------- the run
     "run at work": Case("which another process is evaluating now", {"run_id": "held"}, prepare=hold_run),

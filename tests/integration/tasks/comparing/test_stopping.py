@@ -1,0 +1,202 @@
+"""A run that stops when its comparison with a baseline is decided, from the request to the lake."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradebook.rubrics.model.errors import InputError
+from gradebook.tasks.comparing.compare import compare_runs
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.connections import connect
+from gradebook.tasks.lake.rows import Row, read_rows
+from gradebook.tasks.published.status import read_status
+from gradebook.tasks.published.summary import RunSummary
+from gradebook.tasks.stages import pipeline
+from tests.support.loopback_judge import LoopbackJudge, level_reply
+from tests.support.published_runs import NOW, publish
+from tests.support.samples import write_lines, write_rubric
+
+CASES = 60
+SHARE = {"base": 0.9, "worse": 0.3, "alike": 0.9}  # of clear answers
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """A lake with a stopped run, its summary, and the number of requests that it sent."""
+
+    folder: Path
+    summary: RunSummary
+    request_count: int
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[LoopbackJudge]:
+    with LoopbackJudge() as server, pytest.MonkeyPatch.context() as patched:
+        server.writer = read_level
+        patched.setenv("OPENAI_BASE_URL", server.base_url)
+        patched.setenv("OPENAI_API_KEY", "none")
+        yield server
+
+
+@pytest.fixture(scope="module")
+def base(judge: LoopbackJudge, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Lake with the published run `base`."""
+    folder = tmp_path_factory.mktemp("base")
+    evaluate(folder, "base")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def stopped(base: Path, judge: LoopbackJudge, tmp_path_factory: pytest.TempPathFactory) -> Stopped:
+    """The same with the run `worse`, which stopped."""
+    folder = Path(shutil.copytree(base, tmp_path_factory.mktemp("stopped"), dirs_exist_ok=True))
+    asked = judge.request_count
+    summary = evaluate(folder, "worse", baseline="base", stop="looks=6")
+    return Stopped(folder, summary, judge.request_count - asked)
+
+
+@pytest.fixture
+def folder(base: Path, tmp_path: Path) -> Path:
+    """Copy of the lake with `base` alone."""
+    return Path(shutil.copytree(base, tmp_path, dirs_exist_ok=True))
+
+
+def read_level(body: dict[str, Any]) -> str:
+    """Reply with the level that the output names."""
+    is_clear = "level: clear" in body["messages"][-1]["content"]
+    return level_reply(body, "It is understood at first reading." if is_clear else "It can't be understood.")
+
+
+def evaluate(folder: Path, name: str, cases: range = range(CASES), **request: Any) -> RunSummary:
+    clear = SHARE[name] * 10
+    rows = [
+        {
+            "case_id": f"c{case}",
+            "model": "m",
+            "output": f"{name} {case}, level: {'clear' if case % 10 < clear else 'unclear'}",
+        }
+        for case in cases
+    ]
+    write_lines(folder / f"{name}.jsonl", rows)
+    asked = {"judge": "gpt-4o-mini", "run_id": name} | request
+    return publish(folder / f"{name}.jsonl", write_rubric(folder / "rubric.yaml"), **asked)
+
+
+def lake_in(folder: Path) -> Lake:
+    return find_lake(f"sqlite:{folder}/lake/catalog.sqlite")
+
+
+def rows_of(folder: Path, select: str) -> tuple[Row, ...]:
+    with connect(lake_in(folder), read_only=True) as connection:
+        return read_rows(connection, select)
+
+
+def stopping_of(folder: Path, run_id: str) -> Row:
+    (row,) = rows_of(folder, f"select settings from runs where run_id = '{run_id}'")
+    return dict(json.loads(row["settings"])["stopping"])
+
+
+def test_a_stopped_run_asks_no_further_judgment_and_has_no_gap(stopped):
+    run, found = stopped.summary.run, stopping_of(stopped.folder, "worse")
+    stopped_at = found["stopped_at"]
+    assert stopped_at == run["stopped_at"] == run["output_count"] == stopped.request_count
+    assert (stopped_at < CASES, found["case_count"], found["pairs"][0]["decision"]) == (True, CASES, "worse")
+    counts = "count(*) as n, count(score) as scored, count(distinct output_id) as outputs"
+    assert rows_of(stopped.folder, f"select {counts} from verdicts where run_id = 'worse'") == (
+        {"n": 2 * stopped_at, "scored": 2 * stopped_at, "outputs": stopped_at},
+    )
+    assert stopped.summary.is_met
+    assert not any("not compared" in note for note in run["notes"])
+
+
+def test_a_stopped_run_says_so(stopped):
+    brief = stopping_of(stopped.folder, "worse")["brief"]
+    assert brief == f"stopped after {stopped.summary.run['stopped_at']} of 60 cases: worse"
+    assert brief in stopped.summary.verdict.sentence
+    assert read_status(lake_in(stopped.folder), NOW, 7).last_published[0]["stopped"] == brief
+
+
+def test_the_effect_has_the_interval_of_the_looks_at_once_and_later(stopped):
+    (pair,) = stopping_of(stopped.folder, "worse")["pairs"]
+    select = "select diff_low, diff_high from run_comparisons where run_id = 'worse' and scope = 'overall'"
+    (row,) = rows_of(stopped.folder, select)
+    assert (row["diff_low"], row["diff_high"]) == pytest.approx((pair["low"], pair["high"]))
+    found = compare_runs(lake_in(stopped.folder), "base", "worse")
+    assert found.models[0].overall.figures.diff_high == pytest.approx(pair["high"])
+    assert "p and intervals allow for its looks" in found.banner
+
+
+def test_a_run_that_decides_nothing_judges_every_case_and_latest_is_no_stopped_run(stopped, judge):
+    summary = evaluate(stopped.folder, "alike", baseline="latest", stop="looks=3")
+    assert (summary.run["output_count"], summary.run["stopped_at"]) == (CASES, None)
+    found = stopping_of(stopped.folder, "alike")
+    assert (found["brief"], found["baseline_run_id"]) == ("--stop looks=3 judged all 60 cases: undecided", "base")
+
+
+def test_an_interrupted_run_takes_the_same_looks_and_pays_for_nothing_twice(stopped, folder, judge, monkeypatch):
+    take, asked = pipeline.look, judge.request_count
+
+    def killed(run: Any, ingested: Any, block: int) -> bool:
+        if block == 1:
+            raise KeyboardInterrupt
+        return take(run, ingested, block)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pipeline, "look", killed)
+        with pytest.raises(KeyboardInterrupt):
+            evaluate(folder, "worse", baseline="base", stop="looks=6")
+    assert judge.request_count - asked == 20  # two blocks of ten
+    evaluate(folder, "worse", baseline="base", stop="looks=6")
+    assert stopping_of(folder, "worse") == stopping_of(stopped.folder, "worse")
+    assert judge.request_count - asked == stopped.request_count
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("rule", ["looks=5,pocock", "suite", "always"])
+def test_every_rule_stops_a_run(folder, judge, rule):
+    asked = judge.request_count
+    summary = evaluate(folder, "worse", baseline="base", stop=rule)
+    assert summary.run["stopped_at"] == judge.request_count - asked < CASES
+
+
+@pytest.mark.nightly
+def test_a_gate_with_a_margin_stops_when_the_margin_is_decided(folder):
+    summary = evaluate(folder, "alike", baseline="base", stop="always", require="not_worse_by(0.3)")
+    assert summary.is_met
+    assert summary.run["stopped_at"] < CASES
+    assert stopping_of(folder, "alike")["brief"].endswith(": not worse by 0.3")
+
+
+@pytest.mark.nightly
+def test_cases_that_the_baseline_lacks_come_last(folder, judge):
+    asked = judge.request_count
+    evaluate(folder, "worse", range(30, 90), baseline="base", stop="looks=6,pocock")
+    assert judge.request_count - asked < 30
+    (row,) = rows_of(
+        folder, "select max(substr(case_id, 2)::integer) as last from output_scores where run_id = 'worse'"
+    )
+    assert row["last"] < CASES
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("request_", "reason"),
+    [
+        ({"judge": None, "allow_unscored": True, "baseline": "latest"}, "there is no --judge, and checks cost nothing"),
+        ({"judge": "gpt-4o", "baseline": "latest"}, "different judges: gpt-4o-mini"),
+    ],
+)
+def test_a_run_that_nothing_can_stop_says_why(folder, request_, reason):
+    summary = evaluate(folder, "worse", stop="suite", **request_)
+    assert summary.run["output_count"] == CASES
+    assert any(reason in note for note in summary.run["notes"]), summary.run["notes"]
+
+
+def test_a_named_baseline_that_can_decide_nothing_is_refused(folder):
+    with pytest.raises(InputError, match="--stop: found no case in common with base"):
+        evaluate(folder, "worse", range(100, 130), stop="suite", baseline="base")
