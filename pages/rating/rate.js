@@ -59,7 +59,12 @@
   function showScores() {
     form.querySelectorAll("[data-score-of]").forEach((shown) => {
       const steps = rows.filter((row) => row.dataset.group === shown.dataset.scoreOf);
-      const lost = steps.filter(hasError).map((row) => Number(row.querySelector("[name^='severity.']").selectedOptions[0]?.dataset.penalty ?? 0));
+      const penalties = JSON.parse(shown.dataset.penalties);
+      const lost = steps.filter(hasError).map((row) => {
+        const severity = row.querySelector("[name^='severity.']").value;
+        const type = row.querySelector("[name^='error.']")?.value.split("/")[0];
+        return penalties[`${type}/${severity}`] ?? penalties[severity] ?? 0;
+      });
       shown.textContent = `${Math.max(0, 100 - lost.reduce((sum, points) => sum + points, 0))} of 100, ${steps.filter(isOpen).length} steps open`;
     });
   }

@@ -58,7 +58,8 @@ def _row(row: Row, steps: list[Row] | None) -> dict[str, Any]:
     for mark in marks:
         if "settled" in mark:  # a lead's decision; it is no rating, and an import leaves it out
             mark["settled"] = {"label": None, **_given(mark["settled"])}
-    return _slot(row) | {"rater": row["rater"], "rated_at": _latest([row]), "steps": marks}
+    whose = {"criterion_id": row["criterion_id"], "rater": row["rater"], "rated_at": _latest([row])}
+    return _slot(row) | whose | {"steps": marks}
 
 
 def _claims_row(row: Row) -> dict[str, Any]:

@@ -30,13 +30,19 @@ class Queue(StrEnum):
 class QueuedOutput:
     """Output to rate. inclusion_rate: its probability of being in the queue, in (0, 1]; None if a rule chose it.
 
-    opinions: ratings in dispute by criterion, for a lead to decide; empty in other queues.
+    opinions: ratings in dispute by criterion, marks of steps in dispute by criterion and step (`steps.3`), for a lead
+    to decide; empty in other queues.
     """
 
     output_id: str
     selection: str
     inclusion_rate: float | None
     opinions: Mapping[str, list[Row]] = field(default_factory=dict)
+
+
+def step_name(criterion_id: str, step_index: int) -> str:
+    """Name of a step's row on a sheet. No criterion's id has a dot."""
+    return f"{criterion_id}.{step_index}"
 
 
 def page_source(run_id: str) -> str:
@@ -60,6 +66,8 @@ def choose_outputs(
     nothing of the run is in the queue.
     """
     rows = () if queue is Queue.calibration else read_rows(connection, _select(queue), run_id=run_id)
+    if queue is Queue.adjudicate:
+        rows = _with_steps(rows, read_rows(connection, query("ratings/disputed_steps"), run_id=run_id))
     found = [*next_ids, *(str(row["output_id"]) for row in rows)]
     if not found:
         raise InputError(f"--queue {queue.value}", f"no output of {run_id} in it", "one", _WHY_EMPTY[queue])
@@ -74,11 +82,29 @@ def choose_outputs(
     return tuple(QueuedOutput(found[place], queue.value, rate) for place in rng.permutation(len(found))[:count])
 
 
+def _with_steps(rows: Sequence[Row], steps: Sequence[Row]) -> tuple[Row, ...]:
+    """Rows of the outputs in dispute, the widest first, with steps in place of the criterion that they rate."""
+    by_output = {row["output_id"]: dict(row) for row in rows}
+    stepwise = {(step["output_id"], step["criterion_id"]) for step in steps}
+    for output_id, row in by_output.items():
+        row["opinions"] = [each for each in row["opinions"] if (output_id, each["criterion_id"]) not in stepwise]
+    for step in steps:
+        row = by_output.setdefault(step["output_id"], {"output_id": step["output_id"], "spread": 0.0, "opinions": []})
+        name = step_name(step["criterion_id"], step["step_index"])
+        row["opinions"].append({"criterion_id": name, "opinions": step["opinions"]})
+        row["spread"] = max(row["spread"], step["spread"])
+    return tuple(sorted(by_output.values(), key=lambda row: (-row["spread"], row["output_id"])))
+
+
 def _opinions(row: Row, *, has_names: bool) -> dict[str, list[Row]]:
     """Ratings in dispute by criterion. Without names nothing says who gave one, and when."""
     names = ("level_id", "score", "notes", *(("rater", "rated_at") if has_names else ()))
     return {
-        each["criterion_id"]: [{name: said[name] for name in names} for said in each["opinions"]]
+        each["criterion_id"]: [
+            {name: said[name] for name in names}
+            | ({"error": said["error"], "is_judge": said["rater"] is None} if "error" in said else {})
+            for said in each["opinions"]
+        ]
         for each in row.get("opinions", ())
     }
 
@@ -106,5 +132,5 @@ _WHY_EMPTY = {
     Queue.disputed: "raters and judge agree wherever two of them scored the same output",
     Queue.gates: "no gate failed",
     Queue.weak: "no slice of the metadata does worse than the rest",
-    Queue.adjudicate: "no two raters differ on an output and criterion that was not decided since",
+    Queue.adjudicate: "no two raters differ on an output and criterion, or a step, that was not decided since",
 }

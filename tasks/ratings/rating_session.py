@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import duckdb
 import orjson
@@ -27,7 +27,7 @@ from gradebook.tasks.ratings.pairs import (
     preferences_table,
     shown_first,
 )
-from gradebook.tasks.ratings.rating_queue import Queue, QueuedOutput, choose_outputs, page_source
+from gradebook.tasks.ratings.rating_queue import Queue, QueuedOutput, choose_outputs, page_source, step_name
 from gradebook.tasks.ratings.rating_store import GOLD, RatingStore, Sheet, Task
 from gradebook.tasks.ratings.step_ratings import GIVEN_STEPS_SCHEMA, insert_step_ratings
 from gradebook.tasks.ratings.table import insert_ratings
@@ -46,6 +46,18 @@ _DECISIONS_SCHEMA = pa.schema(
         *(pa.field(name, pa.string()) for name in ("run_id", "output_id", "criterion_id", "adjudicator", "level_id")),
         pa.field("score", pa.float64()),
         *(pa.field(name, pa.string()) for name in ("cause", "confidence")),
+        pa.field("needs_rubric_update", pa.bool_()),
+        pa.field("notes", pa.string()),
+        pa.field("decided_at", pa.timestamp("us", tz="UTC")),
+    ]
+)
+STEP_DECISIONS_SCHEMA = pa.schema(
+    [
+        *(pa.field(name, pa.string()) for name in ("run_id", "output_id", "criterion_id")),
+        pa.field("step_index", pa.int32()),
+        *(pa.field(name, pa.string()) for name in ("adjudicator", "label")),
+        pa.field("score", pa.float64()),
+        *(pa.field(name, pa.string()) for name in ("error_type", "error_subtype", "severity", "cause", "confidence")),
         pa.field("needs_rubric_update", pa.bool_()),
         pa.field("notes", pa.string()),
         pa.field("decided_at", pa.timestamp("us", tz="UTC")),
@@ -98,9 +110,17 @@ class RatingSession:
         single = [] if self.has_pairs else marks
         source = page_source(self.run_id)
         ratings = _ratings_table([each for each in single if _is_plain(each)], source)
-        steps = _steps_table([each for each in single if _is_step(each)], source)
+        steps = _steps_table([each for each in single if _is_step(each) and not _is_decision(each)], source)
         claims = _claims_table([each for each in single if _is_claim(each)], source)
-        decisions = _decisions_table([each for each in single if _is_decision(each)], self.run_id)
+        decisions = {
+            table: _decisions_table(
+                [each for each in single if _is_decision(each) and _is_step(each) == of_steps], self.run_id, schema
+            )
+            for table, of_steps, schema in (
+                ("adjudications", False, _DECISIONS_SCHEMA),
+                ("step_adjudications", True, STEP_DECISIONS_SCHEMA),
+            )
+        }
 
         def insert(connection: duckdb.DuckDBPyConnection, _version: int) -> None:
             insert_preferences(connection, preferences)
@@ -108,8 +128,9 @@ class RatingSession:
             insert_ratings(connection, "given_ratings")
             insert_step_ratings(connection, steps)
             insert_claim_ratings(connection, claims)
-            connection.register("given_decisions", decisions)
-            connection.execute("insert into adjudications by name (from given_decisions except from adjudications)")
+            for table, rows in decisions.items():
+                connection.register("given_decisions", rows)
+                connection.execute(f"insert into {table} by name (from given_decisions except from {table})")
 
         commit(self.lake, f"ratings of the run {self.run_id}", insert)
         self.store.set_stored(marks[-1]["mark_id"])
@@ -179,12 +200,13 @@ def _tasks(connection: duckdb.DuckDBPyConnection, chosen: Sequence[QueuedOutput]
         for name in ("audio", "steps"):  # sheets of an earlier gradebook lack them, and changed texts are rated again
             if each[name] is None:
                 del each[name]
+    agreed = _agreed_steps(connection, chosen)
     return tuple(
         Task(
             each.output_id,
             each.selection,
             each.inclusion_rate,
-            {**texts[each.output_id], "opinions": each.opinions},
+            {**texts[each.output_id], "opinions": each.opinions, **agreed.get(each.output_id, {})},
         )
         for each in chosen
         if each.output_id in texts
@@ -204,6 +226,27 @@ def _with_claims(
         for task in tasks
     )
     return tuple(replace(task, texts={**task.texts, "claims": claims}) if claims else task for task, claims in of_task)
+
+
+def _agreed_steps(
+    connection: duckdb.DuckDBPyConnection, chosen: Sequence[QueuedOutput]
+) -> dict[str, dict[str, dict[str, list[Any]]]]:
+    """By output, `agreed`: marks of the steps that a lead need not decide, by criterion, as `StepMark`; only where
+    other steps are in dispute.
+    """
+    disputed = {each.output_id: each.opinions for each in chosen if any("." in name for name in each.opinions)}
+    if not disputed:
+        return {}
+    connection.register("chosen_outputs", pa.table({"output_id": list(disputed)}))
+    found: dict[str, dict[str, dict[str, list[Any]]]] = {}
+    for row in read_rows(connection, query("ratings/agreed_steps")):
+        output_id, criterion_id, step = row["output_id"], row["criterion_id"], row["step_index"]
+        is_open = step_name(criterion_id, step) in disputed[output_id]
+        if not is_open and row["label"] is not None:
+            of_output = found.setdefault(output_id, {"agreed": {}})["agreed"]
+            named = (row[name] for name in ("label", "score", "error_type", "error_subtype", "severity", "rationale"))
+            of_output.setdefault(criterion_id, []).append([str(step), *named])
+    return found
 
 
 def _gold_tasks(
@@ -275,12 +318,14 @@ def _ratings_table(marks: list[Row], source: str) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=_RATINGS_SCHEMA)
 
 
-def _decisions_table(marks: list[Row], run_id: str) -> pa.Table:
+def _decisions_table(marks: list[Row], run_id: str, schema: pa.Schema) -> pa.Table:
     rows = []
     for mark in marks:
         details = orjson.loads(mark["details"])
         details.pop("evidence", None)
         needs_update = details.pop("needs_rubric_update", None) is not None
         named = {"run_id": run_id, "adjudicator": mark["rater"], "needs_rubric_update": needs_update}
+        if "step" in details:
+            named |= {"step_index": int(details["step"]), "label": mark["level_id"]}
         rows.append({**mark, **details, **named, "decided_at": datetime.fromisoformat(mark["rated_at"])})
-    return pa.Table.from_pylist(rows, schema=_DECISIONS_SCHEMA)
+    return pa.Table.from_pylist(rows, schema=schema)

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl
@@ -13,6 +13,7 @@ from gradebook.rubrics.model.levels import Level
 from gradebook.rubrics.model.rubric import Criterion, Overall
 from gradebook.rubrics.model.taxonomy import StepMark, describe_steps, ranked_severities, score_steps
 from gradebook.rubrics.prompts.step_marks import JUDGED_KINDS
+from gradebook.tasks.ratings.rating_queue import step_name
 from gradebook.tasks.ratings.rating_store import Mark
 from gradebook.tasks.reporting.sections.examples.cards import Card
 from gradebook.tasks.serving.claim_rows import ClaimRow, claim_scores
@@ -31,19 +32,24 @@ MOST_STEP_NOTE = 1_000  # characters
 NOT_APPLICABLE = "n/a"  # no level's id has a slash
 MOST_NOTE = 5_000  # characters
 MOST_QUOTES, MOST_QUOTE = 10, 1_000  # marked for a criterion, and characters of each
-MOST_FIELDS = 2_000
+FIELDS_BESIDE, MOST_ROW_FIELDS = 100, 10  # of a form: beside its rows, and of each row
 LONGEST_SHEET_S = 3_600.0  # a longer time was not spent on the sheet
 
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
-    """Step of the output as a row of the sheet. criterion_id: of the criterion that the steps' marks rate."""
+    """Step of the output as a row of the sheet. criterion_id: of the criterion that the steps' marks rate.
+
+    title: of the row; is_disputed: a lead decides on it.
+    """
 
     criterion_id: str
+    title: str
     question: str
     scale: StepScale
     index: int
     card: Card
+    is_disputed: bool = False
 
     @property
     def ranked_levels(self) -> tuple[Level, ...]:
@@ -70,17 +76,37 @@ class StepRow:
 Criteria = Mapping[str, Criterion | Overall | StepRow | ClaimRow]
 
 
-def step_rows(criterion: Criterion, scale: StepScale, cards: Iterable[Card]) -> dict[str, StepRow]:
-    """Rows of the steps that an agent took, by name: the criterion's id and the step's number."""
-    rows = (
-        StepRow(criterion.id, criterion.description, scale, card.number, card) for card in cards if not card.left_out
-    )
-    return {f"{row.criterion_id}.{row.index}": row for row in rows if row.card.kind in JUDGED_KINDS}
+def step_rows(
+    stepwise: Mapping[str, tuple[Criterion, StepScale]], cards: Iterable[Card], disputed: Collection[str] = ()
+) -> dict[str, StepRow]:
+    """Rows of the steps that an agent took, step by step, by name: the criterion's id and the step's number.
+
+    stepwise: the criteria that steps rate, each with its scale. disputed: the names of the only rows of a lead's sheet.
+    """
+    rows: dict[str, StepRow] = {}
+    for card in cards:
+        for criterion, scale in stepwise.values():
+            name = step_name(criterion.id, card.number)
+            is_wanted = name in disputed if disputed else card.kind in JUDGED_KINDS
+            if is_wanted and not card.left_out:
+                more = f": {criterion.name or criterion.id.replace('_', ' ')}" if len(stepwise) > 1 else ""
+                title = f"Step {card.number}{more}"
+                rows[name] = StepRow(
+                    criterion.id, title, criterion.description, scale, card.number, card, bool(disputed)
+                )
+    return rows
 
 
-def step_marks(criteria: Criteria, content: Mapping[str, str]) -> dict[str, list[StepMark]]:
-    """Marks of steps by criterion, without the steps that were passed over. Raises `Misfit` for an unfinished one."""
-    marks: dict[str, list[StepMark]] = {}
+def step_marks(
+    criteria: Criteria, content: Mapping[str, str], agreed: Mapping[str, Sequence[Sequence[Any]]] | None = None
+) -> dict[str, list[StepMark]]:
+    """Marks of steps by criterion, without the steps that were passed over. Raises `Misfit` for an unfinished one.
+
+    agreed: marks of the steps that a lead's sheet does not show, by criterion, as `StepMark`.
+    """
+    rated = {row.criterion_id for row in criteria.values() if isinstance(row, StepRow)}
+    known = {name: [StepMark(*mark) for mark in each] for name, each in (agreed or {}).items() if name in rated}
+    marks: dict[str, list[StepMark]] = known
     for name, row in criteria.items():
         level = content.get(f"level.{name}", "")
         if isinstance(row, StepRow):
@@ -131,7 +157,7 @@ def group_rows(
     groups: dict[str, list[Row]] = {}
     for criterion_id, criterion in criteria.items():
         step = criterion if isinstance(criterion, StepRow) else None
-        category, name, is_gate = "", f"Step {step.index}" if step else None, False
+        category, name, is_gate = "", step.title if step else None, False
         if isinstance(criterion, Criterion):
             category, name, is_gate = criterion.category or "", criterion.name, criterion.gate
         elif isinstance(criterion, Overall):
@@ -185,10 +211,13 @@ class SheetForm:
             return True
         return False
 
-    def marks(self, criteria: Criteria) -> tuple[Mark, ...]:
+    def marks(
+        self, criteria: Criteria, agreed: Mapping[str, Sequence[Sequence[Any]]] | None = None
+    ) -> tuple[Mark, ...]:
         """Ratings by criterion; without level and score where a criterion does not apply.
 
-        A step's mark has the step's number and its error as details; the score of all steps is one more rating.
+        A step's mark has the step's number and its error as details; the score of all steps is one more rating, or one
+        more decision with the cause of the first one. agreed: as for `step_marks`.
         """
         marks = []
         for criterion_id, criterion in criteria.items():
@@ -198,18 +227,22 @@ class SheetForm:
             level_id, score = (None, None) if level is None else (level.id, level.score)
             details = _details_of(criterion_id, criterion, self.content)
             if isinstance(criterion, StepRow):
-                details = _step_details(criterion, details if level_id else {}, level_id)
+                details = _step_details(criterion, details, level_id)
             elif isinstance(criterion, ClaimRow):
                 details = criterion.details
             marks.append(Mark(criterion_id, level_id, score, note, details))
-        return (*marks, *self._step_scores(criteria), *claim_scores(criteria, self.content))
+        return (*marks, *self._step_scores(criteria, agreed), *claim_scores(criteria, self.content))
 
-    def _step_scores(self, criteria: Criteria) -> Iterator[Mark]:
-        scales = {row.criterion_id: row.scale for row in criteria.values() if isinstance(row, StepRow)}
-        for criterion_id, marks in step_marks(criteria, self.content).items():
-            penalties = scales[criterion_id].penalties
+    def _step_scores(self, criteria: Criteria, agreed: Mapping[str, Sequence[Sequence[Any]]] | None) -> Iterator[Mark]:
+        first = {
+            row.criterion_id: (name, row) for name, row in reversed([*criteria.items()]) if isinstance(row, StepRow)
+        }
+        for criterion_id, marks in step_marks(criteria, self.content, agreed).items():
+            name, row = first[criterion_id]
+            penalties, given = row.scale.penalties, _details_of(name, row, self.content)
             score = score_steps(marks, penalties) if marks else None
-            yield Mark(criterion_id, None, score, describe_steps(marks, penalties) if marks else None)
+            details = {each: value for each, value in given.items() if each in _DETAILS}
+            yield Mark(criterion_id, None, score, describe_steps(marks, penalties) if marks else None, details)
 
 
 class WrongForm(ValueError):
@@ -219,7 +252,8 @@ class WrongForm(ValueError):
 def read_form(body: bytes, criteria: Criteria) -> SheetForm:
     """Parse a sent sheet (application/x-www-form-urlencoded). Raises `WrongForm`."""
     try:
-        pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict")
+        most = FIELDS_BESIDE + MOST_ROW_FIELDS * len(criteria)
+        pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=most, errors="strict")
     except ValueError as error:
         raise WrongForm("the form can't be read") from error
     fields = dict(pairs)
@@ -264,7 +298,8 @@ def _evidence(criterion_id: str, text: str) -> str:
 def _known_details(criterion: Criterion | Overall | StepRow | ClaimRow) -> Mapping[str, tuple[str, ...]]:
     """Fields of a row beside its level and note, with the values that they may have."""
     if isinstance(criterion, StepRow):
-        return dict(zip(STEP_DETAILS, (criterion.errors, criterion.severities), strict=True))
+        own = dict(zip(STEP_DETAILS, (criterion.errors, criterion.severities), strict=True))
+        return own | (_DETAILS if criterion.is_disputed else {})
     if isinstance(criterion, ClaimRow):
         return {}
     return _DETAILS
@@ -283,6 +318,7 @@ def _step_details(row: StepRow, details: Mapping[str, str], level_id: str | None
     error_type, _, error_subtype = (details.get("error") or "").partition("/")
     named = {"error_type": error_type, "error_subtype": error_subtype, "severity": details.get("severity")}
     placed = {"criterion_id": row.criterion_id, "step": str(row.index)}
+    placed |= {name: value for name, value in details.items() if name in _DETAILS}
     return placed | {name: value for name, value in named.items() if value and is_wrong}
 
 

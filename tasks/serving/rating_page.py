@@ -107,11 +107,25 @@ class RatingApp:
         return await run_in_threadpool(self._saved, request.path_params["position"], rater, body)
 
     def _criteria_of(self, sheet: Sheet) -> Criteria:
-        """Criteria on a sheet: of a lead's sheet those in dispute."""
-        opinions = sheet.texts["opinions"]
-        if not opinions:
-            return self._with_claims(sheet, self._with_steps(sheet))
-        return {name: each for name, each in self._session.criteria.items() if name in opinions}
+        """Criteria on a sheet; in place of those that steps rate, rows of the output's steps. Of a lead's sheet, what
+        is in dispute.
+        """
+        criteria, opinions = self._session.criteria, sheet.texts["opinions"]
+        scales = {} if self._session.has_pairs else self._scales.stepwise
+        stepwise = {
+            name: (each, scales[name])
+            for name, each in criteria.items()
+            if name in scales and isinstance(each, Criterion)
+        }
+        rows = {}
+        if stepwise and (steps := sheet.texts.get("steps")):
+            parts = [name.rpartition(".") for name in opinions]
+            only = {int(step) for name, _, step in parts if name in stepwise} if opinions else None
+            rows = step_rows(stepwise, steps_shown(steps, MOST_RATED_STEPS, only).cards, opinions)
+        if opinions:
+            return rows | {name: each for name, each in criteria.items() if name in opinions}
+        others = {name: each for name, each in criteria.items() if not (rows and name in stepwise)}
+        return self._with_claims(sheet, {**rows, **others})
 
     def _with_claims(self, sheet: Sheet, criteria: Criteria) -> Criteria:
         """The criteria, with a row for each claim that the run found in place of the criterion that claims rate."""
@@ -121,17 +135,6 @@ class RatingApp:
             rows = claim_rows(each, claims.get(name, ())) if isinstance(each, Criterion) else {}
             found |= dict(rows) if rows else {name: each}
         return found
-
-    def _with_steps(self, sheet: Sheet) -> Criteria:
-        """Criteria of the session; in place of the one that steps rate, a row for each step that the output has."""
-        criteria, scales = self._session.criteria, self._scales
-        stepwise = criteria.get(scales.trajectory or "")
-        if not isinstance(stepwise, Criterion) or self._session.has_pairs:
-            return criteria
-        rows = step_rows(stepwise, scales.steps, steps_shown(sheet.texts.get("steps"), MOST_RATED_STEPS).cards)
-        if not rows:
-            return criteria
-        return rows | {name: each for name, each in criteria.items() if each is not stepwise}
 
     def _saved(self, position: int, rater: str, body: bytes) -> Response:
         store, sheet = self._session.store, self._given(position, rater)
@@ -151,7 +154,9 @@ class RatingApp:
             return self._sheet_page(sheet, form, missing=missing, status=422)
         try:
             shown = replace(sheet, version=form.version)
-            store.submit(shown, form.content, form.marks(criteria), datetime.now(UTC), form.spent_s)
+            store.submit(
+                shown, form.content, form.marks(criteria, sheet.texts.get("agreed")), datetime.now(UTC), form.spent_s
+            )
         except StaleSheet:
             return self._sheet_page(sheet, is_stale=True, status=409)
         has_answer = self._session.is_training and "gold" in sheet.texts
@@ -181,8 +186,7 @@ class RatingApp:
             pictures=shown[0].media,
             answers=[each.output for each in shown],
             reference=readable(texts["reference"]) if texts.get("reference") else None,
-            trajectory=None if has_step_rows else steps_shown(texts.get("steps")),
-            penalties=self._scales.steps.penalties,
+            trajectory=steps_shown(texts.get("steps")) if texts["opinions"] or not has_step_rows else None,
             contexts=[readable(each) for each in texts.get("context") or ()],
             groups=group_rows(
                 criteria,

@@ -2,8 +2,10 @@
 
 import json
 import re
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import NamedTuple
 
 from markdown_it import MarkdownIt
@@ -80,14 +82,18 @@ def readable_case(prompt: str | None, output: str, audio: str | None, files: Med
     return ReadableCase(turns_of(case.prompt), tuple(media["prompt"]), text)
 
 
-def steps_shown(steps: str | None, most: int = MOST_CARDS) -> StepCards:
-    """Steps of an agent as cards. steps: JSON, as sheets have it; None: there are none. most: cards from each end."""
+def steps_shown(steps: str | None, most: int = MOST_CARDS, only: Collection[int] | None = None) -> StepCards:
+    """Steps of an agent as cards. steps: JSON, as sheets have it; None: there are none. most: cards from each end.
+
+    only: numbers of the steps to show in place of these.
+    """
     found = json.loads(steps) if steps else []
     same = dict.fromkeys(("agent", "latency_ms", "tokens", "cost_usd")) | {"step_count": len(found)}
     same["error_count"] = sum(step["error"] is not None for step in found)
+    last_from = len(found) - most
+    shown = (place < most or place >= last_from if only is None else place in only for place in range(len(found)))
     rows = [same | step | {"step_index": place} for place, step in enumerate(found)]
-    shown = rows if len(rows) <= 2 * most else rows[:most] + rows[-most:]
-    return step_cards(shown, ())
+    return step_cards(list(compress(rows, shown)), ())
 
 
 def _shown(medium: Medium) -> Shown:

@@ -286,6 +286,8 @@ def _insert_rows(
     """
     select, lists = _NESTED[table]
     connection.execute(f"create or replace temp table new_rows as {select}", values)
+    if connection.execute("select count(*) from new_rows").fetchone() == (0,):
+        return set()  # outputs of a run that is scored again have no texts
     has_nul = f"select count(*) from new_rows where contains(to_json({lists})::varchar, '\\u0000')"
     if connection.execute(has_nul).fetchone() == (0,):
         connection.execute(f"insert into {table} by name from new_rows")

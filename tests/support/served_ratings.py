@@ -107,10 +107,10 @@ def paired_run(folder: Path) -> Lake:
     return lake
 
 
-def stepped_run(folder: Path) -> Lake:
+def stepped_run(folder: Path, text: str = STEPS_RUBRIC) -> Lake:
     """A published run of one output of an agent, with four steps whose texts are hostile."""
     rubric = folder / "rubric.yaml"
-    rubric.write_text(STEPS_RUBRIC, encoding="utf-8")
+    rubric.write_text(text, encoding="utf-8")
     steps = [
         {"kind": "user", "output": "Book a train."},
         {"kind": "tool", "name": HOSTILE, "input": {"to": "Bonn"}, "output": HOSTILE},

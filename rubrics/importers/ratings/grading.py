@@ -33,9 +33,10 @@ MOST_SHOWN_CRITERIA = 20
 class Scales:
     """Criteria that may be rated: ladders by id, ids by name and by folded name.
 
-    trajectory: id of the criterion that the marks of steps rate, by the scale `steps`. ids_in_schemes: ids by scheme,
-    the criterion's category, and folded name. counts: ids of the criteria that count a trajectory's errors, by folded
-    kind and severity; empty for a kind of several. claims: what the criteria of claims measure, by id.
+    trajectory: id of the criterion that marks of steps rate where they name none, by the scale `steps`. stepwise:
+    scales of all criteria that such marks may rate. ids_in_schemes: ids by scheme, the criterion's category, and folded
+    name. counts: ids of the criteria that count a trajectory's errors, by folded kind and severity; empty for a kind of
+    several. claims: what the criteria of claims measure, by id.
     """
 
     ladders: Mapping[str, Ladder]
@@ -43,6 +44,7 @@ class Scales:
     plain_ids: Mapping[str, str]
     trajectory: str | None = None
     steps: StepScale = field(default_factory=lambda: StepScale(penalties=DEFAULT_PENALTIES))
+    stepwise: Mapping[str, StepScale] = field(default_factory=dict)
     ids_in_schemes: Mapping[tuple[str, str], str] = field(default_factory=dict)
     counts: Mapping[tuple[str, str], str] = field(default_factory=dict)
     claims: Mapping[str, ClaimMeasure] = field(default_factory=dict)
@@ -50,10 +52,7 @@ class Scales:
     def ladder_of(self, mark: Mark) -> Ladder:
         """Ladder of the marked criterion. Raises `Misfit`."""
         if mark.kind == "running_score":
-            if self.trajectory is None:
-                expected = f"expected one with `unit: step` or `penalties`, or one named {TRAJECTORY}"
-                raise Misfit(f"annotations: found no criterion for a running score, {expected}")
-            return self.ladders[self.trajectory]
+            return self.ladders[self._stepwise_id(mark)]
         if mark.kind == "claims":
             return self.ladders[self._claimed(mark.criterion)]
         found = self.find(mark.criterion, mark.scheme)
@@ -63,6 +62,23 @@ class Scales:
             expected = f"expected one of {', '.join(known)}{more}" if known else "expected one of the output's own"
             raise Misfit(f"criterion: found {words_of(mark.criterion)}, {expected}")
         return self.ladders[found]
+
+    def steps_of(self, criterion_id: str) -> StepScale:
+        """Scale of the steps that rate a criterion."""
+        return self.stepwise.get(criterion_id, self.steps)
+
+    def _stepwise_id(self, mark: Mark) -> str:
+        if mark.criterion:
+            found = self.find(mark.criterion)
+            if found not in (*self.stepwise, self.trajectory):
+                known = ", ".join(self.stepwise) or "one with `unit: step`"
+                raise Misfit(f"criterion_id: found {words_of(mark.criterion)}, expected {known}")
+            return str(found)
+        if self.trajectory is None:
+            several = f"; name one of {', '.join(self.stepwise)} as criterion_id" if self.stepwise else ""
+            expected = f"expected one with `unit: step` or `penalties`, or one named {TRAJECTORY}{several}"
+            raise Misfit(f"annotations: found no criterion for a running score, {expected}")
+        return self.trajectory
 
     def _claimed(self, name: str) -> str:
         """Id of the criterion whose claims are marked; without a name the only one. Raises `Misfit`."""
@@ -133,13 +149,14 @@ def scales_of_rubric(rubric: Rubric) -> Scales:
     counts = _unique((kind, each.id) for each in rubric.criteria for kind in _counted_kinds(each))
     scales = _scales(ladders, rubric.criteria)
     punished, stepwise = scales.trajectory, [each for each in rubric.criteria if each.is_stepwise]
+    own = {each.id: StepScale(each.ranked_levels, rubric.penalties_of(each), rubric.taxonomy) for each in stepwise}
     if len(stepwise) == 1 and punished in (None, TRAJECTORY, stepwise[0].id):
-        steps = StepScale(stepwise[0].ranked_levels, rubric.penalties_of(stepwise[0]), rubric.taxonomy)
-        scales = replace(scales, trajectory=stepwise[0].id, steps=steps)
+        scales = replace(scales, trajectory=stepwise[0].id, steps=own[stepwise[0].id])
     elif rubric.taxonomy:
         scales = replace(scales, steps=replace(scales.steps, taxonomy=rubric.taxonomy))
+    own = ({scales.trajectory: scales.steps} if scales.trajectory else {}) | own
     claims = {each.id: each.method.measure for each in rubric.criteria if isinstance(each.method, ClaimsMethod)}
-    return replace(scales, ids_in_schemes=_unique(ids), counts=counts, claims=claims)
+    return replace(scales, stepwise=own, ids_in_schemes=_unique(ids), counts=counts, claims=claims)
 
 
 def scales_of_row(criteria: Sequence[Criterion]) -> Scales:
@@ -212,8 +229,9 @@ class Grader:
     def grade(self, mark: Mark, ladder: Ladder, scales: Scales) -> Rated | None:
         """Grade a mark; None if it does not apply. Raises `Misfit`."""
         if mark.kind == "running_score":
-            marks = scales.steps.marks(mark.value)
-            score, words = score_steps(marks, scales.steps.penalties), describe_steps(marks, scales.steps.penalties)
+            scale = scales.steps_of(ladder.name)
+            marks = scale.marks(mark.value)
+            score, words = score_steps(marks, scale.penalties), describe_steps(marks, scale.penalties)
             if score is None:
                 return None
             return Rated(ladder.name, None, score, f"{words}\n{mark.notes}" if mark.notes else words, marks)

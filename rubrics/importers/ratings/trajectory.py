@@ -122,7 +122,8 @@ def read_trajectory_row(row: Row, naming: Naming) -> Sheet:
     if len(found) > MOST_SLIPS:
         raise Misfit(f"annotations: found {len(found):,} errors, expected at most {MOST_SLIPS:,}")
     slips = tuple(each for index, entry in enumerate(found) if (each := _slip(entry, index)) is not None)
-    mark = Mark("", slips, "running_score", read_notes(row, naming))
+    criterion = name_text("criterion_id", row.get("criterion_id")) or ""  # where a rubric has several of steps
+    mark = Mark(criterion, slips, "running_score", read_notes(row, naming))
     return Sheet(read_slot(row, naming), read_rater(row, naming), read_moment(row, naming), None, (mark,))
 
 

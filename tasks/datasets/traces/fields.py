@@ -1,7 +1,7 @@
 """Times, counts and texts of a trace, or what is wrong with them."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 
 import orjson
@@ -75,7 +75,7 @@ def nanoseconds_of(name: str, value: Any) -> int | None:
     """Nanoseconds since 1970 from a number of them or from a time in ISO 8601; without a zone it is UTC."""
     if value is None or value == "":
         return None
-    if isinstance(value, str) and not value.isdecimal():
+    if isinstance(value, str) and not (value.isdecimal() and value.isascii()):
         try:
             moment = datetime.fromisoformat(value)
         except ValueError:
@@ -128,9 +128,7 @@ def timing(started: int | None, ended: int | None) -> dict[str, Any]:
     """Fields of a step from its nanoseconds since 1970. An end before the beginning gives no latency."""
     fields: dict[str, Any] = {}
     if started is not None:
-        fields["started_at"] = datetime.fromtimestamp(started // _NANOSECONDS, UTC).replace(
-            microsecond=started % _NANOSECONDS // 1_000
-        )
+        fields["started_at"] = _EPOCH + timedelta(microseconds=started // 1_000)
         if ended is not None and ended >= started:
             fields["latency_ms"] = (ended - started) / 1e6
     return fields

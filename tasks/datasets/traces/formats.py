@@ -1,5 +1,6 @@
 """A file's traces as rows, if it holds some."""
 
+import gc
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -20,6 +21,7 @@ from gradebook.tasks.datasets.traces.names import TRACE_FORMATS
 from gradebook.tasks.datasets.traces.spans import Span, in_order, row_of_spans
 from gradebook.tasks.datasets.traces.talks import Turn
 
+_NEW_OBJECTS = 50_000  # between two searches for cyclic garbage
 _MOST_SHOWN = 2_000  # characters of a part in the quarantine
 # Keys of which a file of traces has one in its first megabyte. Files of rows, which have none, are not read twice.
 _MARKS = (
@@ -76,7 +78,17 @@ def read_traces(path: Path, encoding: Encoding, trace_format: str | None = None)
     if found is None:
         return None
     file = _File(str(path), name_without_suffixes(path))
-    return _numbered(found.read(file, read_archive_or_lines(path, encoding)))
+    return _rarely_collected(_numbered(found.read(file, read_archive_or_lines(path, encoding))))
+
+
+def _rarely_collected(rows: Iterator[RawRow]) -> Iterator[RawRow]:
+    """Rows, read with few searches for cyclic garbage: traces have many objects and no cycles."""
+    before = gc.get_threshold()
+    gc.set_threshold(_NEW_OBJECTS, *before[1:])
+    try:
+        yield from rows
+    finally:
+        gc.set_threshold(*before)
 
 
 def read_archive_or_lines(path: Path, encoding: Encoding) -> Iterator[Document]:

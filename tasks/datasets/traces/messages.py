@@ -30,9 +30,10 @@ def chat_messages(given: Any, role: str = "user") -> list[Message]:
 
 def _of_message(given: Message, role: str) -> Iterable[Message]:
     """Messages from one of any dialect: results of tools in it become messages of their own."""
-    message = given | object_of(given.get("kwargs")) | object_of(given.get("data"))  # as LangChain writes them
-    if isinstance(message.get("message"), dict):
-        message = message | message["message"]
+    message = given
+    for name in ("kwargs", "data", "message"):  # as LangChain and others write them
+        if isinstance(inner := message.get(name), dict):
+            message = message | inner
     said = message.get("role") or message.get("type")
     name = said if isinstance(said, str) and said not in _TEXTS and said != "constructor" else role
     parts = message.get("parts", message.get("content"))
@@ -40,14 +41,12 @@ def _of_message(given: Message, role: str) -> Iterable[Message]:
         parts = [parts]
     results: list[Message] = []
     calls = [_call(call) for call in objects_of(message.get("tool_calls"))]
+    content = parts
     if isinstance(parts, list):
-        kinds = [(part if isinstance(part, str) else object_of(part).get("type", "text"), part) for part in parts]
-        calls += [_call(part) for kind, part in kinds if kind in _CALLS]
-        results = [_result(part) for kind, part in kinds if kind in _RESULTS]
+        texts, called, results = _sorted(parts)
         yield from results
-        content = _content([part for kind, part in kinds if kind not in (*_CALLS, *_RESULTS, *_THOUGHTS)])
-    else:
-        content = parts
+        calls += called
+        content = _content(texts)
     made: Message = {"role": _ROLES.get(name, name)}
     if content not in (None, "", []):
         made["content"] = content
@@ -60,6 +59,20 @@ def _of_message(given: Message, role: str) -> Iterable[Message]:
         made["name"] = message["name"]
     if len(made) > 1 and set(made) != {"role", "name"}:
         yield made
+
+
+def _sorted(parts: list[Any]) -> tuple[list[Any], list[Message], list[Message]]:
+    """Texts and other parts of a message, its calls of tools, and results of such."""
+    texts, calls, results = list[Any](), list[Message](), list[Message]()
+    for part in parts:
+        kind = part.get("type", "text") if isinstance(part, dict) else "text"
+        if kind in _CALLS:
+            calls.append(_call(part))
+        elif kind in _RESULTS:
+            results.append(_result(part))
+        elif kind not in _THOUGHTS:
+            texts.append(part)
+    return texts, calls, results
 
 
 def _content(parts: list[Any]) -> Any:

@@ -5,8 +5,9 @@ it has or had: those of OpenTelemetry, of OpenLLMetry, of OpenInference, and of 
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from gradebook.tasks.datasets.traces.fields import (
     amount_of,
@@ -82,6 +83,8 @@ _EVENT_ROLES = {
     "gen_ai.choice": "assistant",
 }
 _SPREAD = ("gen_ai.prompt.", "llm.input_messages.", "gen_ai.completion.", "llm.output_messages.")
+_MESSAGES = ("gen_ai.system_instructions", "gen_ai.input.messages", "gen_ai.output.messages")
+_MOST_SETS = 1_000  # of names of attributes; spread messages make one for each length of a conversation
 _DETAILS = "gen_ai.client.inference.operation.details"
 _INTEGER = re.compile(r"-?[0-9]{1,18}")  # of 64 bits
 _MOST_KEY, _MOST_LEVELS = 1_000, 20  # of an attribute that spreads messages
@@ -119,6 +122,48 @@ def _spans(document: Mapping[str, Any]) -> Iterator[dict[str, Any] | str]:
                 yield span if isinstance(span, str) else span | {"resource": kept}
 
 
+class _Known(NamedTuple):
+    """Names of a span's attributes by what they say; an empty one is none's.
+
+    They depend on the names alone, and most spans of a kind have the same ones, so they are looked up once.
+    """
+
+    kinds: tuple[str, ...]
+    names: Mapping[str, str]  # of a step, by its kind
+    agent: str
+    input: str
+    output: str
+    tokens: tuple[str, ...]  # that are added up
+    cost: str
+    session: str
+    own: tuple[tuple[str, str], ...]  # with the column that each sets
+    has_messages: bool
+    is_spread: bool
+
+
+@lru_cache(_MOST_SETS)
+def _known(given: tuple[str, ...]) -> _Known:
+    """Of each fact the first of its names that a span has."""
+
+    def first(names: Iterable[str]) -> str:
+        return next((name for name in names if name in given), "")
+
+    total = first(_ALL_TOKENS)
+    return _Known(
+        tuple(name for name in _KIND_NAMES if name in given),
+        {kind: first(names) for kind, names in _NAMES.items()},
+        first(_AGENT),
+        first(_INPUT),
+        first(_OUTPUT),
+        (total,) if total else tuple(filter(None, (first(_TOKENS_IN), first(_TOKENS_OUT)))),
+        first(_COST),
+        first(_SESSION),
+        tuple((name, column) for name, column in _OWN.items() if name in given),
+        first(_MESSAGES) != "",
+        any(name.startswith(_SPREAD) for name in given),
+    )
+
+
 def read_span(content: Mapping[str, Any]) -> Span:
     """Read a span. Raises `MisfitError` where it can't be."""
     id_of("traceId", content.get("traceId"))
@@ -127,48 +172,52 @@ def read_span(content: Mapping[str, Any]) -> Span:
         (text_of(event.get("name")) or "", attributes_of(event.get("attributes")))
         for event in objects_of(content.get("events"))
     ]
+    known = _known(tuple(fields))
+    get = fields.get
     resource = object_of(content.get("resource"))
-    kind = _kind(fields)
+    kind = _kind(fields, known)
     started = nanoseconds_of("startTimeUnixNano", content.get("startTimeUnixNano"))
-    asked, answered = _talk(fields, events)
+    asked, answered = _talk(fields, known, events)
     has_talk = kind == "model" and bool(asked or answered)
-    model = text_of(first_of(fields, _NAMES["model"]))
-    metadata = {"service": resource.get("service.name"), "session_id": first_of(fields, _SESSION)}
+    metadata = {"service": resource.get("service.name"), "session_id": get(known.session)}
     return Span(
         id_of("spanId", content.get("spanId")),
         text_of(content.get("parentSpanId")),
         started,
         {
             "kind": kind,
-            "name": text_of(first_of(fields, _NAMES.get(kind, ()))) or text_of(content.get("name")),
-            "agent": text_of(first_of(fields, _AGENT)),
+            "name": text_of(get(known.names.get(kind, ""))) or text_of(content.get("name")),
+            "agent": text_of(get(known.agent)),
             # What a model was asked is in the prompt and in the steps before: each call repeats it all.
-            "input": None if has_talk else decoded(first_of(fields, _INPUT)) or _listed(asked),
-            "output": _said(answered) if has_talk else decoded(first_of(fields, _OUTPUT)) or _listed(answered),
+            "input": None if has_talk else decoded(get(known.input)) or _listed(asked),
+            "output": _said(answered) if has_talk else decoded(get(known.output)) or _listed(answered),
             "error": _error(content, fields, events),
-            "tokens": _tokens(fields),
-            "cost_usd": amount_of("cost", first_of(fields, _COST)),
+            "tokens": sum_of(*[count_of("tokens", fields[name]) for name in known.tokens]),
+            "cost_usd": amount_of("cost", get(known.cost)),
             **timing(started, nanoseconds_of("endTimeUnixNano", content.get("endTimeUnixNano"))),
         },
         asked,
         answered,
-        model,
+        text_of(get(known.names["model"])),
         _documents(fields) if kind == "retrieval" else (),
-        {
-            column: given[name]
-            for name, column in _OWN.items()
-            for given in (fields if name in fields else resource,)
-            if name in given
-        },
+        {column: resource[name] for name, column in _OWN.items() if name in resource}
+        | {column: fields[name] for name, column in known.own},
         {name: value for name, value in metadata.items() if isinstance(value, str)},
     )
 
 
 def attributes_of(listed: Any) -> dict[str, Any]:
-    """Attributes by their keys."""
-    return {
-        entry["key"]: _value(entry.get("value")) for entry in objects_of(listed) if isinstance(entry.get("key"), str)
-    }
+    """Attributes by their keys, without those that have no key or no value."""
+    fields: dict[str, Any] = {}
+    for entry in objects_of(listed):
+        key, value = entry.get("key"), entry.get("value")
+        if isinstance(value, dict) and "stringValue" in value and len(value) == 1:
+            value = value["stringValue"]
+        else:
+            value = _value(value)
+        if isinstance(key, str) and key and value is not None:
+            fields[key] = value
+    return fields
 
 
 def _value(given: Any) -> Any:
@@ -188,26 +237,28 @@ def _value(given: Any) -> Any:
     return value
 
 
-def _kind(fields: Mapping[str, Any]) -> str:
-    for name in _KIND_NAMES:
-        found = decoded(fields.get(name))
+def _kind(fields: Mapping[str, Any], known: _Known) -> str:
+    for name in known.kinds:
+        found = decoded(fields[name])
         if isinstance(found, str) and (kind := KINDS.get(found.lower())):
             return kind
     return "model" if "gen_ai.prompt.0.content" in fields else "tool" if "gen_ai.tool.name" in fields else "system"
 
 
 def _talk(
-    fields: Mapping[str, Any], events: Iterable[tuple[str, Mapping[str, Any]]]
+    fields: Mapping[str, Any], known: _Known, events: Sequence[tuple[str, Mapping[str, Any]]]
 ) -> tuple[list[Message], list[Message]]:
     """Messages that a span was asked and that it answered, from the first dialect that has some."""
-    for given in (fields, *(attributes for name, attributes in events if name == _DETAILS)):
-        asked = chat_messages(given.get("gen_ai.system_instructions"), "system")
-        asked = [message | {"role": "system"} for message in asked] + chat_messages(given.get("gen_ai.input.messages"))
-        answered = chat_messages(given.get("gen_ai.output.messages"), "assistant")
+    given_in = [fields] if known.has_messages else []
+    for given in (*given_in, *(attributes for name, attributes in events if name == _DETAILS)):
+        instructions, asked_of, answer = map(given.get, _MESSAGES)
+        asked = [message | {"role": "system"} for message in chat_messages(instructions, "system")]
+        asked += chat_messages(asked_of)
+        answered = chat_messages(answer, "assistant")
         if asked or answered:
             return asked, answered
     asked, answered = [], []
-    if any(name.startswith(_SPREAD) for name in fields):
+    if known.is_spread:
         asked = chat_messages(_numbered(fields, "gen_ai.prompt."))
         asked = asked or chat_messages(_numbered(fields, "llm.input_messages."))
         spread = _numbered(fields, "gen_ai.completion.") or _numbered(fields, "llm.output_messages.")
@@ -282,13 +333,6 @@ def _error(
         return None
     told = [fields.get("exception.message"), *(attributes.get("exception.message") for _, attributes in events)]
     return next(filter(None, map(text_of, [status.get("message"), *told, fields.get("error.type")])), "failed")
-
-
-def _tokens(fields: Mapping[str, Any]) -> int | None:
-    total = count_of("tokens", first_of(fields, _ALL_TOKENS))
-    if total is not None:
-        return total
-    return sum_of(*(count_of("tokens", first_of(fields, names)) for names in (_TOKENS_IN, _TOKENS_OUT)))
 
 
 def _documents(fields: Mapping[str, Any]) -> list[str]:

@@ -18,7 +18,7 @@ from gradebook.tasks.lake.connections import connect, prepare_lake
 from gradebook.tasks.lake.schema import VIEWS, make_tables, make_views
 from gradebook.tasks.marts.models import build_marts
 from gradebook.tasks.ratings.claim_ratings import CLAIM_RATINGS_SCHEMA
-from gradebook.tasks.ratings.rating_session import PAGE_COLUMNS
+from gradebook.tasks.ratings.rating_session import PAGE_COLUMNS, STEP_DECISIONS_SCHEMA
 from gradebook.tasks.ratings.run_ratings import RATING_SCHEMA
 from gradebook.tasks.ratings.step_ratings import STEP_RATINGS_SCHEMA
 from gradebook.tasks.scoring.claims import CLAIM_SCHEMA, CLAIM_VERDICT_SCHEMA
@@ -64,6 +64,7 @@ PARQUET = {
     "ratings": pa.schema([*RATING_SCHEMA, *PAGE_COLUMNS]),
     "step_verdicts": STEP_VERDICT_SCHEMA,
     "step_opinions": STEP_OPINION_SCHEMA,
+    "step_adjudications": STEP_DECISIONS_SCHEMA,
     "step_ratings": STEP_RATINGS_SCHEMA,
     "quality_results": QUALITY_SCHEMA,
     "written_feedback": FEEDBACK_SCHEMA,

@@ -295,6 +295,11 @@ def _put(value: Any, place: tuple[Any, ...], given: Any) -> None:
         ({"attributes": [{"key": "a", "value": {"intValue": "--5"}}]}, None),
         ({"attributes": [{"key": "a", "value": {"arrayValue": {"values": 5}}}]}, None),
         ({"attributes": made.otlp_attributes({"gen_ai.prompt.0" + "." * 10_000: "x"})}, None),
+        (
+            {"attributes": made.otlp_attributes({"gen_ai.input.messages": '[{"parts": ["tool_call", "thinking"]}]'})},
+            None,
+        ),
+        ({"attributes": [{"key": "", "value": {"stringValue": "x"}}]}, None),
     ],
 )
 def test_hostile_fields_are_named_or_read(change: dict[str, Any], said: str | None, tmp_path: Path) -> None:
