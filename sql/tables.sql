@@ -660,3 +660,17 @@ create table if not exists rubric_links (
     intercept double,
     made_at timestamptz
 );
+
+create table if not exists outcomes (
+    name varchar,
+    grain varchar,
+    output_id varchar,
+    case_id varchar,
+    day date,
+    model varchar,
+    value double,
+    is_higher_better boolean,
+    source varchar,
+    line bigint,
+    imported_at timestamptz
+);

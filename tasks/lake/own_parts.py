@@ -41,6 +41,7 @@ KNOWN_VIEWS = {
     "latest_runs": {"fdea334ce66aba4e154750d4289869f3", "2b23456ad269ae07a1f55b2c28e71a7a"},
     "mean_lines": {"e236563ab43fb9bc4e4edbd53d1de9be"},
     "output_feedback": {"78bd757f3d06a9093bc1796d67537454"},
+    "outcome_scores": {"5d2d71770613ae0dea06a35028899ac2"},
     "provenance": {"4bc3028d4ae3110939e3ca9032e00875"},
     "reward_guards": {"f676012e5182b2559dc29d437ed923d4"},
     "run_feedback": {"2ba9ec8641077e13fb39bdbbbb4289b0"},

@@ -33,6 +33,7 @@ VIEWS = (
     "judge_gaps",
     "reward_guards",
     "provenance",
+    "outcome_scores",
 )
 
 Columns = dict[tuple[str, str], str]  # (table, column) -> type, in order

@@ -35,7 +35,7 @@ WRITTEN = [
     *("runs", "outputs", "rubrics", "criteria", "judgments", "verdicts", "opinions"),
     *("ratings", "quality_results", "quarantine", "levels", "rubric_pointers", "case_criteria", "written_feedback"),
     *("checkpoints", "rubric_states", "artifacts", "adjudications", "preferences", "claims", "similarities"),
-    *("step_ratings", "step_verdicts", "anchors", "anchor_verdicts", "judge_drift", "rubric_links"),
+    *("step_ratings", "step_verdicts", "anchors", "anchor_verdicts", "judge_drift", "rubric_links", "outcomes"),
 ]
 TABLES = [*WRITTEN, *MARTS, *VIEWS]
 PARQUET = {
