@@ -144,6 +144,7 @@ create table if not exists judgments (
     prompt_digest varchar,
     reply varchar,
     model_returned varchar,
+    system_fingerprint varchar,
     service_tier varchar,
     prompt_bytes bigint,
     prompt_tokens bigint,
