@@ -329,7 +329,8 @@ def _add_replies(lake: Lake, rows: list[Row], asked_by: str) -> float:
         models = {_answering(each) for each in found if each["model_returned"]}
         row["request_key"] = row["keys"][0] if row["keys"] else None
         row["model_returned"] = ", ".join(sorted(models)) or None
-        row["cost_usd"] = total_usd(each["cost_usd"] for each in found)
+        # Another process may have asked, and not settled its replies yet: their cost is unknown, not 0.
+        row["cost_usd"] = total_usd(replies[key]["cost_usd"] if key in replies else None for key in row["keys"])
     own = (each["cost_usd"] for each in replies.values() if each["run_id"] == asked_by)
     return math.fsum(cost for cost in own if cost is not None)
 
