@@ -23,6 +23,7 @@ from gradebook.flows.deployment.run_evaluation import WORKER_COUNT, publish_eval
 from gradebook.flows.deployment.run_ids import deployed_run_id
 from gradebook.rubrics.model.collecting import refuse_incomplete
 from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.statistics.series import read_series
 from gradebook.tasks.collecting.collect import CollectRequest
 from gradebook.tasks.comparing.baseline import LATEST
 from gradebook.tasks.comparing.gate import gate_rule
@@ -34,7 +35,7 @@ from gradebook.tasks.operations.checkpoint_decisions import CheckpointKey, find_
 from gradebook.tasks.operations.checkpoint_gate import CheckpointDecision, Decider
 from gradebook.tasks.operations.checkpoint_report import checkpoint_text
 from gradebook.tasks.rubric_store.versions import find_rubric, refuse_changed_rubric
-from gradebook.tasks.runs.request import EvaluationRequest, Use, read_request
+from gradebook.tasks.runs.request import EvaluationRequest, SeriesOfNights, Use, read_request
 from gradebook.tasks.stages import prefect_tasks as stages
 from gradebook.tasks.stages.check_request import check_request
 from gradebook.tasks.stages.suite_process import warm_up
@@ -61,6 +62,7 @@ async def evaluate_checkpoint(  # noqa: PLR0913 - each is a parameter of the dep
     from_event: bool = False,
     folders: list[str] | None = None,
     reference: str | None = None,
+    series: str | None = None,
     **options: Any,
 ) -> State[CheckpointDecision]:
     """Evaluate the outputs of one checkpoint, compare it with the last run and the best checkpoint, and decide.
@@ -79,9 +81,12 @@ async def evaluate_checkpoint(  # noqa: PLR0913 - each is a parameter of the dep
         from_event: the parameters come from an event: outputs, prompts and endpoint file have to lie in the folders
         folders: folders of checkpoints for events; default: GRADEBOOK_ALLOW_FOLDERS, else the working folder
         reference: an approved checkpoint to compare with in place of the best one
+        series: looks of the gate over the model's checkpoints, as method=lord,alpha=0.05,looks=31
     """
     warm_up()
-    request = replace(read_request(options, datetime.now(UTC)), trigger="checkpoint", baseline=LATEST)
+    request = replace(
+        read_request(options, datetime.now(UTC)), trigger="checkpoint", baseline=LATEST, series=read_looks(series)
+    )
     if from_event:
         refuse_foreign((request.outputs, prompts), endpoint, folders)
     if prompts is not None or endpoint is not None:
@@ -92,6 +97,16 @@ async def evaluate_checkpoint(  # noqa: PLR0913 - each is a parameter of the dep
     await _show(decision)
     _emit_decision(decision)
     return Completed(name=None if decision.is_approved else GATES_NOT_MET, data=decision)
+
+
+def read_looks(series: str | None) -> SeriesOfNights | None:
+    """Series over the checkpoints of a model. Raises `InputError`."""
+    if series is None:
+        return None
+    try:
+        return SeriesOfNights(read_series(series), "branch")
+    except ValueError:
+        raise InputError("series", repr(series), "method=lord|obf|bonferroni,alpha=0.05,looks=31") from None
 
 
 def refuse_foreign(places: tuple[str | None, ...], endpoint: str | None, folders: list[str] | None) -> None:

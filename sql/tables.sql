@@ -145,6 +145,7 @@ create table if not exists judgments (
     prompt_digest varchar,
     reply varchar,
     model_returned varchar,
+    system_fingerprint varchar,
     service_tier varchar,
     prompt_bytes bigint,
     prompt_tokens bigint,
@@ -734,4 +735,18 @@ create table if not exists rubric_links (
     slope double,
     intercept double,
     made_at timestamptz
+);
+
+create table if not exists outcomes (
+    name varchar,
+    grain varchar,
+    output_id varchar,
+    case_id varchar,
+    day date,
+    model varchar,
+    value double,
+    is_higher_better boolean,
+    source varchar,
+    line bigint,
+    imported_at timestamptz
 );

@@ -16,7 +16,7 @@ from gradebook.flows.display.terminal import notes
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.rewards import Gates
 from gradebook.tasks.lake.versions import find_lake_at
-from gradebook.tasks.published.run_list import latest_run
+from gradebook.tasks.published.run_list import is_weighted, latest_run
 from gradebook.tasks.published.traced_scores import traced_scores
 from gradebook.tasks.ratings.export_ratings import exported_ratings
 from gradebook.tasks.rewards.export import (
@@ -145,6 +145,8 @@ def rewards(  # noqa: PLR0913 - each is an option
         _note_flat(rows)
     elif chosen is None:
         _note_unscored(rows, shape)
+    if is_weighted(found, named):
+        notes.print("cases drawn by stratum: output_scores has their inclusion_rate, these rows have not", markup=False)
     write_row_file(rows, out)
 
 

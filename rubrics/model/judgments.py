@@ -19,6 +19,7 @@ JUDGMENT_SCHEMA = pa.schema(
         pa.field("prompt_digest", pa.string(), nullable=False),
         pa.field("reply", pa.string()),  # raw text
         pa.field("model_returned", pa.string()),
+        pa.field("system_fingerprint", pa.string()),  # of the backend, as named in the reply
         pa.field("service_tier", pa.string()),  # as named in the reply
         pa.field("prompt_bytes", pa.int64()),  # of the messages and the schema as sent; null if nothing was sent
         # these three are null if the endpoint did not report them; earlier versions wrote 0

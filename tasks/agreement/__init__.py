@@ -10,4 +10,6 @@ rankings             rank_run: strengths of models by people's choices and by sc
 raters               compare_raters: `gradebook raters`
 calibration          calibrate_run: a judge's means corrected by ratings
 calibration_samples  samples_of: judged and rated outputs of a criterion
+import_outcomes      import_outcomes: outcomes in use, by output, case or day
+outcomes             measure_outcomes: how scores follow them
 """

@@ -27,7 +27,7 @@ _CHOSEN = {
     "gold": "gold",
 }  # by selection of the rating page
 
-_WEIGHTED = "select 1 from output_scores where run_id = ? and inclusion_rate is not null limit 1"
+_WEIGHTED = "select 1 from runs where run_id = ? and (settings ->> '$.stratify') is not null"
 _UNWEIGHTED = "the run's cases were drawn by stratum: its means are weighted, these are not"
 
 Group = tuple[str, str, str | None]  # criterion, model, checkpoint

@@ -39,6 +39,7 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.lake.rows import Row, model_name, pair_name, read_rows
 from gradebook.tasks.lake.sql import file_list, query, quoted
+from gradebook.tasks.runs.request import SeriesOfNights
 from gradebook.tasks.runs.run import Run
 from gradebook.tasks.workspace.folder import RunFolder
 
@@ -156,18 +157,16 @@ def compare_with_baseline(run: Run, shard_count: int) -> pa.Table:
 
 
 def look_of_series(connection: duckdb.DuckDBPyConnection, run: Run) -> Row | None:
-    """Look of this night in the series of its suite: number, level, factor and a sentence; None without a series."""
-    of, night = run.request.series, run.request.night
-    if of is None or night is None:
+    """Look of this night, or checkpoint, in its series: number, level, factor and a sentence; None without a series."""
+    of = run.request.series
+    earlier = None if of is None else _earlier_looks(connection, run, of)
+    if of is None or earlier is None:
         return None
-    since = night.replace(day=1).isoformat() if of.per == "month" else ""
-    named = {"suite": run.request.suite, "night": night.isoformat(), "since": since}
-    earlier = read_rows(connection, query("comparing/series_looks"), **named)
     rejected = [place for place, row in enumerate(earlier, 1) if _is_rejected(connection, run.lake, row)]
     look, series = len(earlier) + 1, of.series
     level = series.level(look, rejected)
     spent = sum(series.level(each, rejected) for each in range(1, look + 1))
-    words = f"look {look} of the series (alpha {series.alpha:g} a {of.per}, {series.method}): level {level:.2g} tonight"
+    words = f"look {look} of the series (alpha {series.alpha:g} a {of.per}, {series.method}): level {level:.2g}"
     if level == 0:
         words += f", as its {series.looks} looks are over, so no difference is beyond chance"
     elif series.method == "lord":
@@ -177,6 +176,24 @@ def look_of_series(connection: duckdb.DuckDBPyConnection, run: Run) -> Row | Non
     factor = series.factor(look, rejected)
     values = {"look": look, "level": level, "spent": spent, "factor": factor, "rejected": rejected}
     return values | {"sentence": f"{words}; p and intervals of this comparison allow for it"}
+
+
+def _earlier_looks(connection: duckdb.DuckDBPyConnection, run: Run, of: SeriesOfNights) -> Sequence[Row] | None:
+    """Looks before this one: nights of the suite, or checkpoints of the model; None for other runs."""
+    night, one = run.request.night, run.request.checkpoint
+    if one is not None:
+        named = {"model": one.model, "checkpoint": one.checkpoint, "rubric_id": run.rubric.id}
+        return read_rows(connection, query("comparing/series_checkpoints"), **named)
+    if night is None:
+        return None
+    since = night.replace(day=1).isoformat() if of.per == "month" else ""
+    named = {"suite": str(run.request.suite), "night": night.isoformat(), "since": since}
+    return read_rows(connection, query("comparing/series_looks"), **named)
+
+
+def series_factor(connection: duckdb.DuckDBPyConnection, run_id: str) -> float:
+    """Factor of a published run's look in its series; 1 without one."""
+    return float(connection.execute(_FACTOR, [run_id]).fetchall()[0][0])
 
 
 def _is_rejected(connection: duckdb.DuckDBPyConnection, lake: Lake, look: Row) -> bool:
@@ -198,8 +215,8 @@ def compare_again(lake: Lake, run_id: str, baseline_run_id: str | None) -> pa.Ta
         return RUN_COMPARISON_SCHEMA.empty_table()
     with connect(lake, read_only=True) as connection:
         a, b = (read_side(connection, lake, name) for name in (baseline_run_id, run_id))
-        factor = connection.execute(_FACTOR, [run_id]).fetchall()[0][0]
-        found = compare_sides(connection, Wanted(baseline_run_id, run_id), a, b, Asked(chosen_from=factor))
+        asked = Asked(chosen_from=series_factor(connection, run_id))
+        found = compare_sides(connection, Wanted(baseline_run_id, run_id), a, b, asked)
     return comparison_table(found.models, baseline_run_id, run_id)
 
 

@@ -40,6 +40,7 @@ KNOWN_VIEWS = {
     },
     "latest_runs": {"fdea334ce66aba4e154750d4289869f3", "2b23456ad269ae07a1f55b2c28e71a7a"},
     "mean_lines": {"e236563ab43fb9bc4e4edbd53d1de9be"},
+    "outcome_scores": {"5d2d71770613ae0dea06a35028899ac2"},
     "output_feedback": {"78bd757f3d06a9093bc1796d67537454"},
     "preference_rates": {"cc2ff4d10cac417d124203cb8403a527"},
     "provenance": {"4bc3028d4ae3110939e3ca9032e00875"},

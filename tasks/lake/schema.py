@@ -34,6 +34,7 @@ VIEWS = (
     "preference_rates",
     "reward_guards",
     "provenance",
+    "outcome_scores",
 )
 
 Columns = dict[tuple[str, str], str]  # (table, column) -> type, in order

@@ -14,8 +14,9 @@ from gradebook.tasks.comparing.compare import Asked, compare_runs
 from gradebook.tasks.comparing.figures import ComparedRow
 from gradebook.tasks.comparing.gate import GateRule
 from gradebook.tasks.comparing.model_pairs import runs_of_other_judges
-from gradebook.tasks.comparing.run_comparison import RunComparison, comparison_of
+from gradebook.tasks.comparing.run_comparison import RunComparison, comparison_of, series_factor
 from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.operations.checkpoint_decisions import (
     APPROVED,
@@ -140,7 +141,8 @@ class Decider:
     ) -> tuple[RunComparison | None, str | None]:
         """Compare the run with the best checkpoint's; returns the comparison, or why it is impossible.
 
-        The best is partly so by chance: p and intervals allow for the number it was chosen from (Bonferroni).
+        The best is partly so by chance: p and intervals allow for the number it was chosen from (Bonferroni), and for
+        the look of a series.
         """
         if not candidates:
             return None, None
@@ -148,7 +150,9 @@ class Decider:
         if latest is not None and latest.baseline_run_id == best_run_id:
             return latest, None
         try:
-            asked = Asked(gate=self.gate, across_judges=self.across_judges, chosen_from=len(candidates))
+            with connect_up_to_date(self.lake) as connection:
+                factor = len(candidates) * series_factor(connection, run_id)
+            asked = Asked(gate=self.gate, across_judges=self.across_judges, chosen_from=factor)
             compared = compare_runs(self.lake, best_run_id, run_id, asked)
         except InputError as error:  # the run is already published, so the decision records the fault
             return None, str(error)

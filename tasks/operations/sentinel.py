@@ -33,7 +33,8 @@ NOTHING = Verdict(None, None, "not_asked", None)
 _PAST = "select * from anchor_verdicts where anchor_set = ? and judge_digest = ? order by night, draw, output_id"
 _NIGHTS = "select * from judge_drift where anchor_set = ? and judge_digest = ? order by night, criterion_id"
 _REPLIES = """
-select request_key, model_returned, cost_usd, run_id from judgments where list_contains(?, request_key)
+select request_key, model_returned, system_fingerprint, cost_usd, run_id from judgments
+where list_contains(?, request_key)
 qualify row_number() over (partition by request_key order by status = 'scored' desc, asked_at) = 1
 """
 
@@ -294,7 +295,7 @@ def evidence_of(verdicts: Iterable[Row]) -> float:
 def _store(lake: Lake, night: _Night, verdicts: list[Row], now: datetime) -> Watch:
     """Store the night, unless another process did meanwhile; returns the stored one."""
     history, request = night.history, night.request
-    is_new_model = bool(history.models and _models(verdicts) - history.models)
+    is_new_model = _has_new_model(_models(verdicts), history.models)
     epoch = history.epoch + is_new_model
     is_reference = night.is_reference or is_new_model
     shared = {"anchor_set": request.anchor_set, "night": request.night, "epoch": epoch, "is_reference": is_reference}
@@ -325,12 +326,32 @@ def _add_replies(lake: Lake, rows: list[Row], asked_by: str) -> float:
         replies = {row.pop("request_key"): row for row in read_rows(connection, _REPLIES, keys)}
     for row in rows:
         found = [replies[key] for key in row["keys"] if key in replies]
-        models = {each["model_returned"] for each in found if each["model_returned"]}
+        models = {_answering(each) for each in found if each["model_returned"]}
         row["request_key"] = row["keys"][0] if row["keys"] else None
         row["model_returned"] = ", ".join(sorted(models)) or None
-        row["cost_usd"] = total_usd(each["cost_usd"] for each in found)
+        # Another process may have asked, and not settled its replies yet: their cost is unknown, not 0.
+        row["cost_usd"] = total_usd(replies[key]["cost_usd"] if key in replies else None for key in row["keys"])
     own = (each["cost_usd"] for each in replies.values() if each["run_id"] == asked_by)
     return math.fsum(cost for cost in own if cost is not None)
+
+
+def _answering(reply: Row) -> str:
+    """Name of the model that answered, with the fingerprint of its backend where the reply has one."""
+    fingerprint = reply["system_fingerprint"]
+    return f"{reply['model_returned']} ({fingerprint})" if fingerprint else str(reply["model_returned"])
+
+
+def _has_new_model(found: set[str], earlier: set[str]) -> bool:
+    """Whether a name, or a fingerprint of a name whose fingerprints are known, is not among the earlier ones."""
+    known: dict[str, set[str]] = defaultdict(set)
+    for each in earlier:
+        name, _, fingerprint = each.partition(" (")
+        known[name] |= {fingerprint} - {""}
+    parts = [each.partition(" (") for each in found]
+    return bool(earlier) and any(
+        name not in known or (fingerprint != "" and known[name] != set() and fingerprint not in known[name])
+        for name, _, fingerprint in parts
+    )
 
 
 def _models(verdicts: Iterable[Row]) -> set[str]:

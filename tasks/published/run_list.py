@@ -27,3 +27,10 @@ def list_runs(lake: Lake) -> tuple[Row, ...]:
             "select run_id, status, version, rubric_id, rubric_version, judge, output_count, stopped_at, cost_usd, "
             "created_at, dataset, reason from runs order by rowid desc",
         )
+
+
+def is_weighted(lake: Lake, run_id: str) -> bool:
+    """Whether the cases of a run were drawn by stratum, so that its means are weighted."""
+    select = "select 1 from runs where run_id = ? and (settings ->> '$.stratify') is not null"
+    with connect(lake, read_only=True) as connection:
+        return bool(connection.execute(select, [run_id]).fetchall())

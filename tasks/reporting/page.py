@@ -15,6 +15,7 @@ from gradebook.tasks.reporting.sections.criteria.criteria import read_criteria
 from gradebook.tasks.reporting.sections.examples.examples import read_examples
 from gradebook.tasks.reporting.sections.guards.guards import read_guards
 from gradebook.tasks.reporting.sections.history.history import read_history
+from gradebook.tasks.reporting.sections.outcomes.outcomes import read_outcomes_section
 from gradebook.tasks.reporting.sections.people.agreement import report_verdict
 from gradebook.tasks.reporting.sections.people.people import read_people
 from gradebook.tasks.reporting.sections.scores.scores import read_scores
@@ -44,6 +45,7 @@ _SECTIONS: tuple[tuple[str, str, Callable[[ReportSource], Any]], ...] = (
     ("history", "Over time", read_history),
     ("guards", "Rewards", read_guards),
     ("people", "Judge and people", read_people),
+    ("outcomes", "Outcomes", read_outcomes_section),
     ("cost", "Cost", read_cost),
     ("trust", "Trust", read_trust),
     ("examples", "Examples", read_examples),

@@ -21,7 +21,10 @@ DEFAULT_LAKE = "sqlite:lake/catalog.sqlite"
 
 @dataclass(frozen=True, slots=True)
 class SeriesOfNights:
-    """Series of a suite's gate. per: month begins a new one on its first day, branch never does."""
+    """Series of looks at a gate. per: month begins a new one on its first day, branch never does.
+
+    One over the checkpoints of a model is per branch.
+    """
 
     series: Series
     per: Literal["month", "branch"] = "month"
@@ -339,7 +342,7 @@ class EvaluationRequest:
     dataset: str | None = None  # name of the outputs in the table `runs`, if it is not their path
     suite: str | None = None  # of a nightly run, whose runs are compared with each other
     night: date | None = None  # date of the nightly run
-    series: SeriesOfNights | None = None  # looks of the suite's gate
+    series: SeriesOfNights | None = None  # looks of the gate of a suite, or of a model's checkpoints
     functions_within: tuple[str, ...] = ()  # packages of a suites file, beyond which no function runs
     has_page: bool = True  # whether the report's page is written, whose charts take longer than a small run
     again: tuple[str, ...] = ()  # command that resumes the run, if it is not `gradebook evaluate`

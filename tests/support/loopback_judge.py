@@ -54,6 +54,7 @@ class LoopbackJudge:
         self.cache = PrefixCache()
         self.cached_tokens = self.answered_count = 0
         self.service_tier: str | None = None
+        self.system_fingerprint: str | None = None
         self.has_logprobs = True
         self.writer: Callable[[dict[str, Any]], str] | None = None  # of the reply's text, in place of its own
         self.redirect_to = ""
@@ -218,6 +219,7 @@ class LoopbackJudge:
             "choices": [choice | {"logprobs": self._logprobs(body, message)}],
             "usage": usage | {"prompt_tokens_details": {"cached_tokens": cached_tokens}},
             "service_tier": self.service_tier,
+            "system_fingerprint": self.system_fingerprint,
         }
 
     def _logprobs(self, body: dict[str, Any], message: dict[str, Any]) -> dict[str, Any] | None:

@@ -15,7 +15,7 @@ MOST_NAME_LENGTH = 200
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """HTTP 200. usage, service_tier and choices are None if the endpoint sent none."""
+    """HTTP 200. usage, service_tier, choices and system_fingerprint are None if the endpoint sent none."""
 
     text: str | None
     finish_reason: str | None
@@ -28,6 +28,7 @@ class Reply:
     headers: Mapping[str, str] | None = None
     is_completion: bool = True  # False: the text is the body itself
     base_url: str | None = None  # address that answered
+    system_fingerprint: str | None = None  # of the backend's configuration
 
 
 def read_completion(content: bytes, latency_ms: float) -> Reply:
@@ -53,6 +54,7 @@ def read_completion(content: bytes, latency_ms: float) -> Reply:
         _name(body.get("service_tier")),
         choices,
         is_completion=is_completion,
+        system_fingerprint=_name(body.get("system_fingerprint")),
     )
 
 

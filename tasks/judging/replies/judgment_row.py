@@ -40,6 +40,7 @@ def reply_columns(
     return {
         "reply": clean_text(reply.refusal or reply.text or "", MOST_REPLY_LENGTH),
         "model_returned": reply.model_returned,
+        "system_fingerprint": reply.system_fingerprint,
         "service_tier": reply.service_tier,
         "prompt_bytes": prompt_bytes,
         "prompt_tokens": None if reply.usage is None else reply.usage.prompt_tokens,

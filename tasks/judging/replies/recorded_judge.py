@@ -215,6 +215,7 @@ def _free_of_charge(reply: RecordedReply) -> dict[str, Any]:
     return {
         "reply": reply.model_dump_json(),
         "model_returned": None,
+        "system_fingerprint": None,
         "service_tier": None,
         "prompt_bytes": None,
         "prompt_tokens": 0,

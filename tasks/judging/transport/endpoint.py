@@ -165,6 +165,7 @@ class Endpoint:
             finish_reason=self._masked(reply.finish_reason),
             model_returned=self._masked(reply.model_returned),
             service_tier=self._masked(reply.service_tier),
+            system_fingerprint=self._masked(reply.system_fingerprint),
         )
 
     def _masked(self, text: str | None) -> str | None:

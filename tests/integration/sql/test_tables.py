@@ -47,6 +47,7 @@ WRITTEN = [
         "anchor_verdicts",
         "judge_drift",
         "rubric_links",
+        "outcomes",
     ),
 ]
 TABLES = [*WRITTEN, *MARTS, *VIEWS]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from gradebook.tasks.reporting.drawing.figures import Figure, Table, table_of
 from gradebook.tasks.reporting.sections.criteria.heatmap import HeatMap, contributions_map, means_map
 from gradebook.tasks.reporting.sections.criteria.radar import radar_of
+from gradebook.tasks.reporting.sections.criteria.redundancy import Redundancy, read_redundancy
 from gradebook.tasks.reporting.sections.criteria.weak_spots import WeakSpots, read_weak_spots
 from gradebook.tasks.reporting.sections.scores.weights import weights_of
 from gradebook.tasks.reporting.source.criteria_tree import MeasuredCriterion, measured_criteria
@@ -31,6 +32,7 @@ class CriteriaContents:
     figures: tuple[Figure, ...]
     no_radar: str | None
     spots: WeakSpots | None
+    redundancy: Redundancy | None
     table: Table
 
 
@@ -53,6 +55,7 @@ def read_criteria(source: ReportSource) -> CriteriaContents | None:
         tuple(figure for figure in drawn if figure is not None),
         radar if isinstance(radar, str) else None,
         read_weak_spots(source),
+        read_redundancy(source),
         _table(criteria, source.groups),
     )
 

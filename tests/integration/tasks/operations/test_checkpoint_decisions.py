@@ -11,11 +11,13 @@ import pytest
 import yaml
 
 from gradebook.rubrics.model.errors import InputError, OutputsError
+from gradebook.rubrics.statistics.series import Series
 from gradebook.tasks.comparing.gate import GateRule
 from gradebook.tasks.datasets.discovery import dataset_files, digest_files
 from gradebook.tasks.datasets.one_checkpoint import OneCheckpoint
 from gradebook.tasks.datasets.row_parser import RowFitter
 from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.user_queries import run_query
 from gradebook.tasks.operations.checkpoint_decisions import (
     CheckpointKey,
     approved_checkpoints,
@@ -28,6 +30,7 @@ from gradebook.tasks.operations.checkpoint_decisions import (
 from gradebook.tasks.operations.checkpoint_gate import CheckpointDecision, Decider
 from gradebook.tasks.operations.checkpoint_report import checkpoint_text
 from gradebook.tasks.operations.checkpoint_sweep import find_saved, query_saved, undecided
+from gradebook.tasks.runs.request import SeriesOfNights
 from tests.support.published_runs import NOW, publish
 from tests.support.saved_checkpoints import write_brief_rubric, write_checkpoint
 from tests.support.scored_lake import make_lake
@@ -47,7 +50,12 @@ def key(name: str, digest: str = "0") -> CheckpointKey:
 
 
 def decided(
-    folder: Path, name: str, good_count: int, more: str = "", reference: str | None = None
+    folder: Path,
+    name: str,
+    good_count: int,
+    more: str = "",
+    reference: str | None = None,
+    series: SeriesOfNights | None = None,
 ) -> CheckpointDecision:
     """Publish a run of a checkpoint, and decide."""
     outputs = write_checkpoint(folder / f"{name}.jsonl", good_count)
@@ -56,6 +64,7 @@ def decided(
         "baseline": "latest",
         "fail_if": RULE,
         "checkpoint": OneCheckpoint("m", name),
+        "series": series,
     }
     summary = publish(outputs, write_brief_rubric(folder), **request)
     asked = key(name, digest_files([outputs]))
@@ -102,6 +111,18 @@ def test_a_slow_decline_is_found_by_comparison_with_the_best(line):
     assert row["best_diff"] == pytest.approx(-1 / 3 + luck)
     (reason,) = row["reasons"]
     assert reason.startswith(f"against the best, 1 (run-1): gate failed: required not ({RULE}), found ")
+
+
+def test_a_series_spends_alpha_over_the_checkpoints_of_a_model(line, tmp_path):
+    # Bonferroni over 4 looks: p of each comparison x 4; and x 2 where the best was chosen from two
+    copied = Path(shutil.copytree(line.folder, tmp_path / "copied"))
+    series = SeriesOfNights(Series(0.05, "bonferroni", 4), "branch")
+    plain = decided(Path(shutil.copytree(line.folder, tmp_path / "plain")), "5", 6)
+    first, second = (decided(copied, name, 6, series=series) for name in ("5", "6"))
+    assert first.row["best_p"] == pytest.approx(min(1.0, 4 * plain.row["best_p"]))
+    select = "select settings ->> '$.series.look' as look from runs where run_id in ('run-5', 'run-6') order by run_id"
+    assert run_query(lake_in(copied), select).column("look").to_pylist() == ["1", "2"]
+    assert second.row["best_p"] is not None
 
 
 def test_a_reference_replaces_the_best(line, tmp_path):

@@ -165,10 +165,8 @@ def test_a_series_of_looks_widens_the_comparison_of_each_night(tmp_path):
     assert wide["diff_low"] < plain["diff_low"]
     notes = [summaries[f"series-{day}"].run["notes"] for day in (20, 21, 22)]
     assert [len(each) for each in notes] == [1, 1, 1]
-    assert notes[1][0].startswith(
-        "look 1 of the series (alpha 0.05 a month, bonferroni): level 0.025 tonight, 0.025 left"
-    )
-    assert notes[2][0].startswith("look 2 of the series (alpha 0.05 a month, bonferroni): level 0.025 tonight, 0 left")
+    assert notes[1][0].startswith("look 1 of the series (alpha 0.05 a month, bonferroni): level 0.025, 0.025 left")
+    assert notes[2][0].startswith("look 2 of the series (alpha 0.05 a month, bonferroni): level 0.025, 0 left")
     again = publish(tmp_path / "22.jsonl", tmp_path / "rubric.yaml", run_id="again", night=date(2026, 11, 22), **asked)
     assert again.run["notes"][0].startswith("look 2 ")  # the same night spends no more
     december = publish(tmp_path / "22.jsonl", tmp_path / "rubric.yaml", run_id="next", night=date(2026, 12, 1), **asked)

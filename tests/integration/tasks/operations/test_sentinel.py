@@ -165,6 +165,20 @@ def test_another_answering_model_begins_an_epoch_whatever_it_says(watched):
     assert watched.on(4).rows[0]["state"] == "steady"
 
 
+def test_a_new_fingerprint_of_the_same_model_begins_an_epoch(watched):
+    watched.judge.system_fingerprint = "fp_1"
+    states = [watched.on(day).rows[0]["state"] for day in (2, 3)]
+    assert states == ["steady", "steady"]  # replies had none before: nothing changed as far as is known
+    watched.judge.system_fingerprint = None
+    assert watched.on(4).rows[0]["state"] == "steady"
+    watched.judge.system_fingerprint = "fp_2"
+    found = watched.on(5)
+    assert (found.rows[0]["state"], found.epoch) == ("new_model", 2)
+    assert "is answered by stub-2026 (fp_2): judge epoch 2 begins" in found.sentence
+    fingerprints = "select distinct system_fingerprint from judgments where run_id like 'anchors%' order by all"
+    assert watched.ask(fingerprints) == [("fp_1",), ("fp_2",), (None,)]
+
+
 def test_what_is_asked_again_is_paid_for_and_shown_apart(watched):
     spending = read_spending(watched.lake)
     (anchors, score) = sorted(spending.parts["stage"], key=lambda each: each.part)

@@ -227,7 +227,17 @@ def test_a_bounded_option_has_an_expected_text():
 
 
 def test_flow_signatures_have_only_options_and_the_flow_s_own_parameters():
-    own = {"model", "checkpoint", "step", "reference", "prompts", "endpoint", "samples", "collect_budget_usd"} | {
+    own = {
+        "model",
+        "checkpoint",
+        "step",
+        "reference",
+        "series",
+        "prompts",
+        "endpoint",
+        "samples",
+        "collect_budget_usd",
+    } | {
         "from_event",
         "folders",
     }

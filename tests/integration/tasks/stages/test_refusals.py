@@ -160,6 +160,7 @@ def make_folder(name: str) -> Callable[[ExitStack], None]:
 CASES = {
     # -------- values
     "embedder without similarity": Case("--embedder: found no criterion of the method", {"embedder": "m"}),
+    "strata without a sample": Case("--stratify: found no --sample", {"stratify": "topic"}),
     "empty judge": Case("--judge: found an empty text", {"judge": " "}),
     "empty ratings": Case("--ratings: found an empty text", {"ratings": ""}),
     "empty record": Case("--record: found an empty text", {"record": ""}),

@@ -1,0 +1,115 @@
+"""The commands `gradebook outcomes`: what happened in use, beside the scores."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from gradebook.flows.commands.completion import complete_run
+from gradebook.flows.commands.options import DEFAULT_LAKE, DataOption, JsonOption, LakeOption, MapOption, print_json
+from gradebook.flows.display.terminal import notes, plain, say, show_rows
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.runs.request import read_column_map
+from gradebook.tasks.system.number_format import counted, rate_words
+
+app = typer.Typer(
+    help="Set outcomes in use, such as clicks or refunds, beside the scores.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.command("import")
+def import_file(  # noqa: PLR0913 - each is an option
+    file: Annotated[
+        str, typer.Argument(help="JSON Lines, CSV or Parquet with name, value and output_id, case_id or day")
+    ],
+    name: Annotated[str | None, typer.Option("--name", help="name of the outcome, for rows without one")] = None,
+    lower: Annotated[bool, typer.Option("--lower-is-better", help="a lower value is better, as of refunds")] = False,
+    column_map: MapOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="show the outcome and write nothing")] = False,
+    lake: LakeOption = DEFAULT_LAKE,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Import outcomes by output, case or day. Importing a file twice adds nothing; a new value replaces the old one.
+
+    \b
+    gradebook outcomes import clicks.csv --name clicks --map value=count
+    gradebook outcomes import refunds.parquet --lower-is-better
+
+    Exit: 0 done, 2 bad input: nothing was written.
+    """
+    from gradebook.tasks.agreement.import_outcomes import OutcomeFile, import_outcomes
+
+    given = OutcomeFile(file, name, not lower, read_column_map(column_map or []))
+    found = import_outcomes(find_lake(lake, data), given, datetime.now(UTC), is_dry=dry_run)
+    if as_json:
+        print_json(found.as_json() | {"is_dry_run": dry_run})
+        return
+    head = "would import" if dry_run else "imported"
+    rows = counted(found.row_count, "row")
+    say(f"{head} {counted(found.new_count, 'new outcome')} of {rows}: {', '.join(found.names)}")
+    if found.changed_count:
+        say(f"{counted(found.changed_count, 'earlier value')} replaced")
+    if found.unmatched_count:
+        notes.print(
+            f"{counted(found.unmatched_count, 'row')} of an output, case or day that the lake lacks", markup=False
+        )
+
+
+@app.command("list")
+def list_names(lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_json: JsonOption = False) -> None:
+    """List the outcomes of the lake.
+
+    \b
+    gradebook outcomes list
+    """
+    from gradebook.tasks.agreement.import_outcomes import list_outcomes
+
+    rows = list_outcomes(find_lake(lake, data))
+    if as_json:
+        print_json({"outcomes": list(rows)})
+        return
+    headings = ("name", "by", "values", "least", "most", "better", "source")
+    names = ("name", "grain", "value_count", "least", "most")
+    cells = [
+        (*(row[name] for name in names), "higher" if row["is_higher_better"] else "lower", row["source"])
+        for row in rows
+    ]
+    show_rows(headings, cells)
+
+
+@app.command("show")
+def show(
+    run: Annotated[
+        str | None, typer.Argument(help="a published run's id; default: the last", autocompletion=complete_run)
+    ] = None,
+    lake: LakeOption = DEFAULT_LAKE,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show how the scores of a run follow outcomes, and where weights would have to go.
+
+    \b
+    gradebook outcomes show 20261101-020000-a1b2c3
+    """
+    from gradebook.tasks.agreement.outcomes import LIMITS, cells_of, measure_outcomes
+    from gradebook.tasks.published.run_list import latest_run
+
+    found_lake = find_lake(lake, data)
+    found = measure_outcomes(found_lake, run or latest_run(found_lake))
+    if as_json:
+        print_json({"outcomes": [each.as_json() for each in found], "limits": LIMITS})
+        return
+    if not found:
+        say("no outcome of the run's outputs, cases or days: `gradebook outcomes import` adds some")
+        return
+    for each in found:
+        better = "" if each.is_higher_better else ", lower is better"
+        say(f"{plain(each.name)} by {each.grain}{better}: {plain(each.model)}")
+        headings = ("score", "Spearman", "95% interval", "Pearson", "weight", "suggested", "cases")
+        show_rows(headings, [cells_of(row) for row in each.rows], bold=(0,))
+        if each.r2_fit is not None and each.r2_now is not None:
+            say(f"explained: {rate_words(each.r2_now)} by the score, {rate_words(each.r2_fit)} by suggested weights")
+    say(LIMITS)

@@ -1,0 +1,1 @@
+"""Section "Outcomes": what happened in use, beside the scores."""
