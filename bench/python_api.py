@@ -1,6 +1,6 @@
 """The Python API beside plain functions: import, texts, judged texts, an evaluation, a server.
 
-    python bench/python_api.py [--fault-count 5000]
+    python bench/python_api.py [--fault-count 5000] [--autorubric PYTHON]
 
 Times of checks are medians of CPU time, in turn with the plain functions, so that other work on the machine counts for
 neither. The plain functions are the rubric's own checks, called once for the whole batch, without rows, scores or
@@ -49,6 +49,27 @@ IN_FLIGHT = 64
 LEVELS = [{"id": "fair", "score": 0.5}, {"id": "good", "score": 1}]
 JUDGED = {"id": "tone", "description": "Is it kind?", "method": {"type": "judge"}, "levels": LEVELS}
 KIND = {"id": "kind", "version": "1.0.0", "criteria": [JUDGED]}
+# Another library's judged texts, in the interpreter that has it.
+AUTORUBRIC = """
+import asyncio, json, sys, time
+from autorubric import Criterion, LLMConfig, Rubric
+from autorubric.graders import CriterionGrader
+
+async def main(address, count, in_flight):
+    judge = LLMConfig(model="openai/m", api_base=address, api_key="k", max_parallel_requests=in_flight)
+    grader = CriterionGrader(judge_model_config=judge)
+    rubric = Rubric([Criterion(weight=1.0, requirement="It is kind.")])
+    await rubric.grade(to_grade="warm", grader=grader)
+    begin, cpu = time.perf_counter(), time.process_time()
+    grading = (rubric.grade(to_grade=f"answer {number}", grader=grader) for number in range(count))
+    reports = await asyncio.gather(*grading)
+    if any(each.score is None for each in reports):
+        sys.exit(reports[0])
+    print(json.dumps([time.perf_counter() - begin, time.process_time() - cpu]))
+
+asyncio.run(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
+"""
+AUTORUBRIC_REPLY = '{"criterion_status": "MET", "explanation": "It is kind."}'
 TEXT = "hello my dear friend, " * 10 + 'here is {"a": 1} and so it ends.'
 
 
@@ -137,6 +158,15 @@ def fault_cost(count: int) -> tuple[int, int, int]:
     return none, sum(each == 0 for each in rewards), sum(each not in (None, 0, 0.5, 1) for each in rewards)
 
 
+def autorubric_cost(interpreter: str, count: int = 640) -> tuple[float, float]:
+    """Wall and CPU seconds of as many texts judged by AutoRubric."""
+    with judging("--reply", AUTORUBRIC_REPLY) as (address, _):
+        command = [interpreter, "-c", AUTORUBRIC, address, str(count), str(IN_FLIGHT)]
+        shown = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    wall, cpu = json.loads(shown.splitlines()[-1])
+    return wall, cpu
+
+
 def judged_cost(count: int = 640) -> Iterator[tuple[str, float, float]]:
     """Wall and CPU seconds of judged texts with 64 requests in flight: of a Scorer, and of a plain client, in turn."""
     import asyncio
@@ -222,9 +252,9 @@ def started(*command: str, folder: str) -> Iterator[tuple[subprocess.Popen[str],
 
 
 @contextmanager
-def judging() -> Iterator[tuple[str, Path]]:
+def judging(*more: str) -> Iterator[tuple[str, Path]]:
     """A judge in a process of its own: its address, and its file."""
-    words = [str(ROOT / "tests" / "support" / "loopback_judge.py"), "--latency-s", str(LATENCY_S)]
+    words = [str(ROOT / "tests" / "support" / "loopback_judge.py"), "--latency-s", str(LATENCY_S), *more]
     with tempfile.TemporaryDirectory() as folder, started(sys.executable, *words, folder=folder) as (_, port):
         path, address = Path(folder) / "judge.yaml", f"http://127.0.0.1:{port}/v1"
         path.write_text(f"model: m\nbase_url: {address}\nmax_in_flight: 64\n", encoding="utf-8")
@@ -234,6 +264,7 @@ def judging() -> Iterator[tuple[str, Path]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fault-count", type=int, default=5_000)
+    parser.add_argument("--autorubric", metavar="PYTHON", help="interpreter that has AutoRubric, to compare with")
     arguments = parser.parse_args()
     os.environ.setdefault("OPENAI_API_KEY", "k")
     import_s, import_mb = import_cost()
@@ -247,6 +278,9 @@ def main() -> None:
     print(f"evaluate, 84 rows: first {first[0]:.2f} s; warm {wall:.2f} s wall, {cpu:.2f} s CPU")
     for name, wall, cpu in judged_cost():
         print(f"640 judged texts at 64 in flight, {name}: {wall:.2f} s, {cpu / 640 * 1e3:.2f} ms CPU each; ideal 2 s")
+    if arguments.autorubric:
+        wall, cpu = autorubric_cost(arguments.autorubric)
+        print(f"640 judged texts at 64 in flight, AutoRubric: {wall:.2f} s, {cpu / 640 * 1e3:.2f} ms CPU each")
     served, judged, cpu = served_cost()
     print(f"serve-rewards, 20 callers: median {served:.1f} ms, the judge's {judged:.1f} ms; {cpu:.1f} ms CPU a request")
     none, zero, wrong = fault_cost(arguments.fault_count)

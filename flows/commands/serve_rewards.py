@@ -23,6 +23,7 @@ from gradebook.tasks.runs.request import read_column_map
 from gradebook.tasks.serving.rewards_api import RewardsApp, rewards_app
 from gradebook.tasks.serving.serve import bind, serve_app
 from gradebook.tasks.system.listeners import LOOPBACK, hosts_of
+from gradebook.tasks.system.logs import begin_logging
 from gradebook.tasks.system.number_format import counted
 
 EVERYWHERE = ("0.0.0.0", "::")
@@ -93,6 +94,7 @@ def serve_rewards(  # noqa: PLR0913 - each is an option
     _refuse_open(host, token, trust_host or [])
     if unscored is not None and not math.isfinite(unscored):
         raise InputError("--unscored", f"{unscored:g}", "a finite number")
+    begin_logging()
     found = find_rubric(rubric, find_lake(lake, data))
     with (
         bind(host, port) as listener,

@@ -24,6 +24,7 @@ from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.runs.request import EvaluationRequest, Use, json_values
 from gradebook.tasks.stages.check_request import check_request, refuse_bad_start
 from gradebook.tasks.stages.open_run import refuse_taken_id
+from gradebook.tasks.stages.preview import refuse_vain_start
 from gradebook.tasks.stages.suite_process import use_suite_process
 from gradebook.tasks.system.lazy_imports import uncollected
 from gradebook.tasks.workspace.folder import RunFolder
@@ -44,11 +45,13 @@ def evaluate_here(
 ) -> tuple[RunSummary, Path]:
     """Run the flow in this process; returns the summary and the report's path. is_shown: whether progress is printed.
 
-    Raises `InputError` within a second if the request is wrong: no server is started for it.
+    Raises `InputError` within a second if the request is wrong, and `UnfinishedError` if its judge does not answer or
+    its budget is too small for one reply: no server is started for it.
     """
     checked = check_request(request)
     refuse_bad_start(request, checked)
     refuse_taken_id(request, checked)
+    refuse_vain_start(request, checked)
     with _prefect_set_up(checked.lake, is_verbose=is_verbose, is_shown=is_shown):
         from gradebook.flows.evaluate_outputs import evaluate_outputs
 

@@ -93,6 +93,9 @@ def score_ends(
     them it goes by the share of the variance that a rate of this mean would have. Where all units are equal, the
     interval is that of as many trials as units, all met or none, drawn to either bound.
     """
+    is_known = unit_count >= 2
+    if not is_known.any():  # as of a single output: scipy takes a quarter of a second to import
+        return np.full(len(n), np.nan), np.full(len(n), np.nan)
     from scipy.special import betaincinv, ndtri, stdtrit
 
     tail = (1.0 - np.asarray(level, dtype=np.float64)) / 2.0
@@ -111,5 +114,4 @@ def score_ends(
         drawn = tail ** (1.0 / unit_count)
         low = np.where(is_constant, mean * drawn, low)
         high = np.where(is_constant, 1.0 - (1.0 - mean) * drawn, high)
-    is_known = unit_count >= 2
     return tuple(np.where(is_known, np.clip(end, 0.0, 1.0), np.nan) for end in (low, high))  # type: ignore[return-value]

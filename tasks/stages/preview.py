@@ -1,10 +1,19 @@
-"""Dry run: requests and cost of an evaluation, without leaving files."""
+"""Dry run: requests and cost of an evaluation, without leaving files; what it shows to be in vain."""
 
 from datetime import UTC, datetime
 
+from gradebook.rubrics.model.errors import BudgetReached, EndpointUnavailable
+from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.datasets.ingest import Ingested
+from gradebook.tasks.judging.money.prices import find_price, worst_cost_usd
+from gradebook.tasks.judging.replies.question import LABEL_TOKENS
+from gradebook.tasks.judging.session.session import probe_members
+from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.judging.settings.panels import members_of, online_members
+from gradebook.tasks.ledger.ledger import settle_journals
 from gradebook.tasks.planning.plan import RunPlan
 from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.stages.check_request import CheckedRequest
 from gradebook.tasks.stages.open_run import previewed_run
 from gradebook.tasks.stages.pipeline import plan_evaluation
 from gradebook.tasks.stages.submit import Stages
@@ -14,3 +23,49 @@ def preview_run(request: EvaluationRequest) -> tuple[Ingested, RunPlan]:
     """Ingest into a temporary folder and plan. Raises `InputError` as the evaluation would before its first request."""
     with previewed_run(request, datetime.now(UTC)) as run:
         return plan_evaluation(run, Stages(), is_preview=True)
+
+
+def refuse_vain_start(request: EvaluationRequest, checked: CheckedRequest) -> None:
+    """Raise before Prefect starts what would end a run before its first judgment, if the run has any to ask for.
+
+    `EndpointUnavailable` where no address of a judge answers, `BudgetReached` where the budget is below the price of
+    any reply. Scheduled and triggered runs leave a row of the fault instead, as nobody sees this one.
+    """
+    if request.trigger != "manual" or checked.judge is None:
+        return
+    fault = _budget_fault(request, checked)
+    members = tuple(range(len(members_of(checked.judge))))
+    if fault is None:
+        try:
+            probe_members(checked.judge, members)
+        except EndpointUnavailable:
+            pass
+        else:
+            return
+    settle_journals(checked.lake)  # what a killed run was answered is no longer asked
+    _, plan = preview_run(request)
+    if fault is not None and plan.asked_judges:
+        raise fault
+    probe_members(checked.judge, plan.asked_judges)
+
+
+def _budget_fault(request: EvaluationRequest, checked: CheckedRequest) -> BudgetReached | None:
+    """Fault of a budget that no reply of any judge fits in, whatever the prompts."""
+    limit_usd, judges = request.budget_usd, online_members(checked.judge)
+    if limit_usd is None or not judges:
+        return None
+    least_usd = min(_least_worst_usd(judge, checked.rubric) for judge in judges)
+    if least_usd <= limit_usd:
+        return None
+    return BudgetReached(
+        f"budget: a reply alone could cost {least_usd:.6f} USD, of {limit_usd:.6f} USD; expected a larger "
+        "--budget-usd, or a smaller `max_tokens` of the judge"
+    )
+
+
+def _least_worst_usd(judge: JudgeSettings, rubric: Rubric) -> float:
+    """Worst cost of the cheapest request, its prompt left out."""
+    usual = LABEL_TOKENS if judge.mode == "logprobs" else judge.max_tokens
+    own = (getattr(criterion.method, "max_tokens", None) for criterion in rubric.criteria)
+    tokens = min([usual, *(each for each in own if each)])
+    return worst_cost_usd(find_price(judge), 0, tokens, judge.service_tier)

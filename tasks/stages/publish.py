@@ -28,7 +28,6 @@ from gradebook.tasks.marts.models import model_order
 from gradebook.tasks.marts.sources import run_costs
 from gradebook.tasks.published.summary import RunSummary, summarise
 from gradebook.tasks.ratings.table import insert_ratings
-from gradebook.tasks.reporting.page import write_own_report
 from gradebook.tasks.rubric_store.versions import store_rubric
 from gradebook.tasks.runs.run import Run
 from gradebook.tasks.stages.open_run import is_published, replace_findings, replace_row, run_row
@@ -209,6 +208,8 @@ def conclude_run(run: Run) -> RunSummary:
         write_recording(run.lake, folder, Path(run.request.record))
     summary = summarise(run.lake, run.run_id)
     if run.request.has_page:
+        from gradebook.tasks.reporting.page import write_own_report
+
         summary = write_own_report(run.lake, summary, folder.report_file)
         _keep_report_cost(run, *clock)
     write_text(folder.published_file, json.dumps(summary.as_json(), default=str))

@@ -24,7 +24,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from gradebook.tasks.reporting.drawing.charts import draw_svg, use_drawer
 from gradebook.tasks.stages.expectations import check_suite, import_great_expectations
 from gradebook.tasks.system.kept_process import (
     LEAST_IDLE_S,
@@ -52,6 +51,8 @@ _states: list[Path] = []  # the state file of the process that this command uses
 
 def use_suite_process(home: Path) -> None:
     """Let `check_in_process` and charts use this person's process, and start it if it does not run. Returns at once."""
+    from gradebook.tasks.reporting.drawing.charts import use_drawer
+
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     _states[:] = [state_file(home, KIND, _digest())]
     use_drawer(_draw_in_process)
@@ -146,7 +147,7 @@ class _Handler(socketserver.StreamRequestHandler):
         try:
             content = self.rfile.read(header["byte_count"])
             if "chart" in header:
-                found: dict[str, Any] = {"svg": draw_svg(content.decode())}
+                found: dict[str, Any] = {"svg": _drawn(content.decode())}
             else:
                 with pa.ipc.open_stream(content) as stream:
                     found = {"outcomes": check_suite(header["suite"], stream.read_all())}
@@ -154,6 +155,12 @@ class _Handler(socketserver.StreamRequestHandler):
         finally:
             self.server.used_at = time.monotonic()
             self.server.busy_count -= 1
+
+
+def _drawn(specification: str) -> str:
+    from gradebook.tasks.reporting.drawing.charts import draw_svg
+
+    return draw_svg(specification)
 
 
 def main() -> None:
@@ -173,7 +180,7 @@ def main() -> None:
         import_great_expectations()
         gc.freeze()
         threading.Thread(target=server.serve_forever, args=[LOOK_S], daemon=True).start()
-        draw_svg(EMPTY_CHART)  # starts Vega; suites may be checked meanwhile
+        _drawn(EMPTY_CHART)  # starts Vega; suites may be checked meanwhile
         server.used_at = time.monotonic()
         while server.busy_count or time.monotonic() - server.used_at < idle_s:
             time.sleep(LOOK_S)

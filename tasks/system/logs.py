@@ -17,6 +17,8 @@ FIELDS = "gradebook_fields"  # attribute of a record with its extra fields
 _PREFECT_LEVEL = "PREFECT_LOGGING_LEVEL"
 _SILENT = "CRITICAL"  # the Prefect level set by `gradebook evaluate`, unless verbose
 
+logging.getLogger(LOGGER).addHandler(logging.NullHandler())  # else Python prints warnings that nobody asked for
+
 
 class JsonFormatter(logging.Formatter):
     """Format a record as one JSON object: time (UTC), level, logger, message, fields. Tracebacks are left out."""

@@ -301,6 +301,8 @@ async def _serve(arguments: argparse.Namespace) -> None:
     judge.is_keeping_bodies = False
     judge.fault_rates = {name: float(rate) for name, _, rate in (pair.partition("=") for pair in arguments.fault)}
     judge.limit = RequestLimit(arguments.rpm) if arguments.rpm else None
+    if arguments.reply is not None:
+        judge.writer = lambda _: str(arguments.reply)
     await judge.start(arguments.port)
     sys.stdout.write(judge.base_url.rpartition(":")[2].removesuffix("/v1") + "\n")
     sys.stdout.flush()
@@ -312,5 +314,6 @@ if __name__ == "__main__":
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--latency-s", type=float, default=0.0)
     parser.add_argument("--rpm", type=float, help="requests a minute; more are answered with HTTP 429")
+    parser.add_argument("--reply", help="text of every reply, for clients that ask otherwise than gradebook")
     parser.add_argument("--fault", action="append", default=[], metavar="NAME=RATE", help="such as 500=0.05")
     asyncio.run(_serve(parser.parse_args()))

@@ -359,7 +359,6 @@ CASES = {
         is_lake_there=True,
         prepare=write_other_models,
     ),
-    "strata without a sample": Case("--stratify: found no --sample", {"stratify": "model"}),
     # -------- sequential stopping
     "rule that stops nothing": Case("--stop: found 'soon', expected looks=N", {"stop": "soon", "baseline": "latest"}),
     "stop without a baseline": Case("--stop: found no --baseline", {"stop": "suite"}),

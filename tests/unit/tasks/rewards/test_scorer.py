@@ -338,3 +338,9 @@ def test_a_judge_that_hears_gets_the_sound_of_a_row_and_text_judges_do_not(monke
     kinds = sorted("input_audio" in [part["type"] for part in parts_of(body)] for body in hearing.bodies)
     assert kinds == [False, True]
     assert deaf.unscored == {"heard": "unreadable_media: the row names no sound, expected its `audio`"}
+
+
+def test_a_warning_about_the_judge_is_not_printed():
+    code = "import logging; import gradebook; gradebook.Scorer; logging.getLogger('gradebook.judge').warning('gone')"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (ended.stdout, ended.stderr) == ("", "")

@@ -1,0 +1,55 @@
+"""What would end a run before its first judgment is reported before Prefect starts, if anything is to be judged."""
+
+from pathlib import Path
+
+import pytest
+
+from gradebook.rubrics.model.errors import BudgetReached, EndpointUnavailable
+from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.stages.check_request import check_request
+from gradebook.tasks.stages.preview import refuse_vain_start
+from tests.support.asked import NOWHERE
+from tests.support.loopback_judge import LoopbackJudge
+from tests.support.samples import write_outputs, write_rubric
+
+CHECK = "  - {id: length, description: Short., method: {type: check, check: length_words, settings: {max: 9}}}\n"
+CHECKED = "id: checked\nversion: 1.0.0\ncriteria:\n" + CHECK
+DEAR = "max_tokens: 1000\nprices: {input_usd: 1, output_usd: 1000}\n"  # a dollar for a reply, two at the dearest tier
+
+
+@pytest.fixture
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Start of an evaluation with a judge at an address."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+
+    def begin(base_url: str, *, is_judged: bool = True, budget_usd: float | None = None) -> None:
+        rubric, judge = tmp_path / "rubric.yaml", tmp_path / "judge.yaml"
+        if is_judged:
+            write_rubric(rubric)
+        else:
+            rubric.write_text(CHECKED, encoding="utf-8")
+        judge.write_text(f"model: m\nbase_url: {base_url}\n{DEAR}", encoding="utf-8")
+        outputs = write_outputs(tmp_path / "outputs.jsonl")
+        request = EvaluationRequest(str(outputs), str(rubric), judge=str(judge), budget_usd=budget_usd)
+        refuse_vain_start(request, check_request(request))
+
+    return begin
+
+
+def test_a_judge_that_does_not_answer_ends_the_command_and_leaves_no_lake(start, tmp_path):
+    with pytest.raises(EndpointUnavailable, match="no endpoint answers"):
+        start(NOWHERE)
+    assert not (tmp_path / "lake").exists()
+
+
+def test_a_run_that_asks_nothing_needs_no_answer(start):
+    start(NOWHERE, is_judged=False, budget_usd=0.5)
+
+
+def test_a_budget_that_no_reply_fits_in_sends_no_request(start):
+    with LoopbackJudge() as judge:
+        with pytest.raises(BudgetReached, match=r"a reply alone could cost 2\.000000 USD, of 0\.500000 USD"):
+            start(judge.base_url, budget_usd=0.5)
+        start(judge.base_url, budget_usd=3.0)
+    assert judge.request_count == 0
