@@ -90,6 +90,8 @@ def _show_night(night: Night) -> None:
         if end.judge_words:
             colour = "yellow" if end.watch is None or end.watch.is_changed else "green"
             people.print(f"[{colour}]{escape(end.suite)}:[/] {escape(plain(end.judge_words))}")
+        if end.stopped:
+            people.print(f"{escape(end.suite)}: {escape(plain(end.stopped))}")
         if end.unchecked:
             people.print(f"[yellow]{escape(end.suite)}:[/] {escape(plain(end.unchecked))}")
         if end.run_id:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from gradebook.rubrics.statistics.series import REFERENCE_ALPHA
 from gradebook.tasks.comparing.model_pairs import Groups
-from gradebook.tasks.lake.rows import model_name, pair_name
+from gradebook.tasks.lake.rows import Row, model_name, pair_name
 from gradebook.tasks.system.files import write_text
 from gradebook.tasks.system.number_format import counted, difference_interval_words, signed_words
 from gradebook.tasks.workspace.folder import RunFolder
@@ -147,6 +147,13 @@ def stored_stopping(folder: RunFolder) -> Stopping | None:
         return None
     stored = json.loads(folder.stopping_file.read_text(encoding="utf-8"))
     return Stopping(**stored | {"pairs": tuple(PairLook(**pair) for pair in stored["pairs"])})
+
+
+def stopped_words(run: Row) -> str | None:
+    """How a published run stopped early, in a few words; None for others. run: its row of `runs`."""
+    if run.get("stopped_at") is None:
+        return None
+    return str(json.loads(run["settings"])["stopping"]["brief"])
 
 
 def store_plan(folder: RunFolder, plan: StopPlan) -> None:

@@ -14,6 +14,7 @@ import duckdb
 from gradebook.rubrics.model.errors import GradebookError, LakeError, UnfinishedError
 from gradebook.rubrics.statistics.rules import OVERALL
 from gradebook.tasks.comparing.gate import gate_rule
+from gradebook.tasks.comparing.stopping import stopped_words
 from gradebook.tasks.judging.money.budget import read_budget
 from gradebook.tasks.judging.money.prices import total_usd
 from gradebook.tasks.lake.address import find_lake
@@ -55,7 +56,7 @@ class SuiteEnd:
     None without a record.
     fault: why there is no published run; None if there is one. unmet: gates and rules that are not met. unchecked: why
     the rule against the baseline was not checked; None if it was, or there is none. watch: of the judge on the suite's
-    anchors; None without anchors, or where watch_fault says why.
+    anchors; None without anchors, or where watch_fault says why. stopped: how its run stopped early, if it did.
     """
 
     suite: str
@@ -71,6 +72,7 @@ class SuiteEnd:
     unchecked: str | None = None
     watch: Watch | None = None
     watch_fault: str | None = None
+    stopped: str | None = None
 
     @property
     def spent_usd(self) -> float | None:
@@ -192,6 +194,7 @@ def published_end(suite: str, summary: RunSummary, report: Path) -> SuiteEnd:
         report.as_uri(),
         counted_usd=counted_usd,
         unchecked=_unchecked(summary),
+        stopped=stopped_words(summary.run),
     )
 
 
@@ -226,7 +229,7 @@ def night_text(night: Night) -> str:
     for end in night.ends:
         parts = [f"run {escaped(end.run_id)}"] if end.run_id else []
         parts += [f"[report]({end.report})"] if end.report else []
-        sentences = (*end.unmet, *filter(None, (end.fault, end.unchecked, end.judge_words)))
+        sentences = (*end.unmet, *filter(None, (end.fault, end.stopped, end.unchecked, end.judge_words)))
         parts += [str(escaped(sentence)) for sentence in sentences]
         lines.append(f"- **{escaped(end.suite)}**: {'; '.join(parts)}")
     spent = price_words(night.cost_usd)

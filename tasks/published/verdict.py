@@ -1,6 +1,5 @@
 """The verdict on a published run: which model may ship and why, how far to trust that, and what to do next."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -8,6 +7,7 @@ from gradebook.rubrics.statistics.chance import Chance
 from gradebook.rubrics.statistics.rules import OVERALL
 from gradebook.tasks.agreement.standing import JudgeStanding, Trust
 from gradebook.tasks.comparing.run_comparison import ComparedModels, RunComparison
+from gradebook.tasks.comparing.stopping import stopped_words
 from gradebook.tasks.comparing.verdict import MOST_NAMED, MOST_PAIRS, Fact, NextStep, RunVerdict, change_fact
 from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.published.requirements import Unmet
@@ -112,8 +112,8 @@ def _change(found: Grounds) -> Iterator[str]:
     for outcome, text in words.items():
         if outcome in by_outcome:
             yield text if len(by_outcome) == 1 else f"{_listed(by_outcome[outcome])}: {text}"
-    if found.run.get("stopped_at") is not None:
-        yield json.loads(found.run["settings"])["stopping"]["brief"]
+    if (stopped := stopped_words(found.run)) is not None:
+        yield stopped
 
 
 def _doubt(standings: Sequence[JudgeStanding]) -> Iterator[str]:

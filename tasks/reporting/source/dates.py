@@ -136,8 +136,8 @@ def _changes(before: Point, now: Point, is_same_text: bool, is_same_cases: bool)
         found["judge"] = f"the judge itself (epoch {before.judge_epoch} to {now.judge_epoch})"
     stopped_at = now.stopped_at if now.stopped_at is not None else before.stopped_at
     if stopped_at is not None:
-        whose = "" if now.stopped_at is not None else " before"
-        found["cases"] = f"the cases: the run{whose} stopped after {stopped_at:,}"
+        whose = "" if now.stopped_at is not None else "the run before "
+        found["cases"] = f"the cases ({whose}stopped after {stopped_at:,})"
     elif not is_same_cases:
         found["cases"] = "the cases"
     return found

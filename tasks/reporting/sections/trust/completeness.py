@@ -1,6 +1,5 @@
 """Findings on completeness: rows refused, expectations not met, verdicts without a score."""
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -31,9 +30,6 @@ def completeness_findings(source: ReportSource) -> Iterator[Finding]:
     yield _rows_in(source, sum(row["row_count"] for row in reasons))
     if reasons:
         yield _refused(source, reasons)
-    if source.summary.run["stopped_at"] is not None:
-        words = json.loads(source.summary.run["settings"])["stopping"]["sentence"]
-        yield Finding(Sign.LOOK, "Stopped early", f"{words[:1].upper()}{words[1:]}. The other cases were not needed.")
     yield _quality(source)
     yield _coverage(source)
 

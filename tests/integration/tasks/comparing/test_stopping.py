@@ -16,7 +16,10 @@ from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.lake.rows import Row, read_rows
 from gradebook.tasks.published.status import read_status
 from gradebook.tasks.published.summary import RunSummary
+from gradebook.tasks.reporting.site.runs import read_home
+from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.stages import pipeline
+from gradebook.tasks.stages.preview import preview_run
 from tests.support.loopback_judge import LoopbackJudge, level_reply
 from tests.support.published_runs import NOW, publish
 from tests.support.samples import write_lines, write_rubric
@@ -118,7 +121,24 @@ def test_a_stopped_run_says_so(stopped):
     brief = stopping_of(stopped.folder, "worse")["brief"]
     assert brief == f"stopped after {stopped.summary.run['stopped_at']} of 60 cases: worse"
     assert brief in stopped.summary.verdict.sentence
-    assert read_status(lake_in(stopped.folder), NOW, 7).last_published[0]["stopped"] == brief
+    lake = lake_in(stopped.folder)
+    assert read_status(lake, NOW, 7).last_published[0]["stopped"] == brief
+    with connect(lake, read_only=True) as connection:
+        line = next(line for line in read_home(connection, lake).runs if line.run_id == "worse")
+    assert line.models[0].changed == "a run that stopped early"
+    assert rows_of(stopped.folder, "select stopped_at from score_history order by version") == (
+        {"stopped_at": None},
+        {"stopped_at": stopped.summary.run["stopped_at"]},
+    )
+
+
+def test_a_dry_run_gives_the_expected_share_of_cases_by_the_past_spread(stopped):
+    asked = {"judge": "gpt-4o-mini", "baseline": "base", "stop": "looks=6"}
+    rubric, lake = str(stopped.folder / "rubric.yaml"), f"sqlite:{stopped.folder}/lake/catalog.sqlite"
+    _, plan = preview_run(EvaluationRequest(str(stopped.folder / "worse.jsonl"), rubric, lake=lake, **asked))
+    shares = [share for _, share in plan.stop.expected]
+    assert (plan.stop.sd_source, plan.stop.case_count) == ("of the last comparison", CASES)
+    assert 1 >= shares[0] > shares[-1] > 0.5  # a difference of 0.1 is small beside so few cases
 
 
 def test_the_effect_has_the_interval_of_the_looks_at_once_and_later(stopped):
