@@ -141,11 +141,17 @@ def test_a_run_that_lost_its_judge_goes_on_where_it_stopped(judge: LoopbackJudge
 
 def test_an_unreadable_reply_leaves_its_output_unscored_and_is_asked_again(judge: LoopbackJudge, tmp_path: Path):
     def write(body: dict[str, Any]) -> str:
-        return "no list" if "moon" in body["messages"][-1]["content"] else write_claims(body)
+        content = body["messages"][-1]["content"]
+        if "made up" in content:
+            content = {"sentence": 1, "span": "nobody's words", "claim": "It is.", "kind": "verifiable"}
+            return json.dumps({"claims": [content, content | {"sentence": 7}]})
+        return "no list" if "moon" in content else write_claims(body)
 
     judge.writer = write
     evaluated(tmp_path, rows_of())
     assert verdicts_in(tmp_path)["half"][:2] == (None, "parse_error")
+    invented = "invented_claims: the judge found 2, of words that the output lacks"
+    assert verdicts_in(tmp_path)["made_up"][:2] == (None, invented)
     judge.writer = write_claims
     publish(tmp_path / "outputs.jsonl", tmp_path / "rubric.yaml", judge="m", run_id="later")
     later = rows_in(
@@ -159,7 +165,7 @@ def test_an_unreadable_reply_leaves_its_output_unscored_and_is_asked_again(judge
     ("columns", "settings", "expected"),
     [
         ({"context": []}, "", (None, "no_context: nothing to check against")),
-        ({"context": ["", " "]}, "", (None, "no_context: nothing to check against")),
+        ({"context": ["", " \u200b"]}, "", (None, "no_context: nothing to check against")),
         ({"reference": None}, ", against: reference", (None, "no_reference: nothing to check against")),
         ({"prompt": "The shop is open on Sundays."}, ", against: prompt", (0.5, None)),
         ({"prompt": [{"role": "user", "content": "Returns take 60 days."}]}, ", against: prompt", (0.5, None)),
