@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
+from operator import length_hint
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -111,12 +112,26 @@ class JudgingSession:
 
     async def ask_here(self, questions: Iterable[Askable[Answered]], on_answer: Callable[[Answered], None]) -> None:
         """As `ask`, from a coroutine of the session's thread, see `thread`."""
-        if self._program is None:
-            await self._ask(iter(questions), on_answer)
+        if self._program is not None:
+            await self._ask_program(self._program, questions, on_answer)
             return
+        faults: list[BaseException] = []
+        asking = _Asking(_conversations(iter(questions)), on_answer, faults)
+        slots = self.settings.max_in_flight
+        most = min(slots, max(length_hint(questions, slots), 1))  # rewards are asked for one by one
+        await asyncio.gather(*(self._work(asking) for _ in range(most)))
+        if faults:
+            raise faults[0]
+
+    async def _ask_program(
+        self,
+        program: ProgramAsker,
+        questions: Iterable[Askable[Answered]],
+        on_answer: Callable[[Answered], None],
+    ) -> None:
         try:
             self._opened_client.check_stopped()
-            await self._program.ask(questions, on_answer)
+            await program.ask(questions, on_answer)
         except UnfinishedError as fault:
             self._stop(fault)  # the whole session cannot continue
             self._opened_client.check_stopped()  # the first fault is the one to raise
@@ -180,19 +195,12 @@ class JudgingSession:
         if self._answers is not None:
             self._answers.close()
 
-    async def _ask(self, questions: Iterator[Askable[Answered]], on_answer: Callable[[Answered], None]) -> None:
-        faults: list[BaseException] = []
-        asking = _Asking(_conversations(questions), on_answer, faults)
-        await asyncio.gather(*(self._work(asking) for _ in range(self.settings.max_in_flight)))
-        if faults:
-            raise faults[0]
-
     async def _work(self, asking: "_Asking") -> None:
         """Run conversations one by one until none is left or one of this call fails."""
         while not asking.faults:
             try:
                 conversation = next(asking.conversations, None)
-            except Exception as error:  # noqa: BLE001 - the caller's own: raised in `_ask` after the others
+            except Exception as error:  # noqa: BLE001 - the caller's own: raised in `ask_here` after the others
                 asking.faults.append(error)
                 return
             if conversation is None:
@@ -216,7 +224,7 @@ class JudgingSession:
         except UnfinishedError as fault:
             self._stop(fault)  # the whole session cannot continue
             asking.faults.append(fault)
-        except Exception as error:  # noqa: BLE001 - the caller's own: raised in `_ask` after the others
+        except Exception as error:  # noqa: BLE001 - the caller's own: raised in `ask_here` after the others
             asking.faults.append(error)
 
     @property
