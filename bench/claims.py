@@ -2,16 +2,22 @@
 
     python bench/claims.py [--outputs 60] [--latency-s 0.2]
 
-The judge is on loopback, in a process of its own thread, and counts cached tokens as endpoints do: the beginning of a
+The judge is on loopback, in a process of its own, and counts cached tokens as endpoints do: the beginning of a
 prompt that was answered before, in steps of 128 tokens from 1,024 on; they are priced at a tenth.
 """
 
 import argparse
+import json
 import math
 import os
 import resource
+import subprocess
+import sys
 import tempfile
 import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +28,21 @@ from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.stages.open_run import opened_run
 from gradebook.tasks.stages.pipeline import complete_run
 from gradebook.tasks.stages.submit import StagesInThreads
-from tests.support.claims_judge import write_claims
-from tests.support.loopback_judge import LoopbackJudge
 from tests.support.published_runs import NOW
 from tests.support.samples import write_lines
 
+JUDGE_PROGRAM = Path(__file__).parents[1] / "tests" / "support" / "claims_judge.py"
 CLAIMS, CONTEXT_TOKENS, IN_FLIGHT, CACHED_PRICE = 20, 2_000, 64, 0.1
 RUBRIC = """
 id: grounded
 version: 1.0.0
 criteria:
   - {id: groundedness, description: Does the context bear it out?, weight: 1, method: {type: claims}}
+"""
+JUDGING = """
+select sum(wall_s) filter (criterion_id is not null), sum(cpu_s)
+from stage_costs
+where stage = 'score' and coalesce(criterion_id, 'groundedness') = 'groundedness'
 """
 JUDGE = "model: m\nmax_in_flight: {in_flight}\n"
 
@@ -46,6 +56,24 @@ def row(number: int) -> dict[str, Any]:
     return {"case_id": f"c{number}", "model": "m", "output": " ".join(said), "context": [context]}
 
 
+@contextmanager
+def served_judge(latency_s: float) -> Iterator[str]:
+    """Address of the judge."""
+    command = [sys.executable, str(JUDGE_PROGRAM), str(latency_s)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            yield (server.stdout.readline() if server.stdout else "").strip()
+        finally:
+            server.terminate()
+
+
+def read_stats(base_url: str) -> dict[str, int]:
+    """What the judge saw."""
+    with urllib.request.urlopen(f"{base_url.removesuffix('/v1')}/stats") as answer:
+        stats: dict[str, int] = json.load(answer)
+    return stats
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--outputs", type=int, default=60)
@@ -53,9 +81,8 @@ def main() -> None:
     given = parser.parse_args()
     os.environ["OPENAI_API_KEY"] = "sk-bench"
     rows = [row(number) for number in range(given.outputs)]
-    with tempfile.TemporaryDirectory() as folder, LoopbackJudge(latency_s=given.latency_s) as judge:
-        judge.writer = write_claims
-        os.environ["OPENAI_BASE_URL"] = judge.base_url
+    with tempfile.TemporaryDirectory() as folder, served_judge(given.latency_s) as base_url:
+        os.environ["OPENAI_BASE_URL"] = base_url
         home = Path(folder)
         outputs = write_lines(home / "outputs.jsonl", rows)
         (home / "rubric.yaml").write_text(RUBRIC, encoding="utf-8")
@@ -69,26 +96,28 @@ def main() -> None:
             complete_run(run, StagesInThreads())
         wall_s, cpu_s = time.perf_counter() - before[0], _cpu_s() - before[1]
         with connect(find_lake(lake), read_only=True) as connection:
-            stage = "select sum(wall_s) from stage_costs where stage = 'score' and criterion_id = 'groundedness'"
-            ((judging_s,),) = connection.execute(stage).fetchall()
-        _tell(judge, rows, given.latency_s)
-        print(f"whole run: {wall_s:.1f} s wall, {cpu_s:.1f} s CPU; judging {judging_s:.1f} s")
+            ((judging_s, own_s),) = connection.execute(JUDGING).fetchall()
+        stats = read_stats(base_url)
+        _tell(stats, rows, given.latency_s)
+        print(f"whole run: {wall_s:.1f} s wall, {cpu_s:.1f} s CPU")
+        each_ms = 1000 * own_s / stats["requests"]
+        print(f"judging: {judging_s:.1f} s wall, {own_s:.1f} s CPU of gradebook, {each_ms:.1f} ms a request")
 
 
-def _tell(judge: LoopbackJudge, rows: list[dict[str, Any]], latency_s: float) -> None:
-    paid = judge.prompt_tokens - judge.cached_tokens * (1 - CACHED_PRICE)
-    uncached = float(judge.prompt_tokens)
+def _tell(stats: dict[str, int], rows: list[dict[str, Any]], latency_s: float) -> None:
+    paid = stats["prompt_tokens"] - stats["cached_tokens"] * (1 - CACHED_PRICE)
+    uncached = float(stats["prompt_tokens"])
     packed = sum(_packed_tokens(each) for each in rows)
-    calls = judge.request_count / len(rows)
+    calls = stats["requests"] / len(rows)
     # Two stages after one another, each as fast as the slots allow.
-    per_stage = (len(rows), judge.request_count - len(rows))
+    per_stage = (len(rows), stats["requests"] - len(rows))
     ideal_s = sum(math.ceil(count / IN_FLIGHT) for count in per_stage) * latency_s
     print(f"{len(rows)} outputs, {CLAIMS} claims and {CONTEXT_TOKENS} tokens of context each")
     print(f"calls an output: {calls:.2f} (1 + ceil(claims / 4) = {1 + math.ceil(CLAIMS / 4)})")
-    print(
-        f"prompt tokens an output: {uncached / len(rows):,.0f}, of them cached {judge.cached_tokens / len(rows):,.0f}"
-    )
-    shares = f"{paid / uncached:.2f} x uncached, {paid / packed:.2f} x one packed call"
+    cached = stats["cached_tokens"]
+    print(f"prompt tokens an output: {uncached / len(rows):,.0f}, of them cached {cached / len(rows):,.0f}")
+    free = f"{(uncached - cached) / packed:.2f} x where cached is free"
+    shares = f"{paid / uncached:.2f} x uncached, {paid / packed:.2f} x one packed call, {free}"
     print(f"paid as {paid / len(rows):,.0f} tokens: {shares}")
     print(f"judging could take {ideal_s:.1f} s at {IN_FLIGHT} in flight")
 

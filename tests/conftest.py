@@ -51,7 +51,10 @@ if not IS_WORKER:
     os.environ["PREFECT_API_URL"] = f"http://127.0.0.1:{_free_port()}/api"
 PREFECT_HOME = os.environ["PREFECT_HOME"]
 PREFECT_PORT = urlsplit(os.environ["PREFECT_API_URL"]).port
-for _name in ("GRADEBOOK_LAKE", "GRADEBOOK_ALLOW_KEYS", "GRADEBOOK_ALLOW_FUNCTIONS", "GRADEBOOK_ALLOW_FOLDERS"):
+for _name in (
+    "GRADEBOOK_LAKE",
+    *(f"GRADEBOOK_ALLOW_{_kind}" for _kind in ("KEYS", "FUNCTIONS", "FOLDERS", "PROGRAMS")),
+):
     os.environ.pop(_name, None)
 os.environ["XDG_CONFIG_HOME"] = f"{PREFECT_HOME}/config"  # no settings of the user who runs the tests
 # Prefect makes a dozen HTTP clients a run, and each reads all certificates there are, 35 ms long; here none is needed.

@@ -108,7 +108,8 @@ def read_media(prompt: str | None, output: str, fetch: Fetch) -> ShownTexts:
 
 def _may_have_media(text: str) -> bool:
     """Quick test that most texts fail."""
-    return text.lstrip()[:5].lower() in ("file:", "data:") or '"image_url"' in text or '"input_audio"' in text
+    is_address = ":" in text and text.lstrip()[:5].lower() in ("file:", "data:")
+    return is_address or ('"' in text and ('"image_url"' in text or '"input_audio"' in text))
 
 
 def read_recording(audio: str, number: int, fetch: Fetch) -> Medium:

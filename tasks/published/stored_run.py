@@ -94,6 +94,20 @@ def lay_out_opinions(connection: duckdb.DuckDBPyConnection, select: str, folder:
         path.unlink()
 
 
+def lay_out_claims(connection: duckdb.DuckDBPyConnection, folder: RunFolder, **named: object) -> None:
+    """Write the claims of a run, and the votes on them; no file if it has none. named: as for `lay_out_opinions`."""
+    for table, path in (
+        ("claims", folder.claims_file(_KEPT, 0)),
+        ("claim_verdicts", folder.claim_verdicts_file(_KEPT, 0)),
+    ):
+        select = (
+            f"select $run_id as run_id, * exclude (run_id) from {table} "
+            "where run_id = $source_run_id and not list_contains($dropped::varchar[], criterion_id)"
+        )
+        if not copy_rows(connection, select, path, **named):
+            path.unlink()
+
+
 def copy_rows(connection: duckdb.DuckDBPyConnection, select: str, path: Path, **named: object) -> int:
     """Write the rows of a select to a Parquet file, completely or not at all; returns their count."""
     with replaced_file(path) as temporary:

@@ -336,9 +336,16 @@ def _score(method: ClaimsMethod, units: Sequence[_Checked]) -> tuple[float | Non
     if method.measure in CITATION_MEASURES:
         score = _citation_score(method, units)
         return score, NO_CITATION if score is None else None, None
-    if any(not each.asked for each in units):
-        return None, NOT_APPLICABLE, None
+    if empty := next((each for each in units if not each.asked), None):
+        return None, _nothing_to_check(empty), None
     return _measured(method, units), None, None
+
+
+def _nothing_to_check(checked: _Checked) -> str:
+    """Reason why a text has no claim that can be checked."""
+    if checked.claims or not checked.dropped_count:
+        return NOT_APPLICABLE
+    return f"invented_claims: the judge found {checked.dropped_count}, of words that the {checked.unit.side} lacks"
 
 
 def _measured(method: ClaimsMethod, units: Sequence[_Checked]) -> float:

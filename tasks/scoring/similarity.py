@@ -144,9 +144,10 @@ def _compare(
 ) -> _Compared:
     gaps: dict[str, str] = {}
     own: list[tuple[str, str, str, Passages]] = []
+    fault_of = others.space.fault
     for case_id, output_id, case in part:
         passages = texts.of(method, case_id, case)
-        fault = next(filter(None, map(others.space.fault, (case.output, *passages))), None) if passages else None
+        fault = next(filter(None, map(fault_of, (case.output, *passages))), None) if passages else None
         if not passages or fault is not None:
             gaps[output_id] = fault or f"no_{method.against}: nothing to compare with"
         else:

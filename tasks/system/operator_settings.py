@@ -1,4 +1,4 @@
-"""Permissions of the operator: keys at hosts, packages with functions, folders of checkpoints.
+"""Permissions of the operator: keys at hosts, packages with functions, folders of checkpoints, programs.
 
 They come from the environment and the user's own settings file, never from the current folder, which may be others'.
 """
@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from gradebook.rubrics.model.errors import InputError
 
 KEYS, FUNCTIONS, FOLDERS = "GRADEBOOK_ALLOW_KEYS", "GRADEBOOK_ALLOW_FUNCTIONS", "GRADEBOOK_ALLOW_FOLDERS"
+PROGRAMS = "GRADEBOOK_ALLOW_PROGRAMS"
 MOST_BYTES = 100_000
 _WRITABLE = stat.S_IWGRP | stat.S_IWOTH
 _PORTS = {"https": 443, "http": 80, "postgresql": 5432}
@@ -45,6 +46,7 @@ class _SettingsFile(BaseModel):
     keys: _Part = _Part()
     functions: _Part = _Part()
     folders: _Part = _Part()
+    programs: _Part = _Part()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,7 @@ class OperatorSettings:
     keys: tuple[AllowedKey, ...] = ()
     functions: tuple[str, ...] = ()
     folders: tuple[Path, ...] = ()
+    programs: tuple[str, ...] = ()  # whole commands, literally
 
     def allows_key(self, name: str, address: str) -> bool:
         """Whether the key of this name may go to an address."""
@@ -87,8 +90,12 @@ def read_operator_settings(environ: Mapping[str, str]) -> OperatorSettings:
     keys = [*_keys(environ.get(KEYS, "").split(), KEYS), *_keys(written.keys.allow, f"{path}: keys.allow")]
     packages = [name for name in re.split(r"[\s,]+", environ.get(FUNCTIONS, "")) if name]
     folders = [name for name in environ.get(FOLDERS, "").split(os.pathsep) if name]
+    programs = [line.strip() for line in environ.get(PROGRAMS, "").splitlines() if line.strip()]
     return OperatorSettings(
-        tuple(keys), (*packages, *written.functions.allow), tuple(map(Path, (*folders, *written.folders.allow)))
+        tuple(keys),
+        (*packages, *written.functions.allow),
+        tuple(map(Path, (*folders, *written.folders.allow))),
+        (*programs, *written.programs.allow),
     )
 
 
@@ -173,7 +180,7 @@ def _read_file(path: Path) -> _SettingsFile:
         return _SettingsFile.model_validate(tomllib.loads(content.decode("utf-8-sig")))
     except ValidationError as error:
         place = ".".join(map(str, error.errors()[0]["loc"]))
-        expected = "[keys], [functions] and [folders], each with allow = [TEXT, ...]"
+        expected = "[keys], [functions], [folders] and [programs], each with allow = [TEXT, ...]"
         raise InputError(f"{path}: {place}", "something else", expected) from None
     except (ValueError, RecursionError):
         raise InputError(f"{path}", "no TOML", "TOML") from None

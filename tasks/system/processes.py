@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -58,6 +58,19 @@ def end_with_parent(parent: int) -> bool:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL)
     return os.getppid() == parent
+
+
+_ENDED_WITH_PARENT = (
+    f"import ctypes, os, sys; ctypes.CDLL(None).prctl({PARENT_DEATH_SIGNAL}, {int(signal.SIGKILL)}); "
+    "os.getppid() == int(sys.argv[1]) or os._exit(1); os.execvp(sys.argv[2], sys.argv[2:])"
+)
+
+
+def words_ended_with_parent(words: Sequence[str]) -> list[str]:
+    """Command whose process the kernel kills when this process ends; elsewhere than on Linux it outlives a kill."""
+    if sys.platform != "linux":
+        return [*words]
+    return [sys.executable, "-I", "-c", _ENDED_WITH_PARENT, str(os.getpid()), *words]
 
 
 def end_process(process: "subprocess.Popen[bytes]") -> None:

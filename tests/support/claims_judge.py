@@ -1,6 +1,9 @@
 """A judge of claims on loopback that reads what it is asked: one claim a sentence, supported where a passage has it."""
 
+import asyncio
 import json
+import sys
+from pathlib import Path
 from typing import Any
 
 
@@ -30,3 +33,20 @@ def _verdict(number: int, claim: str, passages: list[str]) -> dict[str, Any]:
     # A judge that makes up its quote: code must not believe it.
     verdict = "supported" if "made up" in claim else "not_in_source"
     return {"claim": number, "quote": "words that are nowhere", "verdict": verdict}
+
+
+async def _serve(latency_s: float) -> None:
+    """Serve such a judge on a free port, which is the first line of stdout; `/stats` tells what it saw."""
+    judge = LoopbackJudge(latency_s=latency_s)
+    judge.writer, judge.is_keeping_bodies = write_claims, False
+    await judge.start(0)
+    sys.stdout.write(f"{judge.base_url}\n")
+    sys.stdout.flush()
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+    from tests.support.loopback_judge import LoopbackJudge
+
+    asyncio.run(_serve(float(sys.argv[1])))

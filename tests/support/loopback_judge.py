@@ -56,6 +56,7 @@ class LoopbackJudge:
         self.service_tier: str | None = None
         self.system_fingerprint: str | None = None
         self.has_logprobs = True
+        self.models: list[dict[str, Any]] = []  # as it lists them
         self.writer: Callable[[dict[str, Any]], str] | None = None  # of the reply's text, in place of its own
         self.redirect_to = ""
         self.tls: ssl.SSLContext | None = None
@@ -119,7 +120,7 @@ class LoopbackJudge:
     async def _models(self, request: web.Request) -> web.Response:
         if not self._is_let_in(request):
             return _refusal(401, "bad key")
-        return web.json_response({"object": "list", "data": []})
+        return web.json_response({"object": "list", "data": self.models})
 
     async def _stats(self, _: web.Request) -> web.Response:
         """What it saw, for whoever runs it as a process."""

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, Final
 import orjson
 
 from gradebook.rubrics.prompts.media_kinds import UnreadableMedia
+from gradebook.rubrics.prompts.reply_parser import clean_text
 from gradebook.tasks.judging.money.prices import Price, cost_usd, most_tokens, worst_cost_usd
 from gradebook.tasks.judging.replies.completion import Reply, read_completion
 from gradebook.tasks.judging.replies.question import Askable
@@ -22,6 +23,8 @@ MOST_REQUESTS = 50_000  # maximum that endpoints accept in one file
 MOST_BYTES = 200_000_000
 REQUEST_URL: Final = "/v1/chat/completions"
 BATCH_TIER = "batch"
+MOST_LINE_BYTES = 2**24  # of a reply, as online
+MOST_WORDS = 500  # characters of a failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,9 +161,10 @@ def _write_line(file: BinaryIO, filling: _Filling, line: _Line) -> None:
 
 @dataclass(slots=True)
 class Replies:
-    """Places of a batch's replies in its files, by request key, and their total cost."""
+    """Places of a batch's replies in its files, by request key, and their total cost. failures: of other lines."""
 
     places: dict[str, tuple[Path, int]] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
     cost_usd: float = 0.0
 
 
@@ -183,6 +187,7 @@ def index_replies(paths: Iterable[Path], keys: set[str], price: Price | None, la
                 continue
             reply = read_reply_line(line)
             if reply is None:
+                replies.failures[key] = _failure_words(line)
                 replies.cost_usd += largest_usd if _is_maybe_billed(line) else 0.0
                 continue
             replies.places[key] = path, offset
@@ -206,6 +211,16 @@ def read_reply_line(line: dict[str, Any]) -> Reply | None:
     return replace(read_completion(orjson.dumps(response.get("body")), 0.0), service_tier=BATCH_TIER)
 
 
+def _failure_words(line: dict[str, Any]) -> str:
+    """Reason that a line without a reply gives."""
+    response = line.get("response")
+    status = response.get("status_code") if isinstance(response, dict) else None
+    body = response.get("body") if isinstance(response, dict) else None
+    errors = [each.get("error") for each in (line, body) if isinstance(each, dict)]
+    said = next((error["message"] for error in errors if isinstance(error, dict) and error.get("message")), "")
+    return clean_text(f"HTTP {status} {said}".strip() if isinstance(status, int) else said or "no reply", MOST_WORDS)
+
+
 def _is_maybe_billed(line: dict[str, Any]) -> bool:
     """Whether a line without a reply may be billed: never if the request was not executed."""
     response = line.get("response")
@@ -219,10 +234,13 @@ def _is_maybe_billed(line: dict[str, Any]) -> bool:
 
 
 def _lines_at(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Each non-empty line, with its offset."""
+    """Each non-empty line, with its offset; of one that is too long its beginning alone, which does not parse."""
     offset = 0
     with path.open("rb") as file:
-        for text in file:
+        while text := file.readline(MOST_LINE_BYTES):
             if text.strip():
                 yield offset, text
+            while text and not text.endswith(b"\n"):
+                offset += len(text)
+                text = file.readline(MOST_LINE_BYTES)
             offset += len(text)

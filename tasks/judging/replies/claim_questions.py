@@ -26,6 +26,7 @@ from gradebook.rubrics.prompts.claims import (
     windows_of,
 )
 from gradebook.rubrics.prompts.prompt import Case
+from gradebook.rubrics.prompts.untrusted_text import fold_text
 from gradebook.tasks.judging.replies.list_question import ListQuestion, Messages, Reader
 
 MOST_CITATIONS = 5  # of a sentence whose precision is measured
@@ -78,7 +79,7 @@ def _question(  # noqa: PLR0913 - a field each
 
 def claim_units(method: ClaimsMethod, output_id: str, case: Case) -> tuple[ClaimUnit, ...]:
     """Texts of a case whose claims the method checks: the output's, the reference's, or both."""
-    source = case.passages(method.against)
+    source = tuple(passage for passage in case.passages(method.against) if fold_text(passage))
     if not source:
         return (
             ClaimUnit(output_id, "output", case.output, (), reason=f"no_{method.against}: nothing to check against"),

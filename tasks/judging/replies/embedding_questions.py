@@ -1,6 +1,7 @@
 """Texts to embed: one request for several, one judgment with the vector of each."""
 
 import base64
+import binascii
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -156,4 +157,4 @@ def stored_vector(vector: NDArray[np.float64]) -> str:
 
 def vector_of(stored: str) -> Vector:
     """Vector of a stored text."""
-    return np.frombuffer(base64.b64decode(stored), "<f2")
+    return np.frombuffer(binascii.a2b_base64(stored), "<f2")

@@ -25,6 +25,7 @@ from gradebook.tasks.judging.replies.recorded_judge import ReplaySession
 from gradebook.tasks.judging.session.client import JudgeClient
 from gradebook.tasks.judging.session.lease import Leases, LedgerLookup
 from gradebook.tasks.judging.session.loop_thread import JudgingThread
+from gradebook.tasks.judging.session.program_asking import ProgramAsker
 from gradebook.tasks.judging.session.request_coalescing import SharedAnswers
 from gradebook.tasks.judging.settings.judge import JudgeSettings, ReplaySettings
 from gradebook.tasks.judging.settings.keys import read_keys, refuse_bad_keys
@@ -60,6 +61,8 @@ class JudgingSession:
         keys = read_keys(settings, os.environ)
         self._open_client = partial(JudgeClient, settings, keys, price, budget, journal, run_id, is_ever_read)
         self._thread = thread
+        is_program = settings.batch_command is not None
+        self._program = ProgramAsker(settings, price, budget, journal, run_id) if is_program else None
         self._client: JudgeClient | None = None
         self._answers: SharedAnswers | None = None
 
@@ -109,6 +112,9 @@ class JudgingSession:
 
     async def ask_here(self, questions: Iterable[Askable[Answered]], on_answer: Callable[[Answered], None]) -> None:
         """As `ask`, from a coroutine of the session's thread, see `thread`."""
+        if self._program is not None:
+            await self._ask_program(self._program, questions, on_answer)
+            return
         faults: list[BaseException] = []
         asking = _Asking(_conversations(iter(questions)), on_answer, faults)
         slots = self.settings.max_in_flight
@@ -116,6 +122,19 @@ class JudgingSession:
         await asyncio.gather(*(self._work(asking) for _ in range(most)))
         if faults:
             raise faults[0]
+
+    async def _ask_program(
+        self,
+        program: ProgramAsker,
+        questions: Iterable[Askable[Answered]],
+        on_answer: Callable[[Answered], None],
+    ) -> None:
+        try:
+            self._opened_client.check_stopped()
+            await program.ask(questions, on_answer)
+        except UnfinishedError as fault:
+            self._stop(fault)  # the whole session cannot continue
+            self._opened_client.check_stopped()  # the first fault is the one to raise
 
     @property
     def thread(self) -> JudgingThread:
@@ -155,11 +174,15 @@ class JudgingSession:
     def _stop(self, fault: UnfinishedError) -> None:
         if self._client is not None:
             self._client.stop(fault)
+        if self._program is not None:
+            self._program.stop()
         if self._leases is not None:
             self._leases.stop()
 
     async def _disconnect(self) -> None:
         """Stop remaining tasks, which exist only if the caller was interrupted."""
+        if self._program is not None:
+            self._program.close()
         self._stop(UnfinishedError("the judging was interrupted"))
         if self._timer is not None:
             self._timer.cancel()
@@ -248,9 +271,9 @@ class Money:
 
 
 def probe_members(judge: Judge, asked_judges: tuple[int, ...]) -> None:
-    """Probe the endpoint of each judge with open questions. Raises as `probe`."""
+    """Probe the endpoint of each judge with open questions; a program has none. Raises as `probe`."""
     for index, member in enumerate(members_of(judge)):
-        if index in asked_judges and isinstance(member, JudgeSettings):
+        if index in asked_judges and isinstance(member, JudgeSettings) and member.batch_command is None:
             probe(member, read_keys(member, os.environ))
 
 

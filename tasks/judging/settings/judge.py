@@ -1,6 +1,7 @@
 """Settings of a judge: a model behind an endpoint, or a file of recorded replies."""
 
 import json
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -105,12 +106,23 @@ class JudgeSettings(ModelSettings):
     reply_format: Literal["json_schema", "text"] = "json_schema"  # text: no structured output is asked for
     temperature: Annotated[float, Field(ge=0, le=2)] | None = 0
     epoch: Annotated[int, Field(ge=1)] | None = None  # another number asks all questions anew
+    batch_command: str | None = None  # program that answers a batch file, in place of an endpoint
 
     @model_validator(mode="after")
     def _flaws_have_a_place(self) -> Self:
         if self.flaws_first and (self.mode == "logprobs" or self.packing > 1):
             found = "mode: logprobs" if self.mode == "logprobs" else f"packing: {self.packing}"
             raise ValueError(f"flaws_first without {found}: each reply names the flaws for one criterion, in sentences")
+        return self
+
+    @model_validator(mode="after")
+    def _program_has_a_place(self) -> Self:
+        if self.batch_command is None:
+            return self
+        others = {"mode: batch": self.mode == "batch", "packing": self.packing > 1, "fallbacks": bool(self.fallbacks)}
+        if found := [name for name, is_given in others.items() if is_given]:
+            raise ValueError(f"batch_command without {found[0]}: the program gets one request for each question")
+        program_words(self.batch_command, "in", "out")
         return self
 
     @property
@@ -177,6 +189,14 @@ class ReplaySettings:
     def judge_digest(self) -> str:
         """Digest of the identity, 32 hex digits."""
         return identity_digest(self.identity)
+
+
+def program_words(command: str, requests: str, replies: str) -> list[str]:
+    """Words of a `batch_command`, with the paths of its two files. Raises `ValueError` if it is none."""
+    words = shlex.split(command)
+    if not words or not all(any(slot in word for word in words[1:]) for slot in ("{in}", "{out}")):
+        raise ValueError("a program and its arguments, with {in} and {out} for the files of requests and replies")
+    return [word.replace("{in}", requests).replace("{out}", replies) for word in words]
 
 
 def identity_digest(identity: dict[str, Any]) -> str:

@@ -15,7 +15,13 @@ from gradebook.tasks.judging.settings.judge import (
     Address,
     JudgeSettings,
 )
-from gradebook.tasks.system.operator_settings import allowing, origin_of, read_operator_settings, where_to_allow
+from gradebook.tasks.system.operator_settings import (
+    PROGRAMS,
+    allowing,
+    origin_of,
+    read_operator_settings,
+    where_to_allow,
+)
 from gradebook.tasks.system.prefect_blocks import read_secret
 
 NO_KEY = "none"  # sent where there is no key, as the client requires one
@@ -40,8 +46,16 @@ def refuse_bad_keys(settings: JudgeSettings, environ: Mapping[str, str]) -> None
 
 
 def refuse_unpaired_keys(settings: JudgeSettings, environ: Mapping[str, str]) -> None:
-    """Raise `JudgeSettingsError` if the operator allows a key not at its address; no key is read."""
+    """Raise `JudgeSettingsError` if the operator does not allow a key at its address, or the judge's program; no key is
+    read.
+    """
     _sources(settings, environ)
+    command = settings.batch_command
+    if command is not None and command not in read_operator_settings(environ).programs:
+        raise JudgeSettingsError(
+            f"batch_command: found {command!r}, a program that nobody allowed, expected the same line in {PROGRAMS}, "
+            "or under [programs] allow in ~/.config/gradebook/settings.toml"
+        )
 
 
 def refused_key_words(address: Address, environ: Mapping[str, str]) -> str:

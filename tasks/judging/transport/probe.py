@@ -3,6 +3,9 @@
 import time
 from collections.abc import Sequence
 from http import HTTPStatus
+from typing import Any
+
+import orjson
 
 from gradebook.rubrics.model.errors import EndpointUnavailable, JudgeSettingsError
 from gradebook.tasks.judging.settings.judge import Address, JudgeSettings
@@ -71,6 +74,21 @@ def refuse_no_host(address: Address) -> None:
 
 def _no_host(address: Address, error: Exception) -> JudgeSettingsError:
     return JudgeSettingsError(address.base_url, f"no host name ({error})", "one")
+
+
+def list_models(address: Address, key: str) -> list[dict[str, Any]]:
+    """Models that an endpoint lists, as it describes them. Raises `EndpointUnavailable` if it lists none."""
+    import openai
+
+    from gradebook.tasks.judging.transport.http_client import BoundedFileClient
+
+    http_client = BoundedFileClient(timeout=PROBE_TIMEOUT_S)
+    with openai.OpenAI(api_key=key, base_url=address.base_url, max_retries=0, http_client=http_client) as client:
+        try:
+            listed = orjson.loads(client.models.with_raw_response.list().content)["data"]
+            return [each for each in listed if isinstance(each, dict)]
+        except (openai.OpenAIError, orjson.JSONDecodeError, LookupError, TypeError):
+            raise EndpointUnavailable(f"{address.base_url}: no list of models") from None
 
 
 def _asked(address: Address, key: str, turn: int) -> int | None:

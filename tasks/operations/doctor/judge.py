@@ -1,25 +1,32 @@
-"""Examination of a judge's endpoint: what it honours, by three small requests."""
+"""Examination of a judge's endpoint: what it honours, by three requests, and on this machine by a few more."""
 
 import asyncio
 import os
+import shutil
+import time
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import orjson
 
-from gradebook.rubrics.model.errors import EndpointUnavailable, InputError
+from gradebook.rubrics.model.errors import EndpointUnavailable, InputError, JudgeSettingsError
 from gradebook.rubrics.prompts.reply_parser import ReadReply, TokenChoices
 from gradebook.tasks.judging.replies.completion import Reply
 from gradebook.tasks.judging.replies.question import Request
 from gradebook.tasks.judging.settings.files import read_judge
-from gradebook.tasks.judging.settings.judge import JudgeSettings
-from gradebook.tasks.judging.settings.keys import read_keys
+from gradebook.tasks.judging.settings.judge import JudgeSettings, program_words
+from gradebook.tasks.judging.settings.keys import read_keys, refuse_unpaired_keys
 from gradebook.tasks.judging.settings.panels import online_members
 from gradebook.tasks.judging.transport.endpoint import Endpoint, Failure, request_body
-from gradebook.tasks.judging.transport.probe import probe
+from gradebook.tasks.judging.transport.probe import list_models, probe
 from gradebook.tasks.operations.doctor.findings import NOTE, OK, PROBLEM, DoctorFinding
+from gradebook.tasks.system.operator_settings import is_loopback
 
 LABELS = ("A", "B", "C", "D")
+AT_ONCE, SHORT_TOKENS = 16, 48
+GPU_IN_FLIGHT, CPU_IN_FLIGHT = 256, 4
+_LENGTHS = ("max_model_len", "context_length", "max_context_length")  # vLLM and SGLang; OpenRouter; LM Studio
 MASKED_LOGPROB = -1e4  # of a token that structured output forbids
 _SHARED = "The river is calm today, and the boats lie still at the pier. " * 160  # longer than a cache's block
 _ASKED = 'Which letter comes {place} in the alphabet? Reply with one JSON object: {{"level": "A"}}, "B", "C" or "D".'
@@ -28,7 +35,8 @@ SCHEMA = {"name": "judgment", "strict": True, "schema": {**_SHAPE, "additionalPr
 
 
 def examine_judge(judge: str) -> Iterator[DoctorFinding]:
-    """Findings about each model of a judge. Sends three requests to each, which cost as any others.
+    """Findings about each model of a judge. Sends three requests to each, which cost as any others; to an endpoint on
+    this machine also 1 + `AT_ONCE` short ones.
 
     Raises `InputError` for a judge that nobody asks over the network.
     """
@@ -36,6 +44,9 @@ def examine_judge(judge: str) -> Iterator[DoctorFinding]:
     if not members:
         raise InputError("--judge", judge, "a judge with an endpoint")
     for settings in members:
+        if settings.batch_command is not None:
+            yield _program_finding(settings)
+            continue
         try:
             keys = read_keys(settings, os.environ)
             probe(settings, keys)
@@ -46,6 +57,22 @@ def examine_judge(judge: str) -> Iterator[DoctorFinding]:
         for name, finding in zip(("structured output", "prefix cache", "log-probabilities"), replies, strict=True):
             severity, found, mend = _FINDINGS[name](finding)
             yield DoctorFinding(f"{settings.model}: {name}", severity, found, mend)
+        yield _context_length(settings, keys[0])
+        if is_loopback(urlsplit(settings.base_url).hostname or ""):
+            yield judge_in_flight(settings, *asyncio.run(_pace(settings, keys[0])))
+
+
+def _program_finding(settings: JudgeSettings) -> DoctorFinding:
+    """Finding about a judge that a program answers, which is not run: it may load a model for minutes."""
+    subject, command = f"{settings.model}: program", settings.batch_command or ""
+    try:
+        refuse_unpaired_keys(settings, os.environ)
+    except JudgeSettingsError as fault:
+        return DoctorFinding(subject, PROBLEM, str(fault))
+    program = program_words(command, "", "")[0]
+    if shutil.which(program) is None:
+        return DoctorFinding(subject, PROBLEM, f"no program {program}", "install it, or name it by its path")
+    return DoctorFinding(subject, OK, f"{program} is allowed; it is not run here")
 
 
 async def _ask(settings: JudgeSettings, key: str) -> list[Reply | Failure]:
@@ -59,6 +86,60 @@ async def _ask(settings: JudgeSettings, key: str) -> list[Reply | Failure]:
         return found
     finally:
         await endpoint.close()
+
+
+async def _pace(settings: JudgeSettings, key: str) -> tuple[float, float]:
+    """Seconds for one short request alone, and for `AT_ONCE` at once."""
+    endpoint = Endpoint(settings.model_copy(update={"max_in_flight": AT_ONCE}), settings, key)
+
+    async def ask(number: int) -> None:
+        asked = f"Count from {number} to {number + 40}, in words."
+        request = Request([{"role": "user", "content": asked}], None, lambda *_: ReadReply("scored"))
+        await endpoint.send(request_body(settings, request, 0, SHORT_TOKENS))
+
+    try:
+        spans = []
+        for numbers in ([0], range(1, AT_ONCE + 1)):
+            began = time.perf_counter()
+            await asyncio.gather(*map(ask, numbers))
+            spans.append(time.perf_counter() - began)
+    finally:
+        await endpoint.close()
+    return spans[0], spans[1]
+
+
+def judge_in_flight(settings: JudgeSettings, alone_s: float, together_s: float) -> DoctorFinding:
+    """Whether the endpoint works at many requests at a time, as on a GPU, or at one after another, as on a CPU.
+
+    alone_s, together_s: as `_pace` measures them.
+    """
+    check, times = f"{settings.model}: requests in flight", together_s / max(alone_s, 1e-3)
+    found = f"{AT_ONCE} requests at once took {times:.1f} x as long as one"
+    most = settings.max_in_flight
+    if times <= AT_ONCE / 4:
+        mend = f"max_in_flight: {GPU_IN_FLIGHT} in the judge file" if most < GPU_IN_FLIGHT else None
+        return DoctorFinding(check, NOTE if mend else OK, f"{found}; at most {most} are sent", mend)
+    mend = f"max_in_flight: {CPU_IN_FLIGHT} in the judge file, or requests wait until they time out"
+    is_fine = most <= CPU_IN_FLIGHT
+    return DoctorFinding(check, OK if is_fine else NOTE, f"{found}; at most {most} are sent", None if is_fine else mend)
+
+
+def _context_length(settings: JudgeSettings, key: str) -> DoctorFinding:
+    """Tokens that a prompt and its reply may have, where the list of models tells it, as that of vLLM does."""
+    check = f"{settings.model}: context length"
+    try:
+        models = list_models(settings, key)
+    except EndpointUnavailable as fault:
+        return DoctorFinding(check, NOTE, str(fault))
+    entry = next((each for each in models if each.get("id") == settings.model), {})
+    length = next((entry[name] for name in _LENGTHS if isinstance(entry.get(name), int)), None)
+    if length is None:
+        where = "the list of models names no context length" if entry else "the list of models lacks the model"
+        return DoctorFinding(check, NOTE, f"{where}: longer prompts are refused when they are sent")
+    found = f"{length:,} tokens, of which a reply may take {settings.max_tokens:,} (max_tokens)"
+    if settings.max_tokens >= length // 2:
+        return DoctorFinding(check, NOTE, found, "a smaller max_tokens in the judge file leaves room for prompts")
+    return DoctorFinding(check, OK, found)
 
 
 Words = tuple[str, str, str | None]  # severity, what was found, the fix

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from gradebook.rubrics.model.errors import InputError
-from gradebook.tasks.operations.doctor.judge import examine_judge
+from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.operations.doctor.judge import AT_ONCE, examine_judge, judge_in_flight
 from tests.support.loopback_judge import LoopbackJudge
 
 
@@ -17,13 +18,15 @@ def examined(monkeypatch: pytest.MonkeyPatch, judge: LoopbackJudge, name: str = 
 
 
 def test_an_endpoint_that_honours_all_is_said_to(monkeypatch: pytest.MonkeyPatch):
-    with LoopbackJudge() as judge:
-        judge.writer = lambda _body: '{"level": "A"}'
+    with LoopbackJudge(latency_s=0.3) as judge:
+        judge.writer, judge.models = lambda _body: '{"level": "A"}', [{"id": "m", "max_model_len": 8192}]
         found = examined(monkeypatch, judge)
     assert found[0] == ("ok", "json_schema is honoured")
     assert found[1][0] == "ok" and found[1][1].endswith("tokens of a repeated prompt came from the cache")
     assert "alternatives a token, expected more than 4" in found[2][1]  # the judge on loopback gives two
-    assert judge.request_count == 3
+    assert found[3] == ("ok", "8,192 tokens, of which a reply may take 1,024 (max_tokens)")
+    assert found[4][0] == "note" and found[4][1].endswith("x as long as one; at most 32 are sent")
+    assert judge.request_count == 3 + 1 + AT_ONCE
 
 
 def test_what_it_does_not_honour_is_a_note_with_the_fix(monkeypatch: pytest.MonkeyPatch):
@@ -32,6 +35,21 @@ def test_what_it_does_not_honour_is_a_note_with_the_fix(monkeypatch: pytest.Monk
         found = examined(monkeypatch, judge)
     assert found[0] == ("note", "json_schema is not honoured: the reply is not the object asked for")
     assert found[2][0] == "note" and found[2][1].startswith("mode: logprobs can't be used")
+    assert found[3] == ("note", "the list of models lacks the model: longer prompts are refused when they are sent")
+
+
+@pytest.mark.parametrize(
+    ("together_s", "most", "severity", "mend"),
+    [
+        (1.5, 32, "note", "max_in_flight: 256 in the judge file"),  # as on a GPU
+        (1.5, 256, "ok", None),
+        (15.0, 32, "note", "max_in_flight: 4 in the judge file, or requests wait until they time out"),  # as on a CPU
+        (15.0, 4, "ok", None),
+    ],
+)
+def test_requests_in_flight_suit_the_endpoint(together_s: float, most: int, severity: str, mend: str | None):
+    found = judge_in_flight(JudgeSettings(model="m", max_in_flight=most), 1.0, together_s)
+    assert (found.severity, found.mend) == (severity, mend)
 
 
 def test_a_refused_key_and_a_judge_without_an_endpoint_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

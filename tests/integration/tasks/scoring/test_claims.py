@@ -12,6 +12,7 @@ from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.stages.preview import preview_run
+from gradebook.tasks.stages.rescore import RescoreRequest, rescore_run
 from tests.support.claims_judge import write_claims
 from tests.support.loopback_judge import LoopbackJudge
 from tests.support.published_runs import publish
@@ -141,11 +142,17 @@ def test_a_run_that_lost_its_judge_goes_on_where_it_stopped(judge: LoopbackJudge
 
 def test_an_unreadable_reply_leaves_its_output_unscored_and_is_asked_again(judge: LoopbackJudge, tmp_path: Path):
     def write(body: dict[str, Any]) -> str:
-        return "no list" if "moon" in body["messages"][-1]["content"] else write_claims(body)
+        content = body["messages"][-1]["content"]
+        if "made up" in content:
+            content = {"sentence": 1, "span": "nobody's words", "claim": "It is.", "kind": "verifiable"}
+            return json.dumps({"claims": [content, content | {"sentence": 7}]})
+        return "no list" if "moon" in content else write_claims(body)
 
     judge.writer = write
     evaluated(tmp_path, rows_of())
     assert verdicts_in(tmp_path)["half"][:2] == (None, "parse_error")
+    invented = "invented_claims: the judge found 2, of words that the output lacks"
+    assert verdicts_in(tmp_path)["made_up"][:2] == (None, invented)
     judge.writer = write_claims
     publish(tmp_path / "outputs.jsonl", tmp_path / "rubric.yaml", judge="m", run_id="later")
     later = rows_in(
@@ -159,7 +166,7 @@ def test_an_unreadable_reply_leaves_its_output_unscored_and_is_asked_again(judge
     ("columns", "settings", "expected"),
     [
         ({"context": []}, "", (None, "no_context: nothing to check against")),
-        ({"context": ["", " "]}, "", (None, "no_context: nothing to check against")),
+        ({"context": ["", " \u200b"]}, "", (None, "no_context: nothing to check against")),
         ({"reference": None}, ", against: reference", (None, "no_reference: nothing to check against")),
         ({"prompt": "The shop is open on Sundays."}, ", against: prompt", (0.5, None)),
         ({"prompt": [{"role": "user", "content": "Returns take 60 days."}]}, ", against: prompt", (0.5, None)),
@@ -251,7 +258,7 @@ def write_of_several(body: dict[str, Any]) -> str:
     return json.dumps({"verdicts": said})
 
 
-def judged_by(folder: Path, judge_file: str, settings: str = "", **members: str) -> Any:
+def judged_by(folder: Path, judge_file: str, settings: str = "", run_id: str | None = None, **members: str) -> Any:
     """Two of the answers, judged by a file; members: files that it names."""
     for name, text in {"judge": judge_file, **members}.items():
         (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
@@ -259,7 +266,7 @@ def judged_by(folder: Path, judge_file: str, settings: str = "", **members: str)
     rubric = folder / "rubric.yaml"
     rubric.write_text(RUBRIC.format(settings=settings), encoding="utf-8")
     outputs = write_lines(folder / "outputs.jsonl", rows_of(answers))
-    return publish(outputs, rubric, judge=str(folder / "judge.yaml"))
+    return publish(outputs, rubric, judge=str(folder / "judge.yaml"), run_id=run_id)
 
 
 def test_members_of_a_panel_vote_on_the_same_claims(judge: LoopbackJudge, tmp_path: Path):
@@ -270,7 +277,7 @@ def test_members_of_a_panel_vote_on_the_same_claims(judge: LoopbackJudge, tmp_pa
         "two": "model: harsh\n",
         "three": "model: unsure\n",
     }
-    judged_by(tmp_path, panel, ", can_abstain: true", **members)
+    judged_by(tmp_path, panel, ", can_abstain: true", "panel", **members)
     # Of supported and not_in_source the lower verdict, as of levels; the third judge abstains.
     assert {case: verdict[0] for case, verdict in verdicts_in(tmp_path).items()} == {"all": 0.0, "half": 0.0}
     votes = rows_in(
@@ -297,6 +304,14 @@ def test_members_of_a_panel_vote_on_the_same_claims(judge: LoopbackJudge, tmp_pa
     )
     plan = preview_run(again)[1]
     assert (plan.request_count, plan.replayed_count) == (0, asked_count)
+    weighed = (tmp_path / "rubric.yaml").read_text(encoding="utf-8").replace("1.0.0", "1.1.0")
+    (tmp_path / "rubric.yaml").write_text(weighed, encoding="utf-8")
+    rescore_run(RescoreRequest("panel", str(tmp_path / "rubric.yaml"), again.lake, run_id="later"))
+    kept = "select count(*) from {} group by run_id"
+    assert [rows_in(tmp_path, kept.format(table)) for table in ("claims", "claim_verdicts")] == [
+        [(4,)] * 2,
+        [(16,)] * 2,
+    ]
 
 
 def test_replicates_show_how_much_a_judge_disagrees_with_itself(judge: LoopbackJudge, tmp_path: Path):

@@ -284,6 +284,9 @@ CASES = {
         'expected GRADEBOOK_ALLOW_KEYS="MINE@example.com"',
         *judged("model: m\nbase_url: https://example.com/v1\nkey: env:MINE\n"),
     ),
+    "program that nobody allowed": Case(
+        "expected the same line in GRADEBOOK_ALLOW_PROGRAMS", *judged("model: m\nbatch_command: run {in} {out}\n")
+    ),
     "file without a suffix": Case("found a file of this name", {"judge": "org/m"}, prepare=write_file_of_a_model),
     "panel's file elsewhere": Case("expected a path below the panel's folder", *judged("panel: [a, ../b.yaml]\n")),
     "panel": Case("found an unknown setting, expected panel", *judged("panel: [a, b]\nmode: batch\n")),
