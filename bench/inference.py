@@ -103,6 +103,7 @@ def search_slices(round_count: int) -> None:
 
 
 SERIES, FIRST, NOISE_SD = 20, 10, 0.3
+MOST_SCORES = 20_000_000
 
 
 def follow_checkpoints(round_count: int) -> None:
@@ -111,21 +112,33 @@ def follow_checkpoints(round_count: int) -> None:
     rng = np.random.default_rng(4)
     for n in (50, 200, 1000):
         for change in (0.0, 0.005, -0.005):
-            rows = [row for _ in range(round_count) for row in _differences_from_best(rng, n, change)]
-            true, measured, corrected = np.mean(rows, axis=0)
+            parts = [_differences_from_best(rng, n, change, count) for count in _parts_of(round_count, n)]
+            true, measured, corrected = np.concatenate(parts).mean(axis=0)
             print(f"{change:<22}{n:>6}{true:>9.3f}{measured:>10.3f}{corrected:>10.3f}")
 
 
-def _differences_from_best(rng: np.random.Generator, n: int, change: float) -> Iterator[tuple[float, float, float]]:
-    cases = rng.normal(0.7, 0.2, n)
-    noise = rng.normal(0, NOISE_SD / np.sqrt(2), (SERIES + 1, n))
-    scores = cases + change * np.arange(SERIES + 1)[:, None] + noise
-    means = scores.mean(axis=1)
+def _parts_of(round_count: int, n: int) -> Iterator[int]:
+    """Rounds at a time, whose scores fit in memory."""
+    size = max(1, MOST_SCORES // (n * (SERIES + 1)))
+    yield from (min(size, round_count - start) for start in range(0, round_count, size))
+
+
+def _differences_from_best(rng: np.random.Generator, n: int, change: float, round_count: int) -> Floats:
+    """True, measured and corrected difference of each later checkpoint: (round and checkpoint, 3).
+
+    A case's own score cancels in every difference.
+    """
+    noise = rng.standard_normal((round_count, SERIES + 1, n), dtype=np.float32) * np.float32(NOISE_SD / np.sqrt(2))
+    steps = change * np.arange(SERIES + 1)
+    means, each = steps + noise.mean(axis=2, dtype=np.float64), np.arange(round_count)
+    found = []
     for place in range(FIRST, SERIES + 1):
-        best = int(means[:place].argmax())
-        found = scores[place] - scores[best]
-        luck = luck_of_best(means[:place], float(found.std(ddof=1) / np.sqrt(n)))
-        yield (place - best) * change, float(found.mean()), float(found.mean()) + luck
+        best = means[:, :place].argmax(axis=1)
+        errors = (noise[:, place] - noise[each, best]).std(axis=1, ddof=1, dtype=np.float64) / np.sqrt(n)
+        measured = means[:, place] - means[each, best]
+        luck = [luck_of_best(*one) for one in zip(means[:, :place], errors.tolist(), strict=True)]
+        found.append(np.stack([(place - best) * change, measured, measured + luck], axis=1))
+    return np.concatenate(found)
 
 
 UNPAIRED = {  # shares of the levels on each side
@@ -192,4 +205,4 @@ if __name__ == "__main__":
     main(rounds)
     search_slices(rounds // 10)
     compare_different_cases(rounds // 5)
-    follow_checkpoints(rounds // 10)
+    follow_checkpoints(rounds)

@@ -61,7 +61,7 @@ def agreement(  # noqa: PLR0913 - each is an option
         show_agreement(found, None if by is None else by.value, is_full=criterion is not None)
 
 
-def raters(
+def raters(  # noqa: PLR0913 - each is an option
     run: Annotated[
         str | None, typer.Argument(help="a run's id; default: the latest published run", autocompletion=complete_run)
     ] = None,
@@ -69,6 +69,9 @@ def raters(
         str | None, typer.Option("--criterion", help="only this criterion", autocompletion=complete_criterion)
     ] = None,
     pairs: Annotated[bool, typer.Option("--pairs", help="also compare each rater with each other one")] = False,
+    labels: Annotated[
+        bool, typer.Option("--labels", help="also settle each output's level from all raters and judges (Dawid-Skene)")
+    ] = False,
     at: AtOption = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
@@ -82,8 +85,11 @@ def raters(
     gradebook raters
     gradebook raters 20261101-020000-a1b2c3 --pairs
     gradebook raters --criterion tone --json
+    gradebook raters --labels --json
     """
-    found = compare_raters(find_lake_at(lake, data, at), run, criterion_id=criterion, has_pairs=pairs)
+    found = compare_raters(
+        find_lake_at(lake, data, at), run, criterion_id=criterion, has_pairs=pairs, has_labels=labels
+    )
     if as_json:
         print_json(found.as_json())
     else:

@@ -15,6 +15,7 @@ from gradebook.tasks.agreement.preferences import EQUAL, Preference
 from gradebook.tasks.agreement.published_run import AgreementPart, RunAgreement
 from gradebook.tasks.agreement.rankings import JUDGE, PEOPLE, SCORES, ModelRanking
 from gradebook.tasks.agreement.raters import ModelMean, RaterPace, RaterRow, RunRaters
+from gradebook.tasks.agreement.settled_labels import SettledCriterion
 from gradebook.tasks.agreement.steps import StepAgreement
 from gradebook.tasks.comparing.sentences import each_once
 from gradebook.tasks.lake.rows import Row
@@ -28,6 +29,7 @@ TITLES = {
 SHOWN = ("percent_agreement", "cohen_kappa_quadratic", "gwet_ac1", "alpha_ordinal", "spearman", "bias")
 HEADINGS = ("agreement", "kappa, quadratic", "AC1", "alpha, ordinal", "Spearman", "bias")
 UNKNOWN = "–"
+SURE = 0.95
 _WHOSE = {
     PEOPLE: "people's choices on {}",
     JUDGE: "the judge's preferences on {}",
@@ -218,6 +220,25 @@ def show_raters(found: RunRaters) -> None:
         say("pairs of raters; mean difference: the first one's score minus the other's")
         pairs = ((pair.rater, pair.other, *_comparison_cells(pair.beside)) for pair in found.pairs)
         show_rows(("rater", "other", *headings), pairs)
+    if found.settled:
+        _show_settled(found.settled)
+
+
+def _show_settled(settled: Sequence[SettledCriterion]) -> None:
+    """Print the errors of each rater and judge, and how certain the settled levels are."""
+    known = [each for each in settled if each.reason is None]
+    if known:
+        people.print()
+        say("errors of raters and judges, as settled labels have them (Dawid-Skene); --json has each output's label")
+        rows = ((each.criterion_id, voice.who or voice.side, voice) for each in known for voice in each.voices)
+        cells = ((*names, f"{voice.n:,}", f"{voice.accuracy:.3f}") for *names, voice in rows)
+        show_rows(("criterion", "who", "labels", "gives the true level"), cells)
+    for each in known:
+        sure = sum(probability >= SURE for *_, probability in each.labels)
+        known_count = f"{sure:,} of {len(each.labels):,} labels"
+        say(f"{plain(each.criterion_id)}: {known_count} have a probability of {SURE:g} or more")
+    for words in each_once((each.criterion_id, each.reason) for each in settled if each.reason):
+        say(f"note: {plain(words)}")
 
 
 def _rater_cells(row: RaterRow) -> tuple[str, ...]:

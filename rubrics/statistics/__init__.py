@@ -17,6 +17,7 @@ series              Series: levels of a series of looks, read_series
 drift               DriftEvidence, contrasts: whether a judge changed
 agreement           measure_raters, measure_sides; kappa, alpha, icc and correlation have the statistics
 jackknife           Jackknife, jackknife_parts: intervals of agreement
+dawid_skene         settle_labels: labels from several raters and judges, by each one's errors
 judge_beside_people agreement_with_gaps, alpha_over_people
 calibration         Rated, corrected_mean, ratings_to_halve: means from few ratings and many scores
 post_stratified     post_stratified_mean: the same, weighted by the judge's scores

@@ -8,6 +8,7 @@ steps                measure_steps: agreement on the steps of agents
 compare_judges       compare_judges: `gradebook judges compare`
 rankings             rank_run: strengths of models by people's choices and by scores
 raters               compare_raters: `gradebook raters`
+settled_labels       settle_run: levels of outputs from raters and judges
 calibration          calibrate_run: a judge's means corrected by ratings
 calibration_samples  samples_of: judged and rated outputs of a criterion
 import_outcomes      import_outcomes: outcomes in use, by output, case or day

@@ -14,6 +14,7 @@ from gradebook.rubrics.statistics.rater_comparison import RaterComparison, compa
 from gradebook.rubrics.statistics.rater_severity import AdjustedMean, SeverityFit
 from gradebook.tasks.agreement.mart import LEAST_OUTPUTS, MOST_ONE_BY_ONE
 from gradebook.tasks.agreement.published_run import find_run, refuse_unknown
+from gradebook.tasks.agreement.settled_labels import SettledCriterion, settle_run
 from gradebook.tasks.agreement.statements import add_decisions_of_run, add_ratings_of_run
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
@@ -73,7 +74,8 @@ class RaterPace:
 class RunRaters:
     """Raters of a run by name, and their pairs if requested. note: why there are none.
 
-    paces: of the raters whose time is known, on all criteria.
+    paces: of the raters whose time is known, on all criteria. settled: levels settled from raters and judges, if
+    requested.
     """
 
     run: Row
@@ -82,13 +84,14 @@ class RunRaters:
     note: str | None
     paces: tuple[RaterPace, ...] = ()
     models: tuple[ModelMean, ...] = ()
+    settled: tuple[SettledCriterion, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         raters = [asdict(row) for row in self.rows]
         pairs, paces = ([asdict(each) for each in listed] for listed in (self.pairs, self.paces))
         models = [{"model": each.model} | asdict(each.mean) for each in self.models]
         found = {"run": self.run, "raters": raters, "pairs": pairs, "paces": paces, "models": models}
-        return found | {"note": self.note}
+        return found | {"settled": [each.as_json() for each in self.settled], "note": self.note}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +116,17 @@ class _Sheets:
 
 
 def compare_raters(
-    lake: Lake, run_id: str | None, *, criterion_id: str | None = None, has_pairs: bool = False
+    lake: Lake,
+    run_id: str | None,
+    *,
+    criterion_id: str | None = None,
+    has_pairs: bool = False,
+    has_labels: bool = False,
 ) -> RunRaters:
     """Compare the raters of a published run by all current ratings; by default the latest run.
 
-    has_pairs: also compare each rater with each other one. Raises `InputError` for an unknown run or criterion.
+    has_pairs: also compare each rater with each other one. has_labels: also settle the outputs' levels. Raises
+    `InputError` for an unknown run or criterion.
     """
     with connect_up_to_date(lake) as connection:
         run = find_run(connection, lake, run_id, None)
@@ -128,8 +137,9 @@ def compare_raters(
         timed = read_rows(
             connection, query("agreement/rater_paces"), least_sheet_s=LEAST_SHEET_S, reading_rate=READING_RATE
         )
+        settled = settle_run(connection, run["run_id"], criterion_id) if has_labels else ()
     if not rated.num_rows:
-        return RunRaters(run, (), (), "nobody rated its outputs")
+        return RunRaters(run, (), (), "nobody rated its outputs", settled=settled)
     sheets = _sheets(rated.combine_chunks())
     is_crowded = has_pairs and len(sheets.raters) > MOST_ONE_BY_ONE
     fit = SeverityFit(sheets.scores, sheets.cases)
@@ -138,7 +148,7 @@ def compare_raters(
     models = tuple(ModelMean(str(name), fit.mean_of(sheets.models == name)) for name in np.unique(sheets.models))
     pairs = _pairs(sheets) if has_pairs and not is_crowded else ()
     note = f"more than {MOST_ONE_BY_ONE} raters: their pairs are left out" if is_crowded else None
-    return RunRaters(run, rows, pairs, note, tuple(RaterPace(**row) for row in timed), models)
+    return RunRaters(run, rows, pairs, note, tuple(RaterPace(**row) for row in timed), models, settled)
 
 
 def _row(sheets: _Sheets, place: int) -> RaterRow:

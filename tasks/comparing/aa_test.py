@@ -174,6 +174,18 @@ def measure_noise(
     )
 
 
+def study_run(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str) -> DecisionStudy:
+    """Variance components and designs of a published run, as `gradebook noise` has them.
+
+    connection: to the lake. Raises `InputError` as `measure_noise` does.
+    """
+    with open_database() as memory:
+        side = read_side(connection, lake, run_id)
+        replicates = split_replicates(connection, memory, side)
+        found = [_ModelReplicates(memory, side.rubric, group, replicates) for group in read_rows(memory, _GROUPS)]
+        return study_decisions(connection, run_id, [(model.name, model.lines) for model in found])
+
+
 def _fire_in_series(
     rules: Sequence[Rule], found: "Sequence[_ModelReplicates]", series: Series, draw_count: int, seed: int
 ) -> list[SeriesNoise]:

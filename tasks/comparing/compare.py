@@ -7,7 +7,7 @@ from typing import Any
 import duckdb
 
 from gradebook.rubrics.model.rubric import Rubric, category_weights
-from gradebook.rubrics.statistics.comparison import WinFigures, measure_wins
+from gradebook.rubrics.statistics.comparison import CorrectedFigures, WinFigures, measure_wins
 from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
 from gradebook.tasks.agreement.rankings import tie_margin
 from gradebook.tasks.comparing.attribution import Explanation, WeightedPairs, explain, weigh_pairs
@@ -174,6 +174,16 @@ def compare_sides(connection: duckdb.DuckDBPyConnection, wanted: Wanted, a: Side
     )
 
 
+def ratings_and_wins(
+    connection: duckdb.DuckDBPyConnection, wanted: Wanted, a: Side, b: Side
+) -> dict[tuple[str, str], tuple[CorrectedFigures | None, WinFigures | None]]:
+    """Figures of the overall score that change after a comparison was published, by the models' names; {} if there is
+    no overall score.
+    """
+    comparer = _Comparer(connection, wanted, a, b, Asked(is_corrected=True))
+    return comparer.ratings_and_wins(pair_groups(connection, wanted)[0])
+
+
 def _adjusted(models: Sequence[ModelComparison]) -> tuple[ModelComparison, ...]:
     """Comparisons with p adjusted for all of them together."""
     found = []
@@ -234,6 +244,16 @@ class _Comparer:
             maker.categories(sides, self._old, self._new, self.same_ids),
             explanation,
         )
+
+    def ratings_and_wins(
+        self, pairs: Sequence[Groups]
+    ) -> dict[tuple[str, str], tuple[CorrectedFigures | None, WinFigures | None]]:
+        found = {}
+        for groups in pairs if self.is_one_version else ():
+            weighted = weigh_pairs(pair_sides(self._connection, self._wanted, groups), self._new)
+            names = model_name(groups[0]), model_name(groups[1])
+            found[names] = self._corrected(groups).get((OVERALL, "")), self._wins(weighted)
+        return found
 
     def _wins(self, pairs: WeightedPairs) -> WinFigures | None:
         if not self._asked.is_corrected:

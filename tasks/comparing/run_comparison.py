@@ -1,7 +1,7 @@
 """Comparison of a run with its baseline: before publication, again later, or read back from the lake."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from gradebook.tasks.comparing.baseline import (
     has_earlier_runs,
     store_baseline,
 )
-from gradebook.tasks.comparing.compare import Asked, Comparison, compare_sides
+from gradebook.tasks.comparing.compare import Asked, Comparison, compare_sides, ratings_and_wins
 from gradebook.tasks.comparing.figures import ComparedRow
 from gradebook.tasks.comparing.gate import GateFinding, GateRule, evaluate_gate, gate_rule
 from gradebook.tasks.comparing.judges import ACROSS_JUDGES, asked_judge, read_epoch
@@ -263,6 +263,23 @@ def read_run_comparison(
     )
 
 
+def with_ratings_and_wins(
+    connection: duckdb.DuckDBPyConnection, lake: Lake, comparison: RunComparison
+) -> RunComparison:
+    """A comparison read back, with wins and the difference corrected by the ratings now in the lake."""
+    a, b = (read_side(connection, lake, name) for name in (comparison.baseline_run_id, comparison.run_id))
+    wanted = Wanted(comparison.baseline_run_id, comparison.run_id)
+    found = ratings_and_wins(connection, wanted, a, b)
+    models = []
+    for pair in comparison.models:
+        rows = []
+        for row in pair.rows:
+            corrected, wins = found.get((row.model_a, row.model_b), (None, None))
+            rows.append(replace(row, corrected=corrected, wins=wins) if row.scope == OVERALL else row)
+        models.append(replace(pair, rows=tuple(rows)))
+    return replace(comparison, models=tuple(models))
+
+
 def comparison_of(found: Comparison) -> RunComparison:
     """Convert a new comparison to the form of a published run's."""
     baseline, run_id = (str(run["run_id"]) for run in (found.run_a, found.run_b))
@@ -305,5 +322,6 @@ def _side_of(run: Run, connection: duckdb.DuckDBPyConnection) -> Side:
         row,
         rubric_from_body(canonical_body(run.rubric)),
         asked_judge(run.judge, read_epoch(connection, run.judge)),
+        baseline=run.request.baseline,
         stopping=None if stopping is None else stopping.as_json(),
     )

@@ -11,7 +11,7 @@ import duckdb
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.comparing.compare import Asked, compare_sides
 from gradebook.tasks.comparing.model_pairs import Wanted, read_side
-from gradebook.tasks.comparing.run_comparison import RunComparison, comparison_of
+from gradebook.tasks.comparing.run_comparison import RunComparison, comparison_of, with_ratings_and_wins
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.lake.rows import Row, model_name, read_rows
@@ -115,6 +115,8 @@ def opened_source(lake: Lake, summary: RunSummary, against: str | None = None) -
             comparison = _compare_with(connection, lake, summary, against)
         elif comparison is None and len(summary.scores) > 1:
             comparison, fault = _compare_best(connection, lake, summary)
+        elif comparison is not None:
+            comparison = with_ratings_and_wins(connection, lake, comparison)
         yield ReportSource(
             connection,
             lake,
@@ -170,7 +172,7 @@ def _compare_best(
 def _compare(connection: duckdb.DuckDBPyConnection, lake: Lake, wanted: Wanted) -> RunComparison:
     a = read_side(connection, lake, wanted.run_a, "--against")
     b = a if wanted.is_one_run else read_side(connection, lake, wanted.run_b)
-    return comparison_of(compare_sides(connection, wanted, a, b, Asked()))
+    return comparison_of(compare_sides(connection, wanted, a, b, Asked(is_corrected=True)))
 
 
 def _groups(scores: Sequence[Row]) -> tuple[Group, ...]:

@@ -16,6 +16,8 @@ from gradebook.tasks.reporting.sections.people.corrected_means import means_figu
 from gradebook.tasks.reporting.sections.people.opinions import noise_figures, noise_table
 from gradebook.tasks.reporting.sections.people.overall import overall_table
 from gradebook.tasks.reporting.sections.people.preferences import preference_table
+from gradebook.tasks.reporting.sections.people.raters import rater_tables
+from gradebook.tasks.reporting.sections.people.study import study_tables
 from gradebook.tasks.reporting.source.report_source import ReportSource
 from gradebook.tasks.system.number_format import counted
 
@@ -57,6 +59,8 @@ def read_people(source: ReportSource) -> PeopleContents | None:
         *([noise_table(noise)] if noise else []),
         *([overall] if overall else []),
         *([preference_table(preferences)] if preferences else []),
+        *rater_tables(source),
+        *study_tables(source),
     )
     sentences = tuple(_rating_sentences(source, agreement))
     return PeopleContents(sentences, figures, means_drawn, noise_figures(source), tables, fault)

@@ -11,9 +11,8 @@ _NUMBERS = ("Pairs", "Wins", "Ties", "Losses", "Win rate", "95% interval", "Posi
 
 
 def preference_table(rows: Sequence[Row]) -> Table:
-    """Table of rows of preference_rates with their win rates; a model beside itself is left out."""
-    named = [row for row in rows if model_name(row) != other_model(row) or row["asked_count"]]
-    return table_of("Preferences of the judge", ("Criterion", "Model", "Against"), _NUMBERS, map(_cells, named))
+    """Table of rows of preference_rates with their win rates."""
+    return table_of("Preferences of the judge", ("Criterion", "Model", "Against"), _NUMBERS, map(_cells, rows))
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -52,6 +52,24 @@ def test_the_terminal_shows_raters_pairs_and_why_an_interval_is_missing(gradeboo
     assert "pairs of raters" not in gradebook("raters", "r", lake).out
 
 
+def test_labels_are_settled_from_raters_and_the_judge(gradebook, lake, tmp_path):
+    shown = gradebook("raters", "r", "--labels", lake)
+    assert "note: tone: 8 outputs with two labels or more, expected 100" in shown.out
+    many = make_lake(tmp_path)
+    truth = [float(place % 2) for place in range(120)]
+    judged = [1.0 - score if place >= 108 else score for place, score in enumerate(truth)]
+    ratings = [*ratings_of(truth, "ann"), *ratings_of([1.0] * 60 + truth[60:], "bob")]
+    publish_runs(many, {"r": JudgedRun(judged)}, {"ratings": ratings})
+    (tone,) = gradebook("raters", "--labels", "--json", f"--lake=sqlite:{many.address}").json["settled"]
+    accuracies = {voice["who"] or voice["side"]: voice["accuracy"] for voice in tone["voices"]}
+    assert accuracies == pytest.approx({"ann": 1.0, "bob": 0.75, "judge": 0.9}, abs=0.02)
+    assert {label["output_id"]: label["level"] for label in tone["labels"]} == {
+        f"o{place:02}": score for place, score in enumerate(truth)
+    }
+    text = gradebook("raters", "--labels", f"--lake=sqlite:{many.address}").out
+    assert "gives the true level" in text and "of 120 labels have a probability of 0.95 or more" in text
+
+
 def test_an_unknown_criterion_is_refused_and_nobody_is_no_fault(gradebook, lake, tmp_path):
     refused = gradebook("raters", "r", "--criterion", "x", lake)
     assert (refused.code, "--criterion: found 'x', expected one of tone" in refused.err) == (2, True)

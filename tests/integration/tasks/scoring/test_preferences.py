@@ -91,6 +91,7 @@ def test_an_output_wins_ties_or_loses_against_the_answer_of_another_model(judge:
     assert rates == [("new", "old", 5, 1, 3, 1, 4, 0.25), ("old", "old", 5, 0, 5, 0, 0, None)]
     keys = rows_in(tmp_path, "select count(distinct request_key), count(*) from judgments")
     assert keys == [(8, 8)]  # each order has an identity of its own
+    assert [(row["model"], row["win_rate"]) for row in run.preferences] == [("new", 0.5)]
     page = (tmp_path / "lake" / "runs" / run.run_id / "report.html").read_text(encoding="utf-8")
     assert "Preferences of the judge" in page
     assert (

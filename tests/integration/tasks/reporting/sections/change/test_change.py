@@ -14,6 +14,7 @@ from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
 from gradebook.tasks.comparing.case_pairs import PairCounts
 from gradebook.tasks.comparing.figures import ComparedRow
 from gradebook.tasks.comparing.gate import GateFinding, GateRule
+from gradebook.tasks.comparing.run_comparison import with_ratings_and_wins
 from gradebook.tasks.comparing.sentences import (
     direction_words,
     improvement_sentence,
@@ -197,6 +198,16 @@ def test_a_run_without_a_comparison_shows_the_command_and_the_reason(source):
     page = render("parts/change.html.j2", contents=contents)
     assert "--baseline latest" in page
     assert "The run's own models are not compared: no case in common" in page
+
+
+def test_a_published_comparison_gets_its_wins_on_the_page(source):
+    plain = [replace(row, wins=None) for pair in source.comparison.models for row in pair.rows]
+    stored = replace(source.comparison, models=(replace(source.comparison.models[0], rows=tuple(plain)),))
+    found = with_ratings_and_wins(source.connection, source.lake, stored)
+    (overall,) = [row for row in found.models[0].rows if row.scope == OVERALL]
+    assert overall.wins is not None and overall.corrected is None  # nobody rated
+    sentences = read_change(replace(source, comparison=found)).pairs[0].sentences
+    assert any(sentence.startswith("B wins ") for sentence in sentences)
 
 
 def test_two_models_of_one_run_are_named_as_sides(tmp_path: Path):

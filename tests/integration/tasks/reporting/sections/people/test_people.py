@@ -1,18 +1,20 @@
 """Section "Judge and people": its numbers are those of agreement, calibration and judge_noise."""
 
+import numpy as np
 import pytest
 
 from gradebook.rubrics.files.load import parse_rubric
 from gradebook.tasks.agreement.calibration import calibrate_run
 from gradebook.tasks.agreement.mart import agreement_table
 from gradebook.tasks.agreement.statements import add_statements_of_run
-from gradebook.tasks.lake.connections import connect
+from gradebook.tasks.lake.connections import commit, connect
 from gradebook.tasks.published.summary import summarise
 from gradebook.tasks.reporting.page import write_report
 from gradebook.tasks.reporting.sections.people.agreement import read_agreement
 from gradebook.tasks.reporting.sections.people.people import read_people
 from gradebook.tasks.reporting.sections.trust.trust import read_trust
-from tests.support.rated_lake import JUDGED, RATED, TEXT, JudgedRun, publish_runs, ratings_of, source_of
+from tests.support.rated_lake import JUDGED, RATED, TEXT, JudgedRun, add_rows, publish_runs, ratings_of, source_of
+from tests.support.replicated_lake import make_rubric, write_replicates
 from tests.support.scored_lake import make_lake
 
 HOSTILE = "<script>alert(1)</script>"
@@ -214,3 +216,26 @@ def test_hostile_and_equal_level_names_are_shown_as_distinct_text(lake, tmp_path
     page = write_report(lake, summarise(lake, "odd"), tmp_path / "report.html").read_text(encoding="utf-8")
     assert HOSTILE not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt; (2)" in page
+
+
+def test_raters_and_sources_of_variance_have_tables_where_there_are_some(tmp_path):
+    lake = make_lake(tmp_path)
+    rng = np.random.default_rng(5)
+    replies = np.clip(rng.integers(0, 2, (40, 1)) + rng.choice([0, 0.5], (40, 2)), 0, 1)
+    outputs = [{"case_id": f"c{place:02}"} for place in range(40)]
+    write_replicates(lake, "r", make_rubric("tone", {"id": "tone"}), outputs, {"one": {"tone": replies}})
+    noise = [NOISE | {"run_id": "r"}]
+    ratings = [
+        {"output_id": f"r/{place}", "criterion_id": "tone", "rater": rater, "score": score, "rated_at": "2026-11-02"}
+        for rater, score in (("ann", 1.0), ("bob", 0.5))
+        for place in range(30)
+    ]
+    commit(lake, "tell", lambda connection, _: add_rows(connection, {"judge_noise": noise, "ratings": ratings}))
+    with source_of(lake, "r") as source:
+        tables = {table.caption: table.rows for table in read_people(source).tables}
+    assert [row[:3] for row in tables["Raters"]] == [("ann", "30", "+0.250"), ("bob", "30", "-0.250")]
+    assert tables["Mean ratings, adjusted for the raters' severity"][0][:4] == ("m", "30", "0.750", "0.750")
+    assert [row[1] for row in tables["Standard deviation by source"]][:2] == ["overall", "tone"]
+    study = tables["What more would gain: standard error of the mean overall score"]
+    assert [row[1] for row in study] == ["this run", "2 replicates", "100 cases"]
+    assert float(study[2][5]) < float(study[0][5])
