@@ -101,7 +101,15 @@ def test_a_run_of_another_rubric_version_has_no_change_but_names_the_versions(si
 
 def scored(run_id: str, mean: float | None, **more: Any) -> dict[str, Any]:
     """Row of score_history."""
-    row = {"rubric_id": "r", "model": "m", "checkpoint": None, "run_id": run_id, "mean": mean, "judge": "j"}
+    row = {
+        "rubric_id": "r",
+        "model": "m",
+        "checkpoint": None,
+        "run_id": run_id,
+        "mean": mean,
+        "stopped_at": None,
+        "judge": "j",
+    }
     return row | {"ci_low": mean, "ci_high": mean, "rubric_version": "1.0.0"} | more
 
 
