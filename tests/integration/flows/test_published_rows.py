@@ -136,12 +136,7 @@ def test_the_digests_are_of_rows_in_every_table(story: Story):
     # A weak spot needs ten outputs of a model: see commands/test_rebuild.py. Checkpoints are decided in
     # tests/integration/tasks/operations/test_checkpoint_decisions.py, disputes and pairs in
     # tests/integration/tasks/serving, claims and similarities in tests/integration/tasks/scoring.
-    others = [
-        "anchors",
-        "claim_ratings",
-        "claim_verdicts",
-        "step_verdicts",
-    ]  # see tasks/operations and tasks/scoring/test_steps.py
+    others = ["anchors", "claim_verdicts", "step_verdicts"]  # see tasks/operations and tasks/scoring/test_steps.py
     empty = sorted(["adjudications", "checkpoints", "claims", "preferences", "similarities", "weak_spots", *others])
     assert sorted(table for table, count in counts.items() if not count) == empty
 
