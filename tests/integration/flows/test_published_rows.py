@@ -138,7 +138,6 @@ def test_the_digests_are_of_rows_in_every_table(story: Story):
     # tests/integration/tasks/serving, claims and similarities in tests/integration/tasks/scoring.
     others = [
         "anchors",
-        "claim_ratings",
         "claim_verdicts",
         "judged_preferences",
         "step_adjudications",
