@@ -20,6 +20,7 @@ from gradebook.tasks.runs.request import read_request
 from gradebook.tasks.serving.rating_page import rating_app
 from gradebook.tasks.serving.serve import bind, serve_app
 from gradebook.tasks.system.listeners import LOOPBACK, Tokens, hosts_of
+from gradebook.tasks.system.own_process import call_apart
 
 MOST_RATERS = 200
 LONGEST_NAME = 80
@@ -130,6 +131,7 @@ def rate(  # noqa: PLR0913 - each is an option
             is_training=train,
             next_ids=_next_ids(find_lake(lake, data), run_id, count) if queue is Queue.calibration else (),
             has_names=show_names,
+            call=call_apart,
         ) as session,
     ):
         _serve(session, names, listener, host, trust_host or [])
@@ -140,7 +142,7 @@ def _next_ids(lake: Lake, run_id: str, count: int) -> list[str]:
     """Outputs that `gradebook calibrate --rate-next` names."""
     from gradebook.tasks.agreement.calibration import MOST_NEXT, calibrate_run
 
-    found = calibrate_run(lake, run_id, next_count=min(count, MOST_NEXT)).next_outputs
+    found = call_apart(calibrate_run, lake, run_id, next_count=min(count, MOST_NEXT)).next_outputs
     return [str(row["output_id"]) for row in found]
 
 
@@ -169,7 +171,7 @@ def _run_to_rate(run: str | None, rubric: str | None, column_map: list[str] | No
             raise InputError("--map", "no --rubric", "a file of outputs and its --rubric")
         if run is not None and os.path.isfile(run):  # noqa: PTH113 - Path raises where a name is too long
             raise InputError(run, "a file", "--rubric, with which its outputs are rated, or a run's id")
-        return run or latest_run(find_lake(lake, data))
+        return run or call_apart(latest_run, find_lake(lake, data))
     if run is None:
         raise InputError("--rubric", "no file of outputs", "one: gradebook rate OUTPUTS --rubric RUBRIC")
     given = {"outputs": run, "rubric": rubric, "column_map": column_map or (), "lake": lake, "data": data}

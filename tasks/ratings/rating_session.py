@@ -1,6 +1,6 @@
 """Rating session of a run: opened over its outputs, and its ratings moved to the lake."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -31,6 +31,7 @@ from gradebook.tasks.ratings.rating_queue import Queue, QueuedOutput, choose_out
 from gradebook.tasks.ratings.rating_store import GOLD, RatingStore, Sheet, Task
 from gradebook.tasks.ratings.step_ratings import GIVEN_STEPS_SCHEMA, insert_step_ratings
 from gradebook.tasks.ratings.table import insert_ratings
+from gradebook.tasks.system.own_process import call_here
 
 BY_CODE = ("check", "schema", "function")  # methods whose criteria people need not rate
 PAGE_COLUMNS = (  # of ratings that the page adds to those of a file
@@ -78,6 +79,7 @@ class RatingSession:
 
     has_pairs: a sheet shows two outputs; baseline_run_id: the run of one of them, None if both are of the run. dataset:
     the run's files, beside which its images and sounds lie. is_training: gold is shown once a sheet is submitted.
+    call: calls what needs the lake, here or in a process of its own.
     """
 
     lake: Lake
@@ -90,6 +92,7 @@ class RatingSession:
     baseline_run_id: str | None = None
     dataset: str | None = None
     is_training: bool = False
+    call: Callable[..., Any] = call_here
 
     def answers(self, sheet: Sheet) -> tuple[Answer, ...]:
         """The output or outputs to rate, in the order in which the sheet's rater sees them."""
@@ -106,35 +109,40 @@ class RatingSession:
         marks = self.store.open_marks()
         if not marks:
             return 0
-        preferences = preferences_table(marks if self.has_pairs else [], self.run_id, self.baseline_run_id)
-        single = [] if self.has_pairs else marks
-        source = page_source(self.run_id)
-        ratings = _ratings_table([each for each in single if _is_plain(each)], source)
-        steps = _steps_table([each for each in single if _is_step(each) and not _is_decision(each)], source)
-        claims = _claims_table([each for each in single if _is_claim(each)], source)
-        decisions = {
-            table: _decisions_table(
-                [each for each in single if _is_decision(each) and _is_step(each) == of_steps], self.run_id, schema
-            )
-            for table, of_steps, schema in (
-                ("adjudications", False, _DECISIONS_SCHEMA),
-                ("step_adjudications", True, STEP_DECISIONS_SCHEMA),
-            )
-        }
-
-        def insert(connection: duckdb.DuckDBPyConnection, _version: int) -> None:
-            insert_preferences(connection, preferences)
-            connection.register("given_ratings", ratings)
-            insert_ratings(connection, "given_ratings")
-            insert_step_ratings(connection, steps)
-            insert_claim_ratings(connection, claims)
-            for table, rows in decisions.items():
-                connection.register("given_decisions", rows)
-                connection.execute(f"insert into {table} by name (from given_decisions except from {table})")
-
-        commit(self.lake, f"ratings of the run {self.run_id}", insert)
+        self.call(_move_marks, self.lake, self.run_id, self.has_pairs, self.baseline_run_id, marks)
         self.store.set_stored(marks[-1]["mark_id"])
         return len(marks)
+
+
+def _move_marks(lake: Lake, run_id: str, has_pairs: bool, baseline_run_id: str | None, marks: list[Row]) -> None:
+    """Add marks to the tables of the lake that lack them, in one transaction."""
+    preferences = preferences_table(marks if has_pairs else [], run_id, baseline_run_id)
+    single = [] if has_pairs else marks
+    source = page_source(run_id)
+    ratings = _ratings_table([each for each in single if _is_plain(each)], source)
+    steps = _steps_table([each for each in single if _is_step(each) and not _is_decision(each)], source)
+    claims = _claims_table([each for each in single if _is_claim(each)], source)
+    decisions = {
+        table: _decisions_table(
+            [each for each in single if _is_decision(each) and _is_step(each) == of_steps], run_id, schema
+        )
+        for table, of_steps, schema in (
+            ("adjudications", False, _DECISIONS_SCHEMA),
+            ("step_adjudications", True, STEP_DECISIONS_SCHEMA),
+        )
+    }
+
+    def insert(connection: duckdb.DuckDBPyConnection, _version: int) -> None:
+        insert_preferences(connection, preferences)
+        connection.register("given_ratings", ratings)
+        insert_ratings(connection, "given_ratings")
+        insert_step_ratings(connection, steps)
+        insert_claim_ratings(connection, claims)
+        for table, rows in decisions.items():
+            connection.register("given_decisions", rows)
+            connection.execute(f"insert into {table} by name (from given_decisions except from {table})")
+
+    commit(lake, f"ratings of the run {run_id}", insert)
 
 
 @contextmanager
@@ -152,44 +160,75 @@ def opened_session(  # noqa: PLR0913 - each is an option of the command
     is_training: bool = False,
     next_ids: Sequence[str] = (),
     has_names: bool = False,
+    call: Callable[..., Any] = call_here,
 ) -> Iterator[RatingSession]:
     """Open the session of a run and a queue, or go on with the one that is there.
 
     criterion_ids: the criteria to rate; by default those that no code decides. has_pairs: compare two outputs of a
     case, of the run or of a baseline and the run. gold: a ratings file or a run whose settled outputs are mixed in;
     is_training: a rater is shown what is settled after rating such an output. next_ids, has_names: as for
-    `choose_outputs`. Raises `InputError` for an unknown run
-    or criterion, an empty queue, or if another process serves the session.
+    `choose_outputs`. call: as of the session. Raises `InputError` for an unknown run or criterion, an empty queue, or
+    if another process serves the session.
     """
-    with connect_up_to_date(lake, is_pinned=True) as connection:
-        row = read_published_run(connection, lake, run_id, query("published/run_with_rubric"))
-        if row["body"] is None:
-            raise LakeError(lake.name, f"no rubric {row['rubric_id']} {row['rubric_version']}", "the run's rubric")
-        rubric = rubric_from_body(row["body"])
-        criteria = _criteria_to_rate(rubric, criterion_ids)
-        if has_pairs:
-            if baseline_run_id is not None:
-                read_published_run(connection, lake, baseline_run_id, query("published/run_with_rubric"))
-            criteria, name = pair_criteria(criteria), f"pairs.{baseline_run_id or run_id}"
-            tasks = choose_pairs(connection, run_id, baseline_run_id, count)
-        else:
-            chosen = choose_outputs(connection, run_id, queue, count, next_ids, has_names=has_names)
-            name, tasks = queue.value, _with_claims(connection, run_id, criteria, _tasks(connection, chosen))
-        if gold is not None:
-            settled = settled_ratings(connection, lake, run_id, rubric, gold)
-            tasks = with_gold(tasks, _gold_tasks(connection, settled, criteria), run_id)
+    chosen = _Chosen(
+        run_id, queue, count, tuple(criterion_ids), has_pairs, baseline_run_id, gold, tuple(next_ids), has_names
+    )
+    row, name, tasks = call(_find_tasks, lake, chosen)
+    rubric = rubric_from_body(row["body"])
+    criteria = _criteria_to_rate(rubric, criterion_ids)
+    criteria = pair_criteria(criteria) if has_pairs else criteria
     store = RatingStore(lake.root / "rating" / f"{run_id}.{name}.sqlite", overlap)
     try:
         store.set_tasks(tasks)
-        prepare_lake(lake)
         session = RatingSession(
-            lake, run_id, rubric, criteria, store, len(tasks), has_pairs, baseline_run_id, row["dataset"], is_training
+            *(lake, run_id, rubric, criteria, store, len(tasks), has_pairs, baseline_run_id, row["dataset"]),
+            is_training=is_training,
+            call=call,
         )
         session.store_marks()
         yield session
         session.store_marks()
     finally:
         store.close()
+
+
+class _Chosen(NamedTuple):
+    """What is rated, as for `opened_session`."""
+
+    run_id: str
+    queue: Queue
+    most: int
+    criterion_ids: tuple[str, ...]
+    has_pairs: bool
+    baseline_run_id: str | None
+    gold: str | None
+    next_ids: tuple[str, ...]
+    has_names: bool
+
+
+def _find_tasks(lake: Lake, chosen: _Chosen) -> tuple[Row, str, tuple[Task, ...]]:
+    """The run, the name of the queue and its tasks. Raises as `opened_session`."""
+    run_id = chosen.run_id
+    with connect_up_to_date(lake, is_pinned=True) as connection:
+        row = read_published_run(connection, lake, run_id, query("published/run_with_rubric"))
+        if row["body"] is None:
+            raise LakeError(lake.name, f"no rubric {row['rubric_id']} {row['rubric_version']}", "the run's rubric")
+        rubric = rubric_from_body(row["body"])
+        criteria = _criteria_to_rate(rubric, chosen.criterion_ids)
+        if chosen.has_pairs:
+            if chosen.baseline_run_id is not None:
+                read_published_run(connection, lake, chosen.baseline_run_id, query("published/run_with_rubric"))
+            criteria, name = pair_criteria(criteria), f"pairs.{chosen.baseline_run_id or run_id}"
+            tasks = choose_pairs(connection, run_id, chosen.baseline_run_id, chosen.most)
+        else:
+            queue, next_ids = chosen.queue, chosen.next_ids
+            outputs = choose_outputs(connection, run_id, queue, chosen.most, next_ids, has_names=chosen.has_names)
+            name, tasks = queue.value, _with_claims(connection, run_id, criteria, _tasks(connection, outputs))
+        if chosen.gold is not None:
+            settled = settled_ratings(connection, lake, run_id, rubric, chosen.gold)
+            tasks = with_gold(tasks, _gold_tasks(connection, settled, criteria), run_id)
+    prepare_lake(lake)
+    return row, name, tasks
 
 
 def _tasks(connection: duckdb.DuckDBPyConnection, chosen: Sequence[QueuedOutput]) -> tuple[Task, ...]:
