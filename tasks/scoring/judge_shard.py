@@ -172,7 +172,7 @@ class JudgedShards:
                 question = answer.question
                 answers[Opinion(judge_index, question.replicate, question.style != style)].append(answer)
 
-        with _shard_slot(settings):
+        with judge_slot(settings):
             session.ask(self._until_stopped(questions), keep)
         return {opinion: each.table() for opinion, each in answers.items()}
 
@@ -219,7 +219,7 @@ class AnswerTable:
         self._rows = []
 
 
-def _shard_slot(settings: object) -> AbstractContextManager[Any]:
+def judge_slot(settings: object) -> AbstractContextManager[Any]:
     """Slot under the judge's Prefect concurrency limit, if it has one; other processes share the limit."""
     if not isinstance(settings, JudgeSettings) or settings.concurrency_limit is None:
         return nullcontext()

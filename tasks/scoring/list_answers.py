@@ -8,6 +8,7 @@ from gradebook.tasks.judging.replies.list_question import ListAnswer, ListQuesti
 from gradebook.tasks.judging.session.session import JudgingSession
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.ledger.ledger import held_judgments
+from gradebook.tasks.scoring.judge_shard import judge_slot
 from gradebook.tasks.workspace.timings import Timing
 
 Answers = Mapping[str, ListAnswer]
@@ -50,7 +51,8 @@ class ListAsker:
         def keep(answer: ListAnswer) -> None:
             answers[answer.request_key] = answer
 
-        self._session.ask(questions, keep)
+        with judge_slot(self._session.settings):
+            self._session.ask(questions, keep)
 
 
 def ask_judges(asked: Iterable[tuple[ListAsker, Iterable[ListQuestion]]]) -> Answers:
