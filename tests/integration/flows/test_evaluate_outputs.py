@@ -190,15 +190,22 @@ def test_an_unwritable_report_leaves_the_run_published(evaluate, gradebook, outp
 
 
 @pytest.mark.server
-def test_a_refused_key_fails_the_run_with_a_sentence_and_a_row(evaluate, gradebook, judge, outputs, rubric):
+def test_a_refused_key_is_told_before_anything_is_written(evaluate, judge, outputs, rubric, tmp_path):
     judge.key = "another"
     finished = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini")
     assert finished.code == 3
     assert "OPENAI_API_KEY" in finished.err
     assert "Traceback" not in finished.err
-    (row,) = query(gradebook, "select status, reason, version from runs")
-    assert row["status"] == "failed"
-    assert "OPENAI_API_KEY" in row["reason"]
+    assert not (tmp_path / "lake").exists()
+
+
+@pytest.mark.server
+def test_a_run_whose_quota_ends_fails_with_a_sentence_and_a_row(evaluate, gradebook, judge, outputs, rubric):
+    judge.faults = ["quota"]
+    finished = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini")
+    assert (finished.code, "the quota is used up" in finished.err) == (3, True)
+    (row,) = query(gradebook, "select status, reason from runs")
+    assert (row["status"], "the quota is used up" in row["reason"]) == ("failed", True)
 
 
 @pytest.mark.server
@@ -214,9 +221,8 @@ def test_a_broken_verdict_stops_the_publication(evaluate, gradebook, judge, outp
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    judge.key = "another"
+    judge.faults = ["quota"]
     evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini", "--run-id", "broken")
-    judge.key = None
     (shard,) = tmp_path.glob("lake/runs/broken/shards/*.parquet")
     rows = pq.read_table(shard)
     doubled = rows.set_column(0, "output_id", pa.array([rows["output_id"][0].as_py()] * len(rows)))

@@ -106,8 +106,9 @@ def test_a_rescored_run_leaves_its_scores_and_costs(evaluate, words):
 
 @pytest.mark.server
 def test_a_failed_evaluation_is_a_failed_flow_run(evaluate, words, monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "not-let-in")
-    assert evaluate(*words).code == 3
+    with LoopbackJudge(key="let-in", faults=("quota",)) as judge:
+        monkeypatch.setenv("OPENAI_BASE_URL", judge.base_url)
+        assert evaluate(*words).code == 3
     run, _, artifacts = asyncio.run(read_run(f"rubric over {words[0].name}", "plan"))
     assert run.state.is_failed()
     assert [artifact.key for artifact in artifacts if artifact.key] == []
