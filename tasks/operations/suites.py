@@ -243,7 +243,8 @@ def _model_around(place: Place) -> type[BaseModel]:
 
 
 def _own_faults(values: dict[str, Any]) -> Iterator[tuple[Place, str]]:
-    """Faults beyond the model: repeated ids, missing required keys, invalid rules, braces and deadlines."""
+    """Faults beyond the model: null characters, repeated ids, missing keys, invalid rules, braces and deadlines."""
+    yield from _null_faults(values, ())
     defaults = values.get("defaults")
     defaults = defaults if isinstance(defaults, dict) else {}
     yield from _setting_faults(defaults, ("defaults",))
@@ -267,6 +268,15 @@ def _own_faults(values: dict[str, Any]) -> Iterator[tuple[Place, str]]:
             found = " and ".join(rules)
             yield place, f"{place_text(place)}: found {found} without a baseline, expected a run to compare with"
         yield from _setting_faults(entry, place)
+
+
+def _null_faults(value: Any, place: Place) -> Iterator[tuple[Place, str]]:
+    """Faults for texts with a null character, at which the SQL of a lake's catalog would end."""
+    if isinstance(value, str) and "\0" in value:
+        yield place, f"{place_text(place)}: found {value!r:.60}, expected text without null characters"
+    elif isinstance(value, dict | list):
+        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _null_faults(each, (*place, key))
 
 
 def _setting_faults(settings: dict[str, Any], place: Place) -> Iterator[tuple[Place, str]]:
