@@ -8,6 +8,8 @@ from typing import Any
 
 import duckdb
 
+from gradebook.rubrics.importers.ratings.columns import name_text
+from gradebook.rubrics.importers.ratings.shapes import Misfit
 from gradebook.rubrics.model.errors import MOST_FAULTS, Fault, InputError, OutputsError
 from gradebook.tasks.datasets.discovery import dataset_files, read_rows
 from gradebook.tasks.lake.address import Lake
@@ -123,7 +125,7 @@ def _read(content: Mapping[str, Any], columns: Mapping[str, str], file: OutcomeF
         return "found no output_id, case_id or day, expected one of them"
     grain = grains[0]
     name = given["name"] if given["name"] is not None else file.name
-    if not isinstance(name, str) or not 0 < len(name.strip()) <= MOST_NAME:
+    if not isinstance(name, str) or not 0 < len(name.strip()) <= MOST_NAME or "\0" in name:
         return f"found the name {name!r:.60}, expected a text of up to {MOST_NAME} characters, or --name"
     value = _number(given["value"])
     if value is None:
@@ -133,8 +135,11 @@ def _read(content: Mapping[str, Any], columns: Mapping[str, str], file: OutcomeF
     if grain == "day" and day is None:
         return f"found the day {unit!r:.60}, expected a date such as 2026-11-22"
     row: Row = {"name": name.strip(), "grain": grain, "output_id": None, "case_id": None, "day": day, "value": value}
-    row["model"] = None if given["model"] is None else str(given["model"])
-    return row if grain == "day" else row | {GRAINS[grain]: str(unit)}
+    try:
+        row["model"] = name_text("model", given["model"])
+        return row if grain == "day" else row | {GRAINS[grain]: name_text(GRAINS[grain], unit)}
+    except Misfit as misfit:
+        return str(misfit)
 
 
 def _number(value: Any) -> float | None:

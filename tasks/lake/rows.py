@@ -35,12 +35,22 @@ def read_rows(
 
 
 def insert_rows(connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Row]) -> None:
-    """Insert rows into a table of the lake. A column that they lack is null; what is no column of the table is left."""
+    """Insert rows into a table of the lake. A column that they lack is null; what is no column of the table is left.
+
+    Null characters are taken out of lists of texts.
+    """
     types = {name: kind for name, kind, *_ in connection.execute(f"describe {table}").fetchall()}
-    connection.register("new_rows", pa.table({name: [row.get(name) for row in rows] for name in types}))
+    connection.register("new_rows", pa.table({name: [_storable(row.get(name)) for row in rows] for name in types}))
     casts = ", ".join(f'"{name}"::{kind} as "{name}"' for name, kind in types.items())  # a column of nulls has no type
     connection.execute(f"insert into {table} by name select {casts} from new_rows")
     connection.unregister("new_rows")
+
+
+def _storable(value: Any) -> Any:
+    """A list without null characters, other values as they are: DuckLake can't inline a list with one."""
+    if not isinstance(value, list | tuple):
+        return value
+    return [each.replace("\0", "") if isinstance(each, str) else each for each in value]
 
 
 def make_table(connection: duckdb.DuckDBPyConnection, name: str, **named: object) -> None:

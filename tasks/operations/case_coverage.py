@@ -2,6 +2,7 @@
 
 import os
 import secrets
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
@@ -40,10 +41,12 @@ from gradebook.tasks.scoring.static_vectors import read_static_model
 LENGTH, LANGUAGE, TOPIC = "(prompt length)", "(language)", "(topic)"
 MOST_STRATA = 50  # of a column: more values are numbers to be cut into steps, or no strata
 MOST_VALUE = 100  # characters
+MOST_COLUMNS = 200  # of a side, beside those of the prompt: the most common ones
 MOST_NAME = 40  # characters of the prompt that names a topic
 STEPS = 5  # of a number: fifths of the traffic
 MOST_LANGUAGE_CASES = 20_000
 MOST_TOPIC_CASES = 2_000  # of each side: more are drawn at random
+MOST_TOPIC_CHARACTERS = 20_000  # of a prompt, from its beginning
 TOPICS = 12
 SEED = 20_261_126
 ASKED_BY = "coverage"
@@ -66,11 +69,15 @@ class CoverageRequest:
 
 @dataclass(frozen=True, slots=True)
 class Cases:
-    """Distinct cases of a side. prompts: text of each; columns: values of each case, None where it has none."""
+    """Distinct cases of a side. prompts: text of each; columns: values of each case, None where it has none.
+
+    rare_column_count: columns that were left out, as too many are more common.
+    """
 
     prompts: tuple[str, ...]
     columns: dict[str, list[Any]]
     bad_row_count: int
+    rare_column_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +168,9 @@ def measure_coverage(lake: Lake, request: CoverageRequest, sides: Sides) -> Cove
     for name, each in (("suite", suite), ("traffic", traffic)):
         if each.bad_row_count:
             notes.append(f"{each.bad_row_count:,} rows of the {name} without a prompt left out")
+        if each.rare_column_count:
+            rest = f"{each.rare_column_count:,} rarer ones left out"
+            notes.append(f"the {MOST_COLUMNS} most common columns of the {name} compared, {rest}")
     return Coverage(len(suite.prompts), len(traffic.prompts), tuple(strata), tuple(distances), tuple(notes))
 
 
@@ -189,8 +199,11 @@ def read_cases(places: Sequence[str], column_map: Mapping[str, str]) -> Cases:
         rows.append(dict(_values(raw.content, {prompt_column, id_column, *OUTPUT_COLUMNS})))
     if not prompts:
         raise InputError(", ".join(places), "no row with a prompt", f"rows with the column {prompt_column}")
-    names = dict.fromkeys(name for row in rows for name in row)
-    return Cases(tuple(prompts), {name: [row.get(name) for row in rows] for name in names}, bad_row_count)
+    counts = Counter(name for row in rows for name in row)
+    # Rows with names of their own would make a table whose size is the square of the file's.
+    names = [name for name, _ in counts.most_common(MOST_COLUMNS)]
+    columns = {name: [row.get(name) for row in rows] for name in names}
+    return Cases(tuple(prompts), columns, bad_row_count, len(counts) - len(names))
 
 
 def _prompt_text(prompt: Any) -> str | None:
@@ -293,11 +306,11 @@ def _held(lake: Lake, wanted: Mapping[str, WantedText]) -> dict[str, str]:
 
 
 def _drawn(prompts: Sequence[str]) -> tuple[str, ...]:
-    """Up to 2,000 prompts, always the same."""
-    if len(prompts) <= MOST_TOPIC_CASES:
-        return tuple(prompts)
-    chosen = np.random.default_rng(SEED).choice(len(prompts), MOST_TOPIC_CASES, replace=False)
-    return tuple(prompts[place] for place in np.sort(chosen).tolist())
+    """The beginnings of up to 2,000 prompts, always the same."""
+    if len(prompts) > MOST_TOPIC_CASES:
+        chosen = np.random.default_rng(SEED).choice(len(prompts), MOST_TOPIC_CASES, replace=False)
+        prompts = [prompts[place] for place in np.sort(chosen).tolist()]
+    return tuple(prompt[:MOST_TOPIC_CHARACTERS] for prompt in prompts)
 
 
 def _space(lake: Lake, request: CoverageRequest, plan: TopicPlan, notes: list[str]) -> Space:

@@ -17,12 +17,13 @@ from gradebook.rubrics.model.levels import Frozen
 from gradebook.rubrics.statistics.rule_parser import RuleError, parse_rule
 from gradebook.rubrics.statistics.series import MOST_LOOKS, Series
 from gradebook.rubrics.statistics.stopping import STOP_EXPECTED, read_stop_rule
-from gradebook.rubrics.text.named_files import read_whole
+from gradebook.rubrics.text.named_files import is_path, read_whole
 from gradebook.rubrics.text.plain_words import Place, describe, keys_of, place_text
 from gradebook.rubrics.text.yaml_lines import YamlText, read_yaml
 from gradebook.tasks.comparing.baseline import LATEST
 from gradebook.tasks.comparing.gate import FIGURES
 from gradebook.tasks.judging.settings.deadline import read_deadline
+from gradebook.tasks.judging.settings.files import is_path_to_settings
 from gradebook.tasks.judging.settings.judge import REPLAY_PREFIX
 from gradebook.tasks.operations.anchors import WatchRequest
 from gradebook.tasks.runs.option_fields import suite_field
@@ -34,7 +35,6 @@ MOST_BYTES = 10_000_000
 # Run ids of flow runs use the first 48 characters of the suite id: longer ids could collide.
 SUITE_ID_PATTERN = r"^[A-Za-z0-9]([A-Za-z0-9_-]{0,46}[A-Za-z0-9])?$"
 _ID_WORDS = "1 to 48 letters, digits, - and _, with a letter or digit at both ends"
-_SUFFIXES = (".yaml", ".yml")
 _GLOBS = ("outputs", "ratings")
 _KEYS_WITH_PATHS = (*_GLOBS, "rubric", "judge", "embedder")
 PASSWORD = "PGPASSWORD"
@@ -243,7 +243,8 @@ def _model_around(place: Place) -> type[BaseModel]:
 
 
 def _own_faults(values: dict[str, Any]) -> Iterator[tuple[Place, str]]:
-    """Faults beyond the model: repeated ids, missing required keys, invalid rules, braces and deadlines."""
+    """Faults beyond the model: null characters, repeated ids, missing keys, invalid rules, braces and deadlines."""
+    yield from _null_faults(values, ())
     defaults = values.get("defaults")
     defaults = defaults if isinstance(defaults, dict) else {}
     yield from _setting_faults(defaults, ("defaults",))
@@ -267,6 +268,15 @@ def _own_faults(values: dict[str, Any]) -> Iterator[tuple[Place, str]]:
             found = " and ".join(rules)
             yield place, f"{place_text(place)}: found {found} without a baseline, expected a run to compare with"
         yield from _setting_faults(entry, place)
+
+
+def _null_faults(value: Any, place: Place) -> Iterator[tuple[Place, str]]:
+    """Faults for texts with a null character, at which the SQL of a lake's catalog would end."""
+    if isinstance(value, str) and "\0" in value:
+        yield place, f"{place_text(place)}: found {value!r:.60}, expected text without null characters"
+    elif isinstance(value, dict | list):
+        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _null_faults(each, (*place, key))
 
 
 def _setting_faults(settings: dict[str, Any], place: Place) -> Iterator[tuple[Place, str]]:
@@ -326,11 +336,15 @@ def _places_elsewhere(file: SuitesFile, text: YamlText, folder: Path) -> Iterato
     roots = [os.path.realpath(each) for each in (folder, Path(), *read_operator_settings(os.environ).folders)]
     groups: list[tuple[Place, SuiteSettings]] = [(("defaults",), file.defaults)]
     groups += [(("suites", index), suite) for index, suite in enumerate(file.suites)]
-    named: list[tuple[Place, str | None]] = [((key,), path) for key, path in _paths_of_lake(file)]
+    named: list[tuple[Place, str, Path]] = [((key,), path, folder) for key, path in _paths_of_lake(file)]
     for place, settings in groups:
-        named += [((*place, key), _path_in(key, getattr(settings, key) or "")) for key in _KEYS_WITH_PATHS]
-    for place, path in named:
-        if path and not any(is_below(path, root, folder) for root in roots):
+        for key in _KEYS_WITH_PATHS:
+            value = getattr(settings, key) or ""
+            path = _path_in(key, value)
+            # Another name may still be that of a file or folder of the working folder.
+            named.append(((*place, key), *((value, Path()) if path is None else (path, folder))))
+    for place, path, start in named:
+        if path and not any(is_below(path, root, start) for root in roots):
             expected = f"a path below the file's folder or the working folder, or another folder in {FOLDERS}"
             yield Fault(
                 text.path, text.line_of(place), f"{place_text(place)}: found {path!r:.200}, expected {expected}"
@@ -341,9 +355,11 @@ def _path_in(key: str, value: str) -> str | None:
     """Path in a setting of a suite; None if it is another kind of name."""
     if key in _GLOBS:
         return value
+    if key == "rubric":
+        return value if is_path(value) else None
     if key == "judge" and value.startswith(REPLAY_PREFIX):
         return value.removeprefix(REPLAY_PREFIX)
-    return value if value.endswith(_SUFFIXES) else None
+    return value if is_path_to_settings(value) else None
 
 
 def _paths_of_lake(file: SuitesFile) -> Iterator[tuple[str, str]]:

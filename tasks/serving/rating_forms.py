@@ -12,6 +12,7 @@ from gradebook.rubrics.importers.ratings.trajectory import StepScale
 from gradebook.rubrics.model.levels import Level
 from gradebook.rubrics.model.rubric import Criterion, Overall
 from gradebook.rubrics.model.taxonomy import StepMark, describe_steps, ranked_severities, score_steps
+from gradebook.rubrics.prompts.reply_parser import clean_text
 from gradebook.rubrics.prompts.step_marks import JUDGED_KINDS
 from gradebook.tasks.ratings.rating_queue import step_name
 from gradebook.tasks.ratings.rating_store import Mark
@@ -292,7 +293,7 @@ def _evidence(criterion_id: str, text: str) -> str:
     is_list = isinstance(quotes, list) and all(isinstance(each, str) and 0 < len(each) <= MOST_QUOTE for each in quotes)
     if not is_list or len(quotes) > MOST_QUOTES:
         raise WrongForm(f"{criterion_id}: at most {MOST_QUOTES} marked passages of 1 to {MOST_QUOTE:,} characters")
-    return json.dumps([each.replace("\x00", "") for each in quotes], ensure_ascii=False) if quotes else ""
+    return json.dumps([clean_text(each, MOST_QUOTE) for each in quotes], ensure_ascii=False) if quotes else ""
 
 
 def _known_details(criterion: Criterion | Overall | StepRow | ClaimRow) -> Mapping[str, tuple[str, ...]]:

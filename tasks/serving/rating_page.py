@@ -43,6 +43,7 @@ from gradebook.tasks.system.listeners import Guard, Headers, Message, Rules, Tok
 
 STORE_EVERY_S = 30.0
 MOST_FORM_BYTES = 1_000_000
+MOST_POSITION_DIGITS = 9
 MOST_RATED_STEPS = 100  # from each end of a trajectory
 COOKIE = "gradebook_rater"
 _FORM_TYPE = "application/x-www-form-urlencoded"
@@ -62,9 +63,9 @@ class RatingApp:
         return [
             Route("/t/{token}", self.welcome),
             Route("/", self.next),
-            Route("/sheet/{position:int}", self.show),
-            Route("/sheet/{position:int}", self.save, methods=["POST"]),
-            Route("/back/{position:int}", self.back),
+            Route("/sheet/{position}", self.show),
+            Route("/sheet/{position}", self.save, methods=["POST"]),
+            Route("/back/{position}", self.back),
         ]
 
     def welcome(self, request: Request) -> Response:
@@ -90,13 +91,13 @@ class RatingApp:
     def back(self, request: Request) -> Response:
         """The rater's finished sheet before this one."""
         rater = self._rater(request)
-        position = request.path_params["position"]
+        position = _position(request)
         found = self._session.store.previous_position(position, rater)
         return RedirectResponse(f"/sheet/{position if found is None else found}", 303)
 
     def show(self, request: Request) -> Response:
         """A sheet that the rater has been given."""
-        return self._sheet_page(self._given(request.path_params["position"], self._rater(request)))
+        return self._sheet_page(self._given(_position(request), self._rater(request)))
 
     async def save(self, request: Request) -> Response:
         """Submitted sheet, draft or skip; on disk before it is acknowledged."""
@@ -104,7 +105,7 @@ class RatingApp:
         if request.headers.get("content-type", "").partition(";")[0].strip() != _FORM_TYPE:
             raise HTTPException(415, f"Expected {_FORM_TYPE}.")
         body = await request.body()
-        return await run_in_threadpool(self._saved, request.path_params["position"], rater, body)
+        return await run_in_threadpool(self._saved, _position(request), rater, body)
 
     def _criteria_of(self, sheet: Sheet) -> Criteria:
         """Criteria on a sheet; in place of those that steps rate, rows of the output's steps. Of a lead's sheet, what
@@ -249,6 +250,14 @@ class RatingApp:
                     await run_in_threadpool(cached_connections.close)
             except GradebookError as error:  # the lake is away or locked: ratings wait in the session's file
                 self._tell(f"the lake can't take ratings now, they wait on disk: {error}")
+
+
+def _position(request: Request) -> int:
+    """Position in a request's path; refuses a number that no queue has, which SQLite may not be able to store."""
+    text = request.path_params["position"]
+    if not (text.isascii() and text.isdigit() and len(text) <= MOST_POSITION_DIGITS):
+        raise HTTPException(404, "This output was not given to you.")
+    return int(text)
 
 
 @cache

@@ -134,6 +134,8 @@ def is_below(place: str, root: str, folder: Path = Path()) -> bool:
 
     folder: where a relative place counts from.
     """
+    if "\0" in place:  # which no file's name has
+        return False
     parts = Path(place).parts
     plain = list(takewhile(lambda part: not glob.has_magic(part), parts))
     return (

@@ -246,6 +246,11 @@ class RunFolder:
         """Whether working files of the run are left."""
         return not self.path.is_symlink() and any((self.path / name).is_dir() for name in _WORKING_FOLDERS)
 
+    def remove_working_files(self) -> None:
+        """Remove what the run can write anew from its outputs and the replies that it paid for; links stay."""
+        for name in _WORKING_FOLDERS:
+            shutil.rmtree(self.path / name, ignore_errors=True)
+
     def tidy(self) -> None:
         """Remove the working files of a published run; records of batches and spending remain.
 
@@ -253,8 +258,7 @@ class RunFolder:
         """
         if self.path.is_symlink():
             return
-        for name in _WORKING_FOLDERS:
-            shutil.rmtree(self.path / name, ignore_errors=True)
+        self.remove_working_files()
         batches = self.batch_folder
         if batches.is_symlink():
             return

@@ -19,7 +19,13 @@ _INGESTED = ("shards", "case_criteria")  # written by the ingest, which ends wit
 
 def drop_unreadable(folder: RunFolder) -> None:
     """Remove the files of a run that do not read; the run goes on as if they had not been written yet."""
-    for path in unreadable_files(folder):
+    broken = list(unreadable_files(folder))
+    if any(folder.block_folder in path.parents for path in broken):
+        # The blocks may be cut otherwise the next time: files by shard would be those of other outputs.
+        folder.remove_working_files()
+        for path in (folder.path / "ingest.json", folder.stopping_file):
+            path.unlink(missing_ok=True)
+    for path in broken:
         path.unlink(missing_ok=True)
         if path.parent.name in _INGESTED or path == folder.quarantine_file:
             (folder.path / "ingest.json").unlink(missing_ok=True)
@@ -30,7 +36,8 @@ def drop_unreadable(folder: RunFolder) -> None:
 
 def unreadable_files(folder: RunFolder) -> Iterator[Path]:
     """Files of a run that do not read and can be written anew, such as empty ones."""
-    rewritten = (folder.path.glob("*.json"), folder.path.glob("*.parquet"), folder.path.glob("*/**/*.parquet"))
+    of_json = (folder.path.glob("*.json"), folder.block_folder.glob("*.json"))
+    rewritten = (*of_json, folder.path.glob("*.parquet"), folder.path.glob("*/**/*.parquet"))
     for path in sorted(path for paths in rewritten for path in paths):
         if path in (folder.identity_file, folder.published_file):  # without them it is another run
             continue
@@ -46,7 +53,7 @@ def _drop_broken_lines(path: Path) -> None:
 
 
 def _is_json(content: bytes) -> bool:
-    with suppress(ValueError):
+    with suppress(ValueError, RecursionError):
         json.loads(content)
         return True
     return False

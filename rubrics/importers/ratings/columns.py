@@ -140,7 +140,7 @@ def notes_text(value: Any) -> str | None:
     text = "\n".join(part for part in texts if part.strip())
     if len(text) > LONGEST_NOTES:
         raise Misfit(f"notes: found {len(text):,} characters, expected at most {LONGEST_NOTES:,}")
-    return text or None
+    return text.replace("\0", "") or None
 
 
 def name_text(column: str, value: Any) -> str | None:
@@ -156,6 +156,8 @@ def name_text(column: str, value: Any) -> str | None:
     if not text.strip() or len(text) > LONGEST_NAME:
         found = f"found {len(text):,} characters" if text.strip() else "found blank text"
         raise Misfit(f"{column}: {found}, expected a name of at most {LONGEST_NAME:,}")
+    if "\0" in text:
+        raise Misfit(f"{column}: found a null character, expected none in a name")
     return text
 
 

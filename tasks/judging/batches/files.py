@@ -204,11 +204,15 @@ def read_reply_at(path: Path, offset: int) -> Reply | None:
 
 
 def read_reply_line(line: dict[str, Any]) -> Reply | None:
-    """Reply of a line, always at the batch tier; None if it is no HTTP 200."""
+    """Reply of a line, always at the batch tier; None if it is no HTTP 200, or nested too deeply."""
     response = line.get("response")
     if not isinstance(response, dict) or response.get("status_code") != 200 or line.get("error"):
         return None
-    return replace(read_completion(orjson.dumps(response.get("body")), 0.0), service_tier=BATCH_TIER)
+    try:
+        content = orjson.dumps(response.get("body"))
+    except orjson.JSONEncodeError:  # it reads 1,024 levels and writes 254
+        return None
+    return replace(read_completion(content, 0.0), service_tier=BATCH_TIER)
 
 
 def _failure_words(line: dict[str, Any]) -> str:
@@ -217,7 +221,8 @@ def _failure_words(line: dict[str, Any]) -> str:
     status = response.get("status_code") if isinstance(response, dict) else None
     body = response.get("body") if isinstance(response, dict) else None
     errors = [each.get("error") for each in (line, body) if isinstance(each, dict)]
-    said = next((error["message"] for error in errors if isinstance(error, dict) and error.get("message")), "")
+    messages = [error.get("message") for error in errors if isinstance(error, dict)]
+    said = next((message for message in messages if message and isinstance(message, str)), "")
     return clean_text(f"HTTP {status} {said}".strip() if isinstance(status, int) else said or "no reply", MOST_WORDS)
 
 

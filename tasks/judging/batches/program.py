@@ -60,4 +60,4 @@ def _refuse_too_much(path: Path, most_bytes: int) -> None:
 
 
 def _ending(code: int) -> str:
-    return f"exit code {code}" if code > 0 else f"the signal {signal.Signals(-code).name}"
+    return f"exit code {code}" if code > 0 else f"a signal: {signal.strsignal(-code)}"

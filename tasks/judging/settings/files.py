@@ -65,13 +65,18 @@ def _read_named(judge: str, environ: Mapping[str, str], source: str) -> PlainJud
     return validate_settings(JudgeSettings, {"model": judge}, environ, source=source)
 
 
+def is_path_to_settings(name: str) -> bool:
+    """Whether a name denotes a settings file, and not a model: it ends in .yaml or .yml, or begins as a path does."""
+    return name.endswith(SUFFIXES) or name.startswith(PATH_STARTS)
+
+
 def is_settings_file(name: str, folder: Path) -> bool:
-    """Whether a name denotes a settings file, and not a model: it ends in .yaml or .yml, or begins as a path does.
+    """Whether a name is that of a settings file, as `is_path_to_settings`.
 
     folder: start of relative paths. Raises `JudgeSettingsError` for a model's name with a slash, such as
     `meta-llama/Llama-3`, if there is a file of this name.
     """
-    if name.endswith(SUFFIXES) or name.startswith(PATH_STARTS):
+    if is_path_to_settings(name):
         return True
     if "/" in name and os.path.isfile(folder / name):  # noqa: PTH113 - Path raises for long names
         raise JudgeSettingsError(name, "a file of this name, without .yaml", f"./{name}, or a model of another name")

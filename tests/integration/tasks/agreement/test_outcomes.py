@@ -70,6 +70,10 @@ def test_every_fault_of_a_file_is_reported_and_nothing_is_imported(gradebook, ru
         {"name": "x", "value": 2, "day": "2026-13-01"},
         {"name": "x", "value": True, "output_id": "o"},
         {"name": "x", "value": 0, "output_id": "o"},
+        {"name": "x\0", "value": 0, "output_id": "o"},
+        {"name": "x", "value": 0, "case_id": "c\0"},
+        {"name": "x", "value": 0, "case_id": {"c": 1}},
+        {"name": "x", "value": 0, "day": "2026-11-01", "model": "m\0"},
     ]
     (run / "bad.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     finished = gradebook("outcomes", "import", run / "bad.jsonl")
@@ -77,6 +81,8 @@ def test_every_fault_of_a_file_is_reported_and_nothing_is_imported(gradebook, ru
     for line, words in enumerate(("a number", "the name None", "no output_id", "a date such as"), 1):
         assert f"bad.jsonl:{line}: " in finished.err
         assert words in finished.err
+    for line, words in enumerate(("the name 'x", "case_id: found a null", "case_id: found", "model: found a null"), 7):
+        assert f"bad.jsonl:{line}: {words}" in finished.err or f"bad.jsonl:{line}: found {words}" in finished.err
     assert "bad.jsonl:6: found the value 0 after 1 in line 5" in finished.err
     assert gradebook("outcomes", "list", "--json").json == {"outcomes": []}
 

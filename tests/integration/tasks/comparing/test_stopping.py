@@ -158,7 +158,10 @@ def test_a_run_that_decides_nothing_judges_every_case_and_latest_is_no_stopped_r
     assert (found["brief"], found["baseline_run_id"]) == ("--stop looks=3 judged all 60 cases: undecided", "base")
 
 
-def test_an_interrupted_run_takes_the_same_looks_and_pays_for_nothing_twice(stopped, folder, judge, monkeypatch):
+@pytest.mark.parametrize("damaged", [None, "blocks/plan.json", "blocks/shards/*.parquet"])
+def test_an_interrupted_run_takes_the_same_looks_and_pays_for_nothing_twice(
+    stopped, folder, judge, monkeypatch, damaged: str | None
+):
     take, asked = pipeline.look, judge.request_count
 
     def killed(run: Any, ingested: Any, block: int) -> bool:
@@ -171,6 +174,8 @@ def test_an_interrupted_run_takes_the_same_looks_and_pays_for_nothing_twice(stop
         with pytest.raises(KeyboardInterrupt):
             evaluate(folder, "worse", baseline="base", stop="looks=6")
     assert judge.request_count - asked == 20  # two blocks of ten
+    if damaged is not None:
+        next((folder / "lake/runs/worse").glob(damaged)).write_bytes(b"{")
     evaluate(folder, "worse", baseline="base", stop="looks=6")
     assert stopping_of(folder, "worse") == stopping_of(stopped.folder, "worse")
     assert judge.request_count - asked == stopped.request_count

@@ -14,6 +14,7 @@ import pytest
 from gradebook.rubrics.model.errors import LakeError, LakeUnavailable, QueryError
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import commit, connect, prepare_lake
+from gradebook.tasks.lake.rows import insert_rows
 from gradebook.tasks.lake.user_queries import run_query
 from tests.support.other_writer import written_by_another
 
@@ -233,3 +234,12 @@ def test_a_version_that_is_not_there_is_named(lake):
 def test_a_folder_that_would_be_read_as_a_column_is_refused(tmp_path, folder):
     with pytest.raises(LakeError, match="found a folder named '[a-z_]+=[a-z]+' on the way"):
         find_lake(f"sqlite:{tmp_path}/{folder}/catalog.sqlite")
+
+
+def test_a_null_character_in_a_list_does_not_lock_the_catalog(lake: Lake):
+    def body(connection, version):
+        insert_rows(connection, "runs", [{"run_id": "r1", "version": version, "notes": ["a\0b", None]}])
+
+    commit(lake, "notes", body)
+    with connect(lake, read_only=True) as connection:
+        assert connection.execute("select notes from runs").fetchall() == [(["ab", None],)]

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.operations.case_coverage import CoverageRequest, measure_coverage, read_sides
 from tests.support.loopback_judge import LoopbackJudge
+from tests.support.samples import write_lines
 
 EMBEDDER = "model: embedder\nbatch_size: 8\nmax_attempts: 1\nprices: {input_usd: 100, output_usd: 0}\n"
 
@@ -82,3 +85,20 @@ def test_files_that_do_not_fit_are_refused(gradebook, words, tmp_path):
     for given, message in (("empty.jsonl", "no row with a prompt"), ("none.jsonl", "found a path that is not there")):
         finished = gradebook(*words[:-1], tmp_path / given)
         assert (finished.code, message in finished.err) == (2, True), finished.err
+
+
+def test_neither_rows_with_columns_of_their_own_nor_long_prompts_make_it_large(tmp_path):
+    def row(n: int) -> dict[str, object]:
+        return {"prompt": ("red ", "blue ")[n % 2] * 10_000, "kind": n % 2} | {f"k{n}.{k}": 1 for k in range(20)}
+
+    rows = [row(n) for n in range(20)]
+    file = str(write_lines(tmp_path / "a.jsonl", rows))
+    request = CoverageRequest([file], file, embedder="lexical")
+    lake = find_lake(f"sqlite:{tmp_path}/catalog.sqlite")
+    sides = read_sides(lake, request)
+    assert (len(sides.traffic.columns), sides.traffic.rare_column_count) == (200, 201)
+    assert sides.plan is not None
+    assert {len(text) for side in sides.plan.texts for text in side} == {20_000}
+    found = measure_coverage(lake, request, sides)
+    assert {"kind", "(topic)"} < {each.column for each in found.columns}
+    assert "the 200 most common columns of the traffic compared, 201 rarer ones left out" in found.notes

@@ -132,6 +132,25 @@ def test_a_body_beyond_the_limit_is_refused(served: Served):
     assert served.client.post("/sheet/1", content=b"a" * 1_000_001, headers=headers).status_code == 413
 
 
+@pytest.mark.parametrize("position", ["9" * 30, "9" * 5_000, "-1", "x"])
+def test_a_position_that_no_queue_has_is_not_found(served: Served, position: str):
+    served.enter("anna")
+    for path in ("sheet", "back"):
+        assert served.client.get(f"/{path}/{position}").status_code == 404
+    assert (
+        served.client.post(f"/sheet/{position}", data={"version": "0"}, headers={"origin": ORIGIN}).status_code == 404
+    )
+
+
+def test_quotes_of_half_characters_and_nulls_are_stored_without_them(served: Served):
+    served.enter("anna")
+    served.client.get("/")
+    assert served.submit(1, "good", **{"evidence.tone": '["half \\ud800", "null \\u0000"]'}) == 303
+    assert served.session.store_marks() == 1
+    with connect(served.lake, read_only=True) as connection:
+        assert connection.execute("select evidence from ratings").fetchall() == [('["half ?", "null "]',)]
+
+
 def test_every_page_forbids_scripts_of_others_and_is_not_stored(served: Served):
     page = served.client.get("/t/x")
     assert page.headers["cache-control"] == "no-store"

@@ -210,6 +210,11 @@ def test_a_lake_without_a_server_needs_no_permission(tmp_path):
         ("suites: [{id: a, rubric: r, outputs: 'link/*.jsonl'}]", "suites[0].outputs: found 'link/*.jsonl'"),
         ("suites: [{id: a, rubric: r, outputs: 'x*/../../*.jsonl'}]", "suites[0].outputs: found 'x*/../../*.jsonl'"),
         ("lake: sqlite:/home/ann/lake.sqlite\nsuites: [{id: a, rubric: r, outputs: o}]", "lake: found '/home/ann/lake"),
+        ("suites: [{id: a, rubric: r, outputs: o, judge: /home/ann/judge}]", "suites[0].judge: found '/home/ann/judge"),
+        ("suites: [{id: a, rubric: r, outputs: o, judge: x/../../j}]", "suites[0].judge: found 'x/../../j'"),
+        ("suites: [{id: a, rubric: ../r.json, outputs: o}]", "suites[0].rubric: found '../r.json'"),
+        ("suites: [{id: a, rubric: r, outputs: o, embedder: /home/ann}]", "suites[0].embedder: found '/home/ann'"),
+        ("suites: [{id: a, rubric: r, outputs: o, embedder: link}]", "suites[0].embedder: found 'link'"),
         ("data: /home/ann\nsuites: [{id: a, rubric: r, outputs: o}]", "data: found '/home/ann'"),
     ],
 )
@@ -221,3 +226,10 @@ def test_a_path_elsewhere_is_the_operator_s_to_allow(tmp_path, monkeypatch, text
     monkeypatch.setenv("GRADEBOOK_ALLOW_FOLDERS", "/")
     if ".." not in place:
         assert read_suites(written(tmp_path, text))
+
+
+@pytest.mark.parametrize("value", [{"outputs": "a\0"}, {"baseline": "a\0"}, {"anchors": {"set": "a\0"}}])
+def test_a_null_character_is_a_fault_of_the_file(tmp_path, value):
+    values = {"id": "a", "outputs": "o", "rubric": "r"} | value
+    (fault,) = faults_of(tmp_path, json.dumps({"suites": [values]}))
+    assert "found 'a\\x00', expected text without null characters" in fault

@@ -53,6 +53,16 @@ def test_with_a_truncated_file_of_the_ingest_its_mark_is_dropped(folder: RunFold
     assert before - names(folder) == {name, "ingest.json"}
 
 
+def test_a_truncated_file_of_per_case_criteria_is_dropped_with_the_mark_of_the_ingest(folder: RunFolder):
+    path = folder.case_criteria_file(0)
+    path.parent.mkdir()
+    path.write_bytes(b"PAR1")
+    (folder.path / "notes.json").write_text("[" * 100_000)
+    before = names(folder)
+    drop_unreadable(folder)
+    assert before - names(folder) == {str(path.relative_to(folder.path)), "ingest.json", "notes.json"}
+
+
 def test_an_empty_json_file_is_dropped_but_the_identity(folder: RunFolder):
     (folder.path / "notes.json").write_text("")
     folder.identity_file.write_text("")

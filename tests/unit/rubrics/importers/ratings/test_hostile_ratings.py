@@ -77,3 +77,11 @@ def test_any_row_gives_scores_or_a_reason(name, form):
         row = {key: mutated(value, rng) for key, value in ROWS[name].items()}
         with contextlib.suppress(Misfit):
             assert all(0 <= score <= 1 for score in scores_of(row, form))
+
+
+def test_a_null_character_is_refused_in_a_name_and_taken_out_of_notes():
+    for column in ("case_id", "rater"):
+        with pytest.raises(Misfit, match=f"{column}: found a null character, expected none in a name"):
+            scores_of(ROWS["wide"] | {column: "a\0b"}, "csv")
+    (sheet,) = READERS["csv"](ROWS["wide"] | {"tone_notes": "a\0b"}, NAMING, LeftOut())
+    assert [mark.notes for mark in sheet.marks] == ["ab"]
