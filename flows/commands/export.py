@@ -55,6 +55,7 @@ class RatingShape(StrEnum):
     csv = "csv"
     potato = "potato"
     label_studio = "label-studio"
+    scale = "scale"  # refused, with the command that writes it
 
 
 class Shape(StrEnum):
@@ -206,6 +207,9 @@ def ratings(
 
     Exit: 0 done, 2 bad input.
     """
+    if shape is RatingShape.scale:
+        expected = "`gradebook rubric export FILE --format scale --run RUN`, whose FILE has the rows that Scale gave"
+        raise InputError("--format", "scale, which needs the texts of Scale's tasks", expected)
     rows = exported_ratings(find_lake_at(lake, data, at), run, shape.value)
     suffix = ".csv" if shape is RatingShape.csv else ".jsonl"
     if out is not None and out.suffix != suffix:

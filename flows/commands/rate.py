@@ -58,6 +58,10 @@ TrainOption = Annotated[
 NamesOption = Annotated[
     bool, typer.Option("--show-names", help="with --queue adjudicate: show who gave each rating, and when")
 ]
+JudgeOption = Annotated[
+    bool,
+    typer.Option("--show-judge", help="show the judge's levels; these ratings say so and measure no judge"),
+]
 PairsOption = Annotated[
     bool, typer.Option("--pairs", help="compare two outputs of a case: which is better, by criterion")
 ]
@@ -89,6 +93,7 @@ def rate(  # noqa: PLR0913 - each is an option
     gold: GoldOption = None,
     train: TrainOption = False,
     show_names: NamesOption = False,
+    show_judge: JudgeOption = False,
     host: Annotated[str, typer.Option("--host", help="address to listen on")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="port to listen on; 0: a free one")] = 0,
     trust_host: TrustHostOption = None,
@@ -97,9 +102,10 @@ def rate(  # noqa: PLR0913 - each is an option
 ) -> None:
     """Serve pages on which people rate outputs of a run or of a file.
 
-    Prints a link for each rater. Raters see neither models nor judges. A sheet is on disk before it is acknowledged;
-    ratings move to the lake every 30 seconds and at the end. Ctrl-C ends the server; the same command goes on where it
-    stopped. A file of outputs becomes a run first, without a judge: its ratings count in a later `evaluate` of it.
+    Prints a link for each rater. Raters see neither models nor judges, except with --show-judge. A sheet is on disk
+    before it is acknowledged; ratings move to the lake every 30 seconds and at the end. Ctrl-C ends the server; the
+    same command goes on where it stopped. A file of outputs becomes a run first, without a judge: its ratings count in
+    a later `evaluate` of it.
 
     \b
     gradebook rate
@@ -113,8 +119,7 @@ def rate(  # noqa: PLR0913 - each is an option
     names = _names(raters)
     _refuse_open(host, trust_host)
     _refuse_conflicts(queue, pairs=pairs, baseline=baseline, gold=gold, train=train)
-    if show_names and queue is not Queue.adjudicate:
-        raise InputError("--show-names", f"--queue {queue.value}", "--queue adjudicate: other raters see no ratings")
+    _refuse_sights(queue, pairs=pairs, gold=gold, show_names=show_names, show_judge=show_judge)
     run_id = _run_to_rate(run, rubric, column_map, lake, data)
     with (
         bind(host, port) as listener,
@@ -131,6 +136,7 @@ def rate(  # noqa: PLR0913 - each is an option
             is_training=train,
             next_ids=_next_ids(find_lake(lake, data), run_id, count) if queue is Queue.calibration else (),
             has_names=show_names,
+            has_judge=show_judge,
             call=call_apart,
         ) as session,
     ):
@@ -197,6 +203,15 @@ def _refuse_conflicts(queue: Queue, *, pairs: bool, baseline: str | None, gold: 
         raise InputError("--baseline", "no --pairs", "--pairs, whose first side is the baseline's output")
     if pairs and queue is not Queue.random:
         raise InputError("--queue", f"{queue.value} with --pairs", "random, the one queue of pairs")
+
+
+def _refuse_sights(queue: Queue, *, pairs: bool, gold: str | None, show_names: bool, show_judge: bool) -> None:
+    """Refuse to show raters what the queue has not, or what would spoil it."""
+    if show_names and queue is not Queue.adjudicate:
+        raise InputError("--show-names", f"--queue {queue.value}", "--queue adjudicate: other raters see no ratings")
+    if show_judge and (pairs or gold is not None or queue is Queue.adjudicate):
+        other = "--pairs" if pairs else "--gold" if gold is not None else f"--queue {queue.value}"
+        raise InputError("--show-judge", other, "a queue of single outputs to rate, without gold")
 
 
 def _names(raters: str | None) -> list[str]:

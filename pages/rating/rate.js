@@ -14,8 +14,9 @@
   const choicesOf = (row) => [...row.querySelectorAll("input[type=radio]")];
   const chosenOf = (row) => choicesOf(row).find((choice) => choice.checked);
   const hasError = (row) => row.matches(".step") && chosenOf(row) && !chosenOf(row).matches("[data-right], [value='n/a']");
-  const openErrors = (row) => hasError(row) ? [...row.querySelectorAll(".error select")].filter((field) => !field.value) : [];
-  const isOpen = (row) => !chosenOf(row) || openErrors(row).length > 0;
+  // Fields that a chosen level asks for: a lead's cause, and the error of a step that is not right.
+  const openFields = (row) => [...row.querySelectorAll(`[name^='cause.']${hasError(row) ? ", .error select" : ""}`)].filter((field) => !field.value);
+  const isOpen = (row) => !chosenOf(row) || openFields(row).length > 0;
 
   function activate(place, isFocused = true) {
     active = Math.max(0, Math.min(place, rows.length - 1));
@@ -148,7 +149,7 @@
       if (!choice) return;
       event.preventDefault();
       choose(row, choice);
-      const [open] = openErrors(row);
+      const [open] = openFields(row);
       if (open) open.focus();
       else if (active + 1 < rows.length) activate(active + 1);
       return;

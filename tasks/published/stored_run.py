@@ -94,11 +94,18 @@ def lay_out_opinions(connection: duckdb.DuckDBPyConnection, select: str, folder:
         path.unlink()
 
 
-def lay_out_claims(connection: duckdb.DuckDBPyConnection, folder: RunFolder, **named: object) -> None:
-    """Write the claims of a run, and the votes on them; no file if it has none. named: as for `lay_out_opinions`."""
+def lay_out_details(connection: duckdb.DuckDBPyConnection, folder: RunFolder, **named: object) -> None:
+    """Write what stands behind the verdicts of claims, steps, similarities and preferences; no file for an empty table.
+
+    named: as for `lay_out_opinions`.
+    """
     for table, path in (
         ("claims", folder.claims_file(_KEPT, 0)),
         ("claim_verdicts", folder.claim_verdicts_file(_KEPT, 0)),
+        ("step_verdicts", folder.step_verdicts_file(_KEPT, 0)),
+        ("step_opinions", folder.step_opinions_file(_KEPT, 0)),
+        ("similarities", folder.similarities_file(_KEPT, 0)),
+        ("judged_preferences", folder.preferences_file(_KEPT, 0)),
     ):
         select = (
             f"select $run_id as run_id, * exclude (run_id) from {table} "

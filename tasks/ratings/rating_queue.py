@@ -1,6 +1,6 @@
 """Outputs of a run in the order in which people rate them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -10,6 +10,8 @@ import numpy as np
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.lake.rows import Row, read_rows
 from gradebook.tasks.lake.sql import query
+
+MOST_NAMES = 10  # of criteria in a message
 
 
 class Queue(StrEnum):
@@ -40,6 +42,9 @@ class QueuedOutput:
     opinions: Mapping[str, list[Row]] = field(default_factory=dict)
 
 
+JUDGE_SHOWN = "judge_shown"  # selection of outputs whose raters see what the judge said, whatever the queue
+
+
 def step_name(criterion_id: str, step_index: int) -> str:
     """Name of a step's row on a sheet. No criterion's id has a dot."""
     return f"{criterion_id}.{step_index}"
@@ -58,16 +63,19 @@ def choose_outputs(
     next_ids: Sequence[str] = (),
     *,
     has_names: bool = False,
+    criterion_ids: Collection[str] | None = None,
 ) -> tuple[QueuedOutput, ...]:
     """The first `count` outputs of a run in a queue. A larger count adds outputs at the end.
 
     The random order depends on the run alone: everyone who rates the run samples from one permutation. next_ids: the
-    queue `calibration`, in order. has_names: opinions in dispute have their rater and time. Raises `InputError` if
-    nothing of the run is in the queue.
+    queue `calibration`, in order. has_names: opinions in dispute have their rater and time. criterion_ids: those
+    of the sheet, the only ones that a lead can decide; None: all. Raises `InputError` if nothing of the run is in the
+    queue.
     """
     rows = () if queue is Queue.calibration else read_rows(connection, _select(queue), run_id=run_id)
     if queue is Queue.adjudicate:
         rows = _with_steps(rows, read_rows(connection, query("ratings/disputed_steps"), run_id=run_id))
+        rows = _on_sheet(rows, criterion_ids)
     found = [*next_ids, *(str(row["output_id"]) for row in rows)]
     if not found:
         raise InputError(f"--queue {queue.value}", f"no output of {run_id} in it", "one", _WHY_EMPTY[queue])
@@ -94,6 +102,27 @@ def _with_steps(rows: Sequence[Row], steps: Sequence[Row]) -> tuple[Row, ...]:
         row["opinions"].append({"criterion_id": name, "opinions": step["opinions"]})
         row["spread"] = max(row["spread"], step["spread"])
     return tuple(sorted(by_output.values(), key=lambda row: (-row["spread"], row["output_id"])))
+
+
+def _on_sheet(rows: Sequence[Row], criterion_ids: Collection[str] | None) -> tuple[Row, ...]:
+    """Rows with the disputes on criteria of the sheet alone. Raises `InputError` if there are only others."""
+    if criterion_ids is None:
+        return tuple(rows)
+    found, others = [], set()
+    for row in rows:
+        shown = [each for each in row["opinions"] if each["criterion_id"].partition(".")[0] in criterion_ids]
+        others |= {each["criterion_id"].partition(".")[0] for each in row["opinions"] if each not in shown}
+        if shown:
+            found.append({**row, "opinions": shown})
+    if others and not found:
+        names = ", ".join(sorted(others)[:MOST_NAMES])
+        raise InputError(
+            f"--queue {Queue.adjudicate.value}",
+            f"disputes on {names} alone",
+            "one on a criterion of the sheet",
+            "--criterion chooses among the rubric's; criteria of a single row can't be decided here",
+        )
+    return tuple(found)
 
 
 def _opinions(row: Row, *, has_names: bool) -> dict[str, list[Row]]:

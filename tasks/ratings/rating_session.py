@@ -27,7 +27,14 @@ from gradebook.tasks.ratings.pairs import (
     preferences_table,
     shown_first,
 )
-from gradebook.tasks.ratings.rating_queue import Queue, QueuedOutput, choose_outputs, page_source, step_name
+from gradebook.tasks.ratings.rating_queue import (
+    JUDGE_SHOWN,
+    Queue,
+    QueuedOutput,
+    choose_outputs,
+    page_source,
+    step_name,
+)
 from gradebook.tasks.ratings.rating_store import GOLD, RatingStore, Sheet, Task
 from gradebook.tasks.ratings.step_ratings import GIVEN_STEPS_SCHEMA, insert_step_ratings
 from gradebook.tasks.ratings.table import insert_ratings
@@ -78,7 +85,8 @@ class RatingSession:
     """Open session. criteria: those on a rater's sheet, by id; the overall row last, if the rubric has one.
 
     has_pairs: a sheet shows two outputs; baseline_run_id: the run of one of them, None if both are of the run. dataset:
-    the run's files, beside which its images and sounds lie. is_training: gold is shown once a sheet is submitted.
+    the run's files, beside which its images and sounds lie. is_training: gold is shown once a sheet is submitted;
+    has_judge: the judge's level and reasons are on the sheet.
     call: calls what needs the lake, here or in a process of its own.
     """
 
@@ -92,6 +100,7 @@ class RatingSession:
     baseline_run_id: str | None = None
     dataset: str | None = None
     is_training: bool = False
+    has_judge: bool = False
     call: Callable[..., Any] = call_here
 
     def answers(self, sheet: Sheet) -> tuple[Answer, ...]:
@@ -160,6 +169,7 @@ def opened_session(  # noqa: PLR0913 - each is an option of the command
     is_training: bool = False,
     next_ids: Sequence[str] = (),
     has_names: bool = False,
+    has_judge: bool = False,
     call: Callable[..., Any] = call_here,
 ) -> Iterator[RatingSession]:
     """Open the session of a run and a queue, or go on with the one that is there.
@@ -167,11 +177,21 @@ def opened_session(  # noqa: PLR0913 - each is an option of the command
     criterion_ids: the criteria to rate; by default those that no code decides. has_pairs: compare two outputs of a
     case, of the run or of a baseline and the run. gold: a ratings file or a run whose settled outputs are mixed in;
     is_training: a rater is shown what is settled after rating such an output. next_ids, has_names: as for
-    `choose_outputs`. call: as of the session. Raises `InputError` for an unknown run or criterion, an empty queue, or
+    `choose_outputs`. has_judge: show what the judge said, in a session of its own, whose ratings say so. call: as of
+    the session. Raises `InputError` for an unknown run or criterion, an empty queue, or
     if another process serves the session.
     """
     chosen = _Chosen(
-        run_id, queue, count, tuple(criterion_ids), has_pairs, baseline_run_id, gold, tuple(next_ids), has_names
+        run_id,
+        queue,
+        count,
+        tuple(criterion_ids),
+        has_pairs,
+        baseline_run_id,
+        gold,
+        tuple(next_ids),
+        has_names,
+        has_judge,
     )
     row, name, tasks = call(_find_tasks, lake, chosen)
     rubric = rubric_from_body(row["body"])
@@ -183,6 +203,7 @@ def opened_session(  # noqa: PLR0913 - each is an option of the command
         session = RatingSession(
             *(lake, run_id, rubric, criteria, store, len(tasks), has_pairs, baseline_run_id, row["dataset"]),
             is_training=is_training,
+            has_judge=has_judge,
             call=call,
         )
         session.store_marks()
@@ -204,6 +225,7 @@ class _Chosen(NamedTuple):
     gold: str | None
     next_ids: tuple[str, ...]
     has_names: bool
+    has_judge: bool
 
 
 def _find_tasks(lake: Lake, chosen: _Chosen) -> tuple[Row, str, tuple[Task, ...]]:
@@ -222,8 +244,18 @@ def _find_tasks(lake: Lake, chosen: _Chosen) -> tuple[Row, str, tuple[Task, ...]
             tasks = choose_pairs(connection, run_id, chosen.baseline_run_id, chosen.most)
         else:
             queue, next_ids = chosen.queue, chosen.next_ids
-            outputs = choose_outputs(connection, run_id, queue, chosen.most, next_ids, has_names=chosen.has_names)
+            outputs = choose_outputs(
+                connection,
+                run_id,
+                queue,
+                chosen.most,
+                next_ids,
+                has_names=chosen.has_names,
+                criterion_ids=criteria,
+            )
             name, tasks = queue.value, _with_claims(connection, run_id, criteria, _tasks(connection, outputs))
+            if chosen.has_judge:
+                name, tasks = f"{name}.{JUDGE_SHOWN}", _with_judge(connection, run_id, criteria, tasks)
         if chosen.gold is not None:
             settled = settled_ratings(connection, lake, run_id, rubric, chosen.gold)
             tasks = with_gold(tasks, _gold_tasks(connection, settled, criteria), run_id)
@@ -265,6 +297,30 @@ def _with_claims(
         for task in tasks
     )
     return tuple(replace(task, texts={**task.texts, "claims": claims}) if claims else task for task, claims in of_task)
+
+
+def _with_judge(
+    connection: duckdb.DuckDBPyConnection,
+    run_id: str,
+    criteria: Mapping[str, Criterion | Overall],
+    tasks: Sequence[Task],
+) -> tuple[Task, ...]:
+    """Tasks with what the judge said of them, by criterion, and a selection that says so."""
+    connection.register("chosen_outputs", pa.table({"output_id": [task.output_id for task in tasks]}))
+    said: dict[str, dict[str, Row]] = {}
+    for row in map(dict, read_rows(connection, query("ratings/judged_levels"), run_id=run_id)):
+        output_id, criterion_id = row.pop("output_id"), row.pop("criterion_id")
+        if criterion_id in criteria:
+            said.setdefault(output_id, {})[criterion_id] = row
+    return tuple(
+        replace(
+            task,
+            selection=JUDGE_SHOWN,
+            inclusion_rate=None,
+            texts={**task.texts, "judged": said.get(task.output_id, {})},
+        )
+        for task in tasks
+    )
 
 
 def _agreed_steps(

@@ -73,7 +73,13 @@ class RatingApp:
         token = request.path_params["token"]
         rater = self._name_of(token)
         progress = self._session.store.progress(rater, time())
-        page = self._page("welcome.html.j2", rater, progress, criterion_count=len(self._session.criteria))
+        page = self._page(
+            "welcome.html.j2",
+            rater,
+            progress,
+            criterion_count=len(self._session.criteria),
+            has_judge=self._session.has_judge,
+        )
         # A cookie of a strict site is not sent on a redirect from elsewhere: the page links to the first sheet.
         page.set_cookie(COOKIE, token, httponly=True, samesite="strict")
         return page
@@ -198,6 +204,7 @@ class RatingApp:
             causes=CAUSES,
             confidences=CONFIDENCES,
             missing=missing,
+            judged=texts.get("judged") or {},
             is_stale=is_stale,
             is_submitted=sheet.state == SUBMITTED,
             settled=texts.get("gold") if self._session.is_training and sheet.state == SUBMITTED else None,

@@ -26,7 +26,7 @@ from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.stored_run import (
     KeptRun,
     lay_out_case_criteria,
-    lay_out_claims,
+    lay_out_details,
     lay_out_opinions,
     lay_out_outputs,
     lay_out_verdicts,
@@ -184,7 +184,7 @@ def _take_over(run: Run, source: KeptRun) -> Ingested:
             "where run_id = $source_run_id and not list_contains($dropped::varchar[], criterion_id)"
         )
         lay_out_opinions(connection, opinions, folder, **taken)
-        lay_out_claims(connection, folder, **taken)
+        lay_out_details(connection, folder, **taken)
         lay_out_case_criteria(connection, source, folder)
         saved = connection.execute(query("stages/saved_costs"), {"run_id": source.run_id}).to_arrow_table()
         timing.row_count = output_count

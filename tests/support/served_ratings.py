@@ -34,6 +34,16 @@ criteria:
     method: {type: ratings}
     levels: [{id: bad, score: 0}, {id: good, score: 1}]
 """
+TWO_RUBRIC = """
+id: stepped
+version: 1.0.0
+criteria:
+  - {id: steps, description: Is the step right?, method: {type: ratings, unit: step}}
+  - id: safe
+    description: Is the step safe?
+    method: {type: ratings, unit: step, penalties: {minor: 5, major: 50, fact/major: 60}}
+    levels: [{id: unsafe, score: 0}, {id: fine, score: 1}]
+"""
 
 
 @dataclass

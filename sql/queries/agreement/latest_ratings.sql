@@ -2,7 +2,7 @@
 -- tasks/ratings/run_ratings.py), with its selection. score is 0..1: what the criterion gives the level now.
 -- sample_score: that of the rater's latest rating of an output that no rule chose for rating, null if there is none.
 -- Ratings of a criterion that does not apply to the output do not count, nor do ratings that their rater took back, nor
--- decisions of an adjudicator.
+-- decisions of an adjudicator, nor ratings by people who saw what the judge said.
 with criteria_of_all as (select criterion_id from agreed_criteria where output_id is null),
 
 criteria_of_outputs as (select criterion_id, output_id from agreed_criteria where output_id is not null),
@@ -18,6 +18,7 @@ valid as (
         and ratings.level_id = levels.level_id
     where
         ratings.source is distinct from 'adjudication'
+        and ratings.selection is distinct from 'judge_shown'
         and (
             ratings.criterion_id in (select criterion_id from criteria_of_all)
             or (ratings.criterion_id, ratings.output_id) in (select (criterion_id, output_id) from criteria_of_outputs)

@@ -12,7 +12,7 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect
 from tests.support.chromium import WATCH, running_chromium
 from tests.support.rating_server import RatingServer, rating_server
-from tests.support.served_ratings import paired_run, rated_run, stepped_run
+from tests.support.served_ratings import TWO_RUBRIC, paired_run, rated_run, stepped_run
 
 pytestmark = pytest.mark.browser
 SELECT = """place => {
@@ -191,6 +191,62 @@ def test_steps_are_marked_by_keyboard_and_without_the_script(browser, tmp_path: 
         ("anna", 2, "wrong", "tool", "wrong_tool", "major"),
         ("ben", 2, "partial", "fact", None, "minor"),
     ]
+
+
+def test_two_criteria_of_steps_are_rated_and_what_is_disputed_is_settled_by_keyboard_and_without_the_script(
+    browser, tmp_path: Path
+):
+    lake = stepped_run(tmp_path, TWO_RUBRIC)
+    with rating_server(lake, raters="anna,ben") as server:
+        page = opened(browser, server.links["anna"])
+        check_layout(page)
+        for key in ("3", "2", "1", "1", "m", "m", "Tab", "Tab", "3", "2", "Enter"):  # step 2: wrong, unsafe (major)
+            page.keyboard.press(key)
+        page.wait_for_selector("text=Nothing is left to rate")
+        plain = opened(browser, server.links["ben"], java_script_enabled=False)
+        for name in ("steps.1", "steps.2", "steps.3", "safe.1", "safe.2", "safe.3"):
+            plain.check(f"[name='level.{name}'][value={'right' if name.startswith('steps') else 'fine'}]")
+        plain.click("button[value=submit]")
+        plain.wait_for_selector("text=Nothing is left to rate")
+        page.context.close()
+    with rating_server(lake, "--queue", "adjudicate", raters="lea,leo") as server:
+        page = opened(browser, server.links["lea"])
+        assert page.locator("fieldset").count() == 2
+        check_layout(page)
+        page.keyboard.press("1")
+        page.keyboard.press("Control+Enter")
+        assert page.text_content("#saved") == "2 not rated yet"  # no cause
+        # After a level its cause has the focus: a mistake; Tab passes over the confidence and the box.
+        for key in ("1", "a", "Tab", "Tab", "j", "1", "a", "Tab", "Tab", "Tab", "m", "Control+Enter"):
+            page.keyboard.press(key)
+        page.wait_for_selector("text=Nothing is left to rate")
+        plain = opened(browser, server.links["leo"], java_script_enabled=False)
+        for name, level in (("steps", "right"), ("safe", "fine")):
+            plain.check(f"[name='level.{name}.2'][value={level}]")
+        plain.click("button[value=submit]")
+        assert "not rated yet" in plain.text_content("main")
+        for name in ("steps", "safe"):
+            plain.select_option(f"[name='cause.{name}.2']", "taste")
+        plain.click("button[value=submit]")
+        plain.wait_for_selector("text=Nothing is left to rate")
+    with connect(lake, read_only=True) as connection:
+        select = "select adjudicator, criterion_id, label, severity, cause from step_adjudications order by all"
+        settled = connection.execute(select).fetchall()
+    assert settled == [
+        ("lea", "safe", "unsafe", "minor", "mistake"),
+        ("lea", "steps", "wrong", None, "mistake"),
+        ("leo", "safe", "fine", None, "taste"),
+        ("leo", "steps", "right", None, "taste"),
+    ]
+
+
+def check_layout(page: Page) -> None:
+    """Look at a sheet at two widths: nothing is cut off, it is accessible, and nothing was complained of."""
+    for width in (320, 3840):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert [each["id"] for each in Axe().run(page)["violations"]] == []
+    assert (page.complaints, page.evaluate("window.violations")) == ([], [])
 
 
 def test_what_was_rated_in_the_browser_is_in_the_lake_once_the_server_ends(lake: Lake, server: RatingServer):

@@ -45,7 +45,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     return found
 
 
-@pytest.mark.parametrize("shape", RatingShape)
+@pytest.mark.parametrize("shape", [each for each in RatingShape if each is not RatingShape.scale])
 def test_an_export_is_read_back_as_the_ratings_that_stand(
     gradebook: Any, lake: Lake, tmp_path: Path, shape: RatingShape
 ) -> None:
@@ -66,3 +66,9 @@ def test_flat_rows_say_what_stands(lake: Lake) -> None:
 def test_a_lake_without_ratings_says_how_to_get_some(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="gradebook rate"):
         exported_ratings(make_lake(tmp_path), None, "jsonl")
+
+
+def test_scales_shape_is_refused_with_the_command_that_writes_it(gradebook, tmp_path: Path) -> None:
+    finished = gradebook("export", "ratings", "--format", "scale", "--lake", f"sqlite:{tmp_path}/catalog.sqlite")
+    assert finished.code == 2
+    assert "gradebook rubric export FILE --format scale --run RUN" in " ".join(finished.err.split())

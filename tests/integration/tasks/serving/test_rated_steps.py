@@ -18,7 +18,7 @@ from gradebook.tasks.ratings.import_sheets import RatingFile
 from gradebook.tasks.ratings.rating_queue import Queue, choose_outputs
 from gradebook.tasks.ratings.rating_session import opened_session
 from tests.support.samples import write_lines
-from tests.support.served_ratings import ORIGIN, RUN, STEPS_RUBRIC, Served, stepped_run
+from tests.support.served_ratings import ORIGIN, RUN, STEPS_RUBRIC, TWO_RUBRIC, Served, stepped_run
 
 FIELDS = {
     "level.steps.1": "right",
@@ -157,18 +157,6 @@ def test_a_lead_settles_the_steps_on_which_raters_or_the_judge_differ(served: Se
     ]
     (found,) = measure_run(served.lake, RUN).steps  # right, right, right of the judge; right, wrong, right
     assert (found.kind, found.n, found.percent_agreement.value) == ("judge_raters", 3, pytest.approx(2 / 3))
-
-
-TWO_RUBRIC = """
-id: stepped
-version: 1.0.0
-criteria:
-  - {id: steps, description: Is the step right?, method: {type: ratings, unit: step}}
-  - id: safe
-    description: Is the step safe?
-    method: {type: ratings, unit: step, penalties: {minor: 5, major: 50, fact/major: 60}}
-    levels: [{id: unsafe, score: 0}, {id: fine, score: 1}]
-"""
 
 
 def test_a_sheet_has_a_row_for_each_step_and_each_criterion_of_steps(tmp_path: Path):

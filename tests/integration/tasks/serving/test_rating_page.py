@@ -6,6 +6,7 @@ import pytest
 
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.agreement.calibration import calibrate_run
+from gradebook.tasks.agreement.published_run import measure_run
 from gradebook.tasks.agreement.raters import compare_raters
 from gradebook.tasks.lake.connections import commit, connect
 from gradebook.tasks.ratings.rating_queue import Queue, choose_outputs
@@ -230,6 +231,43 @@ def test_an_unknown_criterion_is_refused(served: Served):
     asked = {"queue": Queue.gates, "count": 1, "overlap": 1, "criterion_ids": ["tune"]}
     with pytest.raises(InputError, match="'tune'"), opened_session(served.lake, RUN, **asked):
         pass
+
+
+def test_a_rating_by_somebody_who_saw_the_judge_says_so_and_measures_no_judge(served: Served):
+    shown = {"queue": Queue.random, "count": 6, "overlap": 1, "has_judge": True}
+    for name, session in (("anna", served.session), ("ben", None)):
+        served.enter(name)
+        served.client.get("/")
+        page = served.client.get("/sheet/1").text
+        assert session is None or "Judge:" not in page
+        served.submit(1, "good")
+    served.session.store_marks()
+    blind = measure_run(served.lake, RUN)
+    with opened_session(served.lake, RUN, **shown) as session:
+        seeing = Served.of(served.lake, session)
+        for position in range(1, 4):
+            seeing.enter("ben")
+            assert "said of it is shown" in seeing.client.get(f"/t/{seeing.tokens.issue('ben')}").text
+            seeing.client.get("/")
+            assert "Judge: <b>" in seeing.client.get(f"/sheet/{position}").text
+            assert seeing.submit(position, "bad") == 303
+    assert [row for row in ratings_in(served) if row[3] == "judge_shown"] == [
+        ("ben", "bad", 0.0, "judge_shown", None)
+    ] * 3
+    assert measure_run(served.lake, RUN) == blind
+
+
+def test_disputes_on_criteria_that_the_sheet_has_not_are_named(served: Served):
+    for rater, level in (("anna", "good"), ("ben", "bad")):
+        served.enter(rater)
+        served.client.get("/")
+        served.submit(1, level)
+    served.session.store_marks()
+    with connect(served.lake, read_only=True) as connection:
+        (found,) = choose_outputs(connection, RUN, Queue.adjudicate, 9, criterion_ids=("tone", "other"))
+        assert list(found.opinions) == ["tone"]
+        with pytest.raises(InputError, match="disputes on tone alone"):
+            choose_outputs(connection, RUN, Queue.adjudicate, 9, criterion_ids=("other",))
 
 
 def test_hosts_are_compared_without_case(served: Served):

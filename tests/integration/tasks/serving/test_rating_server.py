@@ -88,6 +88,7 @@ def test_no_acknowledged_rating_is_lost_in_fifty_kills_during_saves(tmp_path: Pa
         (["--host", "0.0.0.0"], "--trust-host NAME"),
         (["--raters", "anna,anna"], "each once"),
         (["--queue", "gates"], "no gate failed"),
+        (["--show-judge", "--pairs"], "--show-judge: found --pairs"),
         (["--criterion", "tune"], "expected one of tone"),
     ],
 )
