@@ -32,7 +32,7 @@ from gradebook.tasks.lake.connections import connect, lake_exists
 from gradebook.tasks.lake.sql import open_database
 from gradebook.tasks.ledger.ledger import HELD_COLUMNS, HELD_SCHEMA, journaled_judgments
 from gradebook.tasks.planning.cases import plan_cases, read_cases, views_of
-from gradebook.tasks.planning.claims import ListCount, ListPlanner
+from gradebook.tasks.planning.lists import ListCount, ListPlanner
 from gradebook.tasks.planning.opinion_estimates import OpinionEstimate, Past, asked_judges, estimate_opinion, read_past
 from gradebook.tasks.planning.preferences import preference_criteria
 from gradebook.tasks.planning.request_counts import Tallies
