@@ -178,11 +178,10 @@ def _cut(run: Run, ingested: Ingested, plan: StopPlan, units: Mapping[str, str],
 def _refuse_nothing_to_save(run: Run, ingested: Ingested) -> None:
     if run.judge is None:
         raise Unstoppable("there is no --judge, and checks cost nothing")
-    listed = [each for each in run.rubric.criteria if each.method.type == "claims" or each.is_stepwise]
     has_own = any(
         pq.read_table(shard, columns=["criteria"])[0].is_valid().to_numpy().any() for shard in ingested.shards
     )
-    if not (run.rubric.judged_criteria or listed or has_own):
+    if not (run.rubric.asked_criteria or has_own):
         raise Unstoppable(f"no criterion of {run.rubric.id} is judged, and checks cost nothing")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gradebook.rubrics.model.methods import ASKED_METHODS
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.model.verdicts import VERDICT_SCHEMA
 from gradebook.tasks.datasets.case_criteria import CASE_CRITERIA
@@ -47,7 +48,7 @@ def score_shard(
     A file written by an earlier, interrupted command is kept, unless one of its verdicts waits for a judge. read: of
     the columns that code needs.
     """
-    turn = nullcontext() if criterion.method.type in ("judge", "claims", "preference") else COMPUTING
+    turn = nullcontext() if criterion.method.type in ASKED_METHODS else COMPUTING
     path = setup.folder.verdict_file(criterion.id, shard_index)
     with turn:
         return _scored_once(
