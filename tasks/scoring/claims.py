@@ -109,11 +109,11 @@ def score_claims(folder: RunFolder, criterion: Criterion, shard: str, shard_inde
     _find_claims(checked, criterion.id, method, judges.writer)
     _verify_claims([each for each in checked if each.fault is None], criterion.id, method, judges)
     claims, votes = _claim_tables(folder.run_id, criterion.id, checked, judges.judge)
-    write_parquet(folder.claims_file(criterion.id, shard_index), claims)
-    write_parquet(folder.claim_verdicts_file(criterion.id, shard_index), votes)
+    write_parquet(folder.detail_file("claims", criterion.id, shard_index), claims)
+    write_parquet(folder.detail_file("claim_verdicts", criterion.id, shard_index), votes)
     if has_several(judges.judge):
         opinions = _opinions(folder.run_id, criterion.id, method, outputs, judges.judge)
-        write_parquet(folder.opinion_file(criterion.id, shard_index), opinions)
+        write_parquet(folder.detail_file("opinions", criterion.id, shard_index), opinions)
     judges.timing.row_count = len(outputs)
     return _verdicts(folder.run_id, criterion, method, outputs)
 

@@ -93,7 +93,7 @@ def score_preferences(
     ]
     judges.timing.row_count = len(compared)
     rows = pa.Table.from_pylist(_rows(folder.run_id, criterion.id, compared), schema=PREFERENCE_SCHEMA)
-    write_parquet(folder.preferences_file(criterion.id, shard_index), rows)
+    write_parquet(folder.detail_file("judged_preferences", criterion.id, shard_index), rows)
     return _verdicts(folder.run_id, criterion, compared)
 
 

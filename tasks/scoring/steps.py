@@ -94,11 +94,12 @@ def score_steps_of(
     for each in outputs:
         each.verdicts.update({step: next(combined) for step in each.votes})
     write_parquet(
-        folder.step_verdicts_file(criterion.id, shard_index), _step_table(folder.run_id, criterion.id, outputs)
+        folder.detail_file("step_verdicts", criterion.id, shard_index),
+        _step_table(folder.run_id, criterion.id, outputs),
     )
     if len(list_opinions(judges.judge, criterion.id)) > 1:
         votes = _vote_table(folder.run_id, criterion.id, member_names(judges.judge), outputs)
-        write_parquet(folder.step_opinions_file(criterion.id, shard_index), votes)
+        write_parquet(folder.detail_file("step_opinions", criterion.id, shard_index), votes)
     judges.timing.row_count = len(outputs)
     penalties = asked.method.penalties or (taxonomy.severities if taxonomy else None)
     return _verdicts(folder.run_id, criterion, penalties, outputs)

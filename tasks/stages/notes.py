@@ -86,7 +86,7 @@ def family_notes(run: Run, ingested: Ingested) -> list[str]:
 
 def similarity_notes(folder: RunFolder) -> list[str]:
     """A sentence for each criterion of the method similarity: the mean beside its null."""
-    files = folder.similarities_files()
+    files = folder.detail_files("similarities")
     if not files:
         return []
     table = pa.concat_tables([pq.read_table(file) for file in files])
