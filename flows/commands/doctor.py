@@ -22,7 +22,7 @@ def doctor(
         str | None,
         typer.Option(
             "--judge",
-            help="examine the endpoint of a judge instead, by three requests: a model name or a judge file (YAML)",
+            help="examine a judge's endpoint instead, by 3 requests, or 20 on this machine: a model or a judge file",
         ),
     ] = None,
     lake: LakeOption = DEFAULT_LAKE,

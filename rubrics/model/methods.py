@@ -208,9 +208,9 @@ class PreferenceMethod(Frozen):
     """replaces the judge's own limit"""
 
 
-def prefers_over_baseline(method: object) -> bool:
-    """Whether a method compares outputs with those of the baseline's run."""
-    return isinstance(method, PreferenceMethod) and method.against == BASELINE
+def compares_with_baseline(method: object) -> bool:
+    """Whether a method compares outputs with those of the baseline's run: a similarity, or a preference."""
+    return getattr(method, "against", None) == BASELINE
 
 
 class FunctionMethod(Frozen):
@@ -247,4 +247,5 @@ METHODS: dict[str, type[Frozen]] = {
     "preference": PreferenceMethod,
     "function": FunctionMethod,
 }
+ASKED_METHODS = ("judge", "claims", "preference")  # scored by a judge
 ROW_METHODS = ("check", "schema", "judge", "ratings")  # of per-case criteria: a row of a file must not choose code

@@ -26,11 +26,12 @@ from gradebook.rubrics.model.levels import (
     refuse_bad_levels,
 )
 from gradebook.rubrics.model.methods import (
+    ASKED_METHODS,
     JudgeMethod,
     Method,
     PreferenceMethod,
     RatingsMethod,
-    prefers_over_baseline,
+    compares_with_baseline,
 )
 from gradebook.rubrics.model.taxonomy import GivenTaxonomy, step_levels
 
@@ -473,6 +474,11 @@ class Rubric(Frozen):
         return tuple(each for each in self.criteria if each.method.type == "judge" and not each.is_stepwise)
 
     @property
+    def asked_criteria(self) -> tuple[Criterion, ...]:
+        """Criteria that a judge scores in any way: also by claims, steps or preferences, in order."""
+        return tuple(each for each in self.criteria if each.method.type in ASKED_METHODS)
+
+    @property
     def stepwise_criteria(self) -> tuple[Criterion, ...]:
         """Criteria of which a judge labels each step, in order."""
         return tuple(each for each in self.criteria if each.method.type == "judge" and each.is_stepwise)
@@ -489,10 +495,10 @@ class Rubric(Frozen):
         types = {method.type for method in methods}
         read = [method for method in methods if not isinstance(method, PreferenceMethod)]
         columns = {getattr(method, name) for method in read for name in ("against", "of") if hasattr(method, name)}
-        columns |= {"baseline"} if any(prefers_over_baseline(each) for each in methods) else set()
+        columns |= {"baseline"} if any(compares_with_baseline(each) for each in methods) else set()
         sees = {method.sees for method in methods if isinstance(method, JudgeMethod)}
         wanted = {
-            "judge": bool(types & {"judge", "claims", "preference"}),
+            "judge": bool(self.asked_criteria),
             "audio": any(criterion.hears_audio for criterion in self.criteria),
             "steps": bool(sees - {"answer"}) or any(criterion.is_stepwise for criterion in self.criteria),
             **{column: column in columns for column in ("prompt", "context", "reference", "baseline")},

@@ -283,7 +283,8 @@ def _uncompared_outputs(names: str, sides: PairedSides, *, is_one_version: bool,
     alone_count = counts.unpaired_count - counts.held_otherwise_count
     if alone_count and not is_stopped:
         outputs = counted(alone_count, "output")
-        yield f"{names}: {outputs} of cases or samples that only one side has; `compare --unpaired` takes all"
+        more = "" if sides.strata is not None else "; `compare --unpaired` takes all"  # it refuses strata
+        yield f"{names}: {outputs} of cases or samples that only one side has{more}"
     if is_one_version and counts.held_otherwise_count:
         cases = counted(counts.held_otherwise_count // 2, "case")  # both outputs of a case are counted
         yield f"{names}: the overall score of {cases}, scored on other criteria in run A than in run B"

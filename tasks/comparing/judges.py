@@ -62,9 +62,7 @@ def read_epoch(connection: duckdb.DuckDBPyConnection, judge: Judge | None) -> in
 
 def is_judged(rubric: Rubric, own_methods: frozenset[str] = frozenset()) -> bool:
     """Whether a judge scores any criterion. own_methods: of the per-case criteria."""
-    return "judge" in own_methods or any(
-        each.method.type in ("judge", "claims", "preference") for each in rubric.criteria
-    )
+    return "judge" in own_methods or bool(rubric.asked_criteria)
 
 
 def describe_judges(a: AskedJudge, b: AskedJudge) -> str | None:

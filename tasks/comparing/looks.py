@@ -178,11 +178,10 @@ def _cut(run: Run, ingested: Ingested, plan: StopPlan, units: Mapping[str, str],
 def _refuse_nothing_to_save(run: Run, ingested: Ingested) -> None:
     if run.judge is None:
         raise Unstoppable("there is no --judge, and checks cost nothing")
-    listed = [each for each in run.rubric.criteria if each.method.type == "claims" or each.is_stepwise]
     has_own = any(
         pq.read_table(shard, columns=["criteria"])[0].is_valid().to_numpy().any() for shard in ingested.shards
     )
-    if not (run.rubric.judged_criteria or listed or has_own):
+    if not (run.rubric.asked_criteria or has_own):
         raise Unstoppable(f"no criterion of {run.rubric.id} is judged, and checks cost nothing")
 
 
@@ -207,7 +206,7 @@ def _refused(asked: str, reason: str, expected: str) -> Exception:
 
 
 def _unlike(connection: duckdb.DuckDBPyConnection, run: Run, side: Side) -> str | None:
-    """What of a baseline keeps overall scores from being compared; None if nothing does."""
+    """Why the overall scores of a baseline and of the run are not comparable; None if they are."""
     if (side.run["rubric_digest"], side.rubric.id) != (run.rubric_digest, run.rubric.id):
         return f"{side.run['run_id']} of another rubric, {side.name}"
     if run.request.across_judges or not (is_judged(run.rubric) and is_judged(side.rubric, side.own_methods)):
@@ -286,7 +285,7 @@ def _look_at(
 
 
 def _bounds(rubric: Rubric, folder: RunFolder) -> Interval:
-    """Range of a difference of two overall scores: wider than -1..1 with penalties."""
+    """Range of a difference of two overall scores: -1..1, wider with penalties."""
     given = np.array([*effective_weights(rubric).values()])
     gains, losses = (np.atleast_1d(np.maximum(each, 0.0).sum()) for each in (given, -given))
     if own := case_criteria_files(folder):

@@ -10,7 +10,7 @@ import duckdb
 
 from gradebook.rubrics.files.digest import rubric_from_body
 from gradebook.rubrics.model.errors import InputError, RubricError
-from gradebook.rubrics.model.methods import BASELINE
+from gradebook.rubrics.model.methods import compares_with_baseline
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.tasks.comparing.judges import AskedJudge, describe_judges, is_judged, judges_banner, read_asked_judge
 from gradebook.tasks.lake.address import Lake
@@ -250,10 +250,7 @@ def _embedders_banner(a: Side, b: Side) -> str | None:
 
 
 def _baselines_banner(a: Side, b: Side) -> str | None:
-    held = [
-        {each.id for each in side.rubric.criteria if getattr(each.method, "against", None) == BASELINE}
-        for side in (a, b)
-    ]
+    held = [{each.id for each in side.rubric.criteria if compares_with_baseline(each.method)} for side in (a, b)]
     if a.baseline == b.baseline or not held[0] & held[1]:
         return None
     names = [side.baseline or "none" for side in (a, b)]

@@ -115,7 +115,7 @@ def add_score_sources(
 
 def add_opinions(connection: duckdb.DuckDBPyConnection, folder: RunFolder) -> None:
     """Make the source of the opinions behind verdicts; empty if the run has one opinion of each."""
-    files = [str(file) for file in folder.opinion_files()]
+    files = [str(file) for file in folder.detail_files("opinions")]
     if files:
         _view(connection, "source_opinions", files)
     else:

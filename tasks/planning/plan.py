@@ -32,9 +32,8 @@ from gradebook.tasks.lake.connections import connect, lake_exists
 from gradebook.tasks.lake.sql import open_database
 from gradebook.tasks.ledger.ledger import HELD_COLUMNS, HELD_SCHEMA, journaled_judgments
 from gradebook.tasks.planning.cases import plan_cases, read_cases, views_of
-from gradebook.tasks.planning.claims import ListCount, ListPlanner
+from gradebook.tasks.planning.lists import ListCount, ListPlanner
 from gradebook.tasks.planning.opinion_estimates import OpinionEstimate, Past, asked_judges, estimate_opinion, read_past
-from gradebook.tasks.planning.preferences import preference_criteria
 from gradebook.tasks.planning.request_counts import Tallies
 from gradebook.tasks.planning.shard_plan import ShardCases, ShardPlanner, case_bytes, read_shard
 from gradebook.tasks.planning.similarity import VectorsPlanner, read_compared_texts, similarity_criteria
@@ -166,8 +165,7 @@ def plan_run(  # noqa: PLR0913 - what is planned, for whom, and what it may look
     asked: tuple[int, ...] = ()
     shortened_count = 0
     judged = rubric.judged_criteria
-    claimed = [each for each in rubric.criteria if each.method.type == "claims"]
-    listed = {each.id: each for each in (*claimed, *rubric.stepwise_criteria, *preference_criteria(rubric))}
+    listed = {each.id: each for each in rubric.asked_criteria if each not in judged}
     if judge is not None and (judged or own_count.criterion_count or listed):
         with _ledger(lake) as ledger:
             _hold_judgments(ledger, journaled_judgments(lake) if is_preview else None, is_anew=is_anew)

@@ -7,7 +7,7 @@ import duckdb
 import pyarrow.parquet as pq
 
 from gradebook.rubrics.model.errors import InputError
-from gradebook.rubrics.model.methods import BASELINE, SimilarityMethod, prefers_over_baseline
+from gradebook.rubrics.model.methods import BASELINE, PreferenceMethod, SimilarityMethod, compares_with_baseline
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.prompts.prompt import Case
 from gradebook.tasks.judging.money.prices import BYTES_PER_TOKEN, Usage, cost_usd, embedding_price, prompt_bytes
@@ -58,24 +58,21 @@ def refuse_unnamed_baseline(rubric: Rubric, baseline: str | None) -> None:
 
     Without a baseline, similarity is unscored; a preference would have nothing at all to ask.
     """
-    against = [each.id for each in similarity_criteria(rubric) if _against(each) == BASELINE]
-    preferred = [each.id for each in rubric.criteria if prefers_over_baseline(each.method)]
-    if baseline == LATEST and (against or preferred):
-        raise InputError("--baseline", LATEST, f"the id of a run: {(against + preferred)[0]} compares with its outputs")
-    if baseline is None and preferred:
-        raise InputError("--baseline", "none", f"the id of a run: {preferred[0]} compares with its outputs")
+    compared = [each for each in rubric.criteria if compares_with_baseline(each.method)]
+    if baseline is None:
+        compared = [each for each in compared if isinstance(each.method, PreferenceMethod)]
+    if baseline in (LATEST, None) and compared:
+        raise InputError(
+            "--baseline", baseline or "none", f"the id of a run: {compared[0].id} compares with its outputs"
+        )
 
 
 def read_compared_texts(lake: Lake, rubric: Rubric, baseline: str | None) -> ComparedTexts:
     """Texts for a rubric's criteria. baseline: of the request; without one nothing is compared with its outputs."""
-    if baseline is None or all(_against(each) != BASELINE for each in similarity_criteria(rubric)):
+    if baseline is None or not any(compares_with_baseline(each.method) for each in similarity_criteria(rubric)):
         return ComparedTexts()
     with connect_up_to_date(lake) as connection:
         return ComparedTexts(dict(connection.execute(_BASELINE_OUTPUTS, [baseline]).fetchall()))
-
-
-def _against(criterion: Criterion) -> str:
-    return criterion.method.against if isinstance(criterion.method, SimilarityMethod) else ""
 
 
 def case_ids_of(shard: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.rows import Row, read_published_run
 from gradebook.tasks.lake.sql import query, quoted
 from gradebook.tasks.system.files import replaced_file
-from gradebook.tasks.workspace.folder import RunFolder
+from gradebook.tasks.workspace.folder import DETAIL_TABLES, DetailTable, RunFolder
 
 _DRAWN = "and inclusion_rate is not null order by case_id"
 _KEPT = "kept"  # takes the place of the criterion's id in file names
@@ -87,26 +88,20 @@ def lay_out_verdicts(connection: duckdb.DuckDBPyConnection, select: str, folder:
     return copy_rows(connection, select, folder.collected_file(0), **named)
 
 
-def lay_out_opinions(connection: duckdb.DuckDBPyConnection, select: str, folder: RunFolder, **named: object) -> None:
-    """Write the opinions behind the verdicts; no file if the run has one opinion for each verdict."""
-    path = folder.opinion_file(_KEPT, 0)
-    if not copy_rows(connection, select, path, **named):
-        path.unlink()
+def lay_out_details(
+    connection: duckdb.DuckDBPyConnection,
+    run: KeptRun,
+    folder: RunFolder,
+    tables: Sequence[DetailTable] = DETAIL_TABLES,
+    dropped: Sequence[str] = (),
+) -> None:
+    """Write what is behind the verdicts of a run, as of the folder's run; no file for a table without rows.
 
-
-def lay_out_details(connection: duckdb.DuckDBPyConnection, folder: RunFolder, **named: object) -> None:
-    """Write what stands behind the verdicts of claims, steps, similarities and preferences; no file for an empty table.
-
-    named: as for `lay_out_opinions`.
+    dropped: ids of criteria that are left out.
     """
-    for table, path in (
-        ("claims", folder.claims_file(_KEPT, 0)),
-        ("claim_verdicts", folder.claim_verdicts_file(_KEPT, 0)),
-        ("step_verdicts", folder.step_verdicts_file(_KEPT, 0)),
-        ("step_opinions", folder.step_opinions_file(_KEPT, 0)),
-        ("similarities", folder.similarities_file(_KEPT, 0)),
-        ("judged_preferences", folder.preferences_file(_KEPT, 0)),
-    ):
+    named = {"run_id": folder.run_id, "source_run_id": run.run_id, "dropped": [*dropped]}
+    for table in tables:
+        path = folder.detail_file(table, _KEPT, 0)
         select = (
             f"select $run_id as run_id, * exclude (run_id) from {table} "
             "where run_id = $source_run_id and not list_contains($dropped::varchar[], criterion_id)"

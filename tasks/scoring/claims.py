@@ -14,38 +14,23 @@ from gradebook.rubrics.model.methods import CITATION_MEASURES, ClaimsMethod
 from gradebook.rubrics.model.opinions import OPINION_SCHEMA
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.model.verdicts import verdict_table
-from gradebook.rubrics.prompts.claims import Claim, claims_of, verdicts_of
+from gradebook.rubrics.prompts.claims import CheckedClaim, Claim, claims_of
 from gradebook.rubrics.prompts.reply_parser import is_quoted
-from gradebook.tasks.judging.opinions.claims import ClaimVote, combined_claims, has_unsure, read_vote
+from gradebook.tasks.judging.opinions.lists import CLAIM_SCALE, ClaimVote, claim_lists
+from gradebook.tasks.judging.opinions.parts import PartList, combine_parts
 from gradebook.tasks.judging.replies.claim_questions import (
     ClaimUnit,
     citation_parts,
-    claim_packs,
     claim_units,
     extraction_questions,
     known_claims,
-    verification_question,
 )
 from gradebook.tasks.judging.replies.list_question import ListQuestion
-from gradebook.tasks.judging.session.session import JudgingSession, Session
-from gradebook.tasks.judging.settings.panels import (
-    FIRST,
-    CascadeSettings,
-    Judge,
-    Opinion,
-    drawn_opinions,
-    has_several,
-    member_names,
-    members_of,
-    step_opinions,
-    writer_of,
-)
-from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.judging.settings.panels import Judge, Opinion, has_several, member_names
 from gradebook.tasks.planning.cases import read_cases
-from gradebook.tasks.scoring.list_answers import ListAsker, ask_judges
+from gradebook.tasks.scoring.list_answers import ListAsker, ListJudges
 from gradebook.tasks.system.files import write_parquet
 from gradebook.tasks.workspace.folder import RunFolder
-from gradebook.tasks.workspace.timings import Timing
 
 CLAIM_SCHEMA = pa.schema(
     [
@@ -105,34 +90,7 @@ class _Checked:
         return replace(self, verdicts=verdicts)
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimJudges:
-    """Judges of a run that are asked about claims. sessions: of the judge's members, in order."""
-
-    run_id: str
-    judge: Judge
-    sessions: tuple[Session, ...]
-    lake: Lake
-    timing: Timing
-
-    @property
-    def writer(self) -> ListAsker:
-        """The one that finds claims, so that all members verify the same ones."""
-        return self.asker(members_of(self.judge).index(writer_of(self.judge)))
-
-    def asker(self, judge_index: int) -> ListAsker:
-        session = self.sessions[judge_index]
-        if not isinstance(session, JudgingSession):
-            raise TypeError(f"found {type(session).__name__}, expected a judge that is asked over the network")
-        return ListAsker(self.run_id, self.lake, session, self.timing)
-
-
-_Pack = tuple[_Checked, Sequence[int]]  # claims of a text that are verified in one question, by their claim_index
-
-
-def score_claims(
-    folder: RunFolder, criterion: Criterion, shard: str, shard_index: int, judges: ClaimJudges
-) -> pa.Table:
+def score_claims(folder: RunFolder, criterion: Criterion, shard: str, shard_index: int, judges: ListJudges) -> pa.Table:
     """Check the claims of a shard's outputs: `VERDICT_SCHEMA`, one row per output, in the shard's order.
 
     Writes the claims to the run's folder, as `CLAIM_SCHEMA`, the votes on them, as `CLAIM_VERDICT_SCHEMA`, and, where
@@ -151,11 +109,11 @@ def score_claims(
     _find_claims(checked, criterion.id, method, judges.writer)
     _verify_claims([each for each in checked if each.fault is None], criterion.id, method, judges)
     claims, votes = _claim_tables(folder.run_id, criterion.id, checked, judges.judge)
-    write_parquet(folder.claims_file(criterion.id, shard_index), claims)
-    write_parquet(folder.claim_verdicts_file(criterion.id, shard_index), votes)
+    write_parquet(folder.detail_file("claims", criterion.id, shard_index), claims)
+    write_parquet(folder.detail_file("claim_verdicts", criterion.id, shard_index), votes)
     if has_several(judges.judge):
         opinions = _opinions(folder.run_id, criterion.id, method, outputs, judges.judge)
-        write_parquet(folder.opinion_file(criterion.id, shard_index), opinions)
+        write_parquet(folder.detail_file("opinions", criterion.id, shard_index), opinions)
     judges.timing.row_count = len(outputs)
     return _verdicts(folder.run_id, criterion, method, outputs)
 
@@ -180,60 +138,17 @@ def _find_claims(checked: Sequence[_Checked], criterion_id: str, method: ClaimsM
             each.dropped_count += dropped_count
 
 
-def _verify_claims(checked: Sequence[_Checked], criterion_id: str, method: ClaimsMethod, judges: ClaimJudges) -> None:
-    packs = [(each, pack) for each in checked for pack in claim_packs(each.asked)]
+def _verify_claims(checked: Sequence[_Checked], criterion_id: str, method: ClaimsMethod, judges: ListJudges) -> None:
+    lists: list[PartList[CheckedClaim]] = []
     for each in checked:
         each.votes = {index: {} for index in each.asked}
-    opinions = list(step_opinions(judges.judge, criterion_id))
-    judge = judges.judge
-    if isinstance(judge, CascadeSettings) and (first := [each for each in opinions if each.judge_index == FIRST]):
-        _ask(packs, first, criterion_id, method, judges)
-        packs = [pack for pack in packs if has_unsure(judge.when, _votes_of(pack))]
-        opinions = [opinion for opinion in opinions if opinion.judge_index != FIRST]
-    _ask(packs, opinions, criterion_id, method, judges)
-    combined = iter(combined_claims(judge, [votes for each in checked for votes in each.votes.values()]))
+        claims, votes = [each.claims[index] for index in each.votes], [*each.votes.values()]
+        lists += claim_lists(method, criterion_id, each.unit, claims, votes)
+    judges.ask_votes(criterion_id, CLAIM_SCALE, lists)
+    votes_of_all = [votes for each in checked for votes in each.votes.values()]
+    combined = iter(combine_parts(judges.judge, CLAIM_SCALE, votes_of_all))
     for each in checked:
         each.verdicts = {index: next(combined) for index in each.votes}
-
-
-def _votes_of(pack: _Pack) -> list[dict[Opinion, ClaimVote]]:
-    checked, indices = pack
-    return [checked.votes[index] for index in indices]
-
-
-def _ask(
-    packs: Sequence[_Pack],
-    opinions: Sequence[Opinion],
-    criterion_id: str,
-    method: ClaimsMethod,
-    judges: ClaimJudges,
-) -> None:
-    """Ask for votes on packs of claims, all members at once, and add them to the claims."""
-    askers = {index: judges.asker(index) for index in dict.fromkeys(each.judge_index for each in opinions)}
-    by_judge: dict[int, list[ListQuestion]] = {index: [] for index in askers}
-    asked: list[tuple[_Pack, Opinion, ListQuestion]] = []
-    for row, opinion in drawn_opinions(judges.judge, opinions, [checked.unit.output_id for checked, _ in packs]):
-        checked, indices = packs[row]
-        question = verification_question(
-            checked.unit,
-            [checked.claims[index] for index in indices],
-            criterion_id,
-            askers[opinion.judge_index].judge_digest,
-            opinion.replicate,
-            can_abstain=method.can_abstain,
-        )
-        by_judge[opinion.judge_index].append(question)
-        asked.append((packs[row], opinion, question))
-    answers = ask_judges([(askers[index], questions) for index, questions in by_judge.items()])
-    for (checked, indices), opinion, question in asked:
-        answer, key = answers[question.request_key], question.request_key
-        votes = (
-            [ClaimVote(None, answer.reason or "no_reply", key)] * len(indices)
-            if answer.text is None
-            else [read_vote(said, key) for said in verdicts_of(answer.text)]
-        )
-        for index, vote in zip(indices, votes, strict=True):
-            checked.votes[index][opinion] = vote
 
 
 def _claim_tables(

@@ -102,7 +102,7 @@ def _combined(
         verdicts.append(combined[0])
         opinions.append(combined[1])
         start = end
-    write_parquet(folder.opinion_file(plan_name, shard_index), pa.concat_tables(opinions))
+    write_parquet(folder.detail_file("opinions", plan_name, shard_index), pa.concat_tables(opinions))
     return pa.concat_tables(verdicts)
 
 

@@ -3,15 +3,29 @@
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
 
+from gradebook.tasks.judging.opinions.parts import PartList, Scale, is_unsure
 from gradebook.tasks.judging.replies.list_question import ListAnswer, ListQuestion
-from gradebook.tasks.judging.session.session import JudgingSession
+from gradebook.tasks.judging.session.session import JudgingSession, Session
+from gradebook.tasks.judging.settings.panels import (
+    FIRST,
+    CascadeSettings,
+    Judge,
+    Opinion,
+    drawn_opinions,
+    list_opinions,
+    members_of,
+    writer_of,
+)
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.ledger.ledger import held_judgments
 from gradebook.tasks.scoring.judge_shard import judge_slot
 from gradebook.tasks.workspace.timings import Timing
 
 Answers = Mapping[str, ListAnswer]
+Said = TypeVar("Said")
 
 
 class ListAsker:
@@ -53,6 +67,51 @@ class ListAsker:
 
         with judge_slot(self._session.settings):
             self._session.ask(questions, keep)
+
+
+@dataclass(frozen=True, slots=True)
+class ListJudges:
+    """Judges of a run that are asked about parts of outputs. sessions: of the judge's members, in order."""
+
+    run_id: str
+    judge: Judge
+    sessions: tuple[Session, ...]
+    lake: Lake
+    timing: Timing
+
+    @property
+    def writer(self) -> ListAsker:
+        """The one that finds claims, so that all members verify the same ones, and that prefers answers."""
+        return self._asker(members_of(self.judge).index(writer_of(self.judge)))
+
+    def ask_votes(self, criterion_id: str, scale: Scale, lists: Sequence[PartList[Said]]) -> None:
+        """Add the votes on all lists; the second judge of a cascade is asked where the first one is unsure."""
+        opinions, judge = list_opinions(self.judge, criterion_id), self.judge
+        if isinstance(judge, CascadeSettings):
+            self._add_votes([each for each in opinions if each.judge_index == FIRST], lists)
+            opinions = tuple(each for each in opinions if each.judge_index != FIRST)
+            lists = [each for each in lists if is_unsure(judge, scale, each.votes)]
+        self._add_votes(opinions, lists)
+
+    def _add_votes(self, opinions: Sequence[Opinion], lists: Sequence[PartList[Said]]) -> None:
+        """Add some votes on all lists, all judges asked at once."""
+        askers = {index: self._asker(index) for index in dict.fromkeys(each.judge_index for each in opinions)}
+        by_judge: dict[int, list[ListQuestion]] = {index: [] for index in askers}
+        asked: list[tuple[PartList[Said], Opinion, ListQuestion]] = []
+        for row, opinion in drawn_opinions(self.judge, opinions, [each.output_id for each in lists]):
+            question = lists[row].question(askers[opinion.judge_index].judge_digest, opinion.replicate)
+            by_judge[opinion.judge_index].append(question)
+            asked.append((lists[row], opinion, question))
+        answers = ask_judges([(askers[index], questions) for index, questions in by_judge.items()])
+        for each, opinion, question in asked:
+            answer = answers[question.request_key]
+            each.add(opinion, question.request_key, answer.text, answer.reason)
+
+    def _asker(self, judge_index: int) -> ListAsker:
+        session = self.sessions[judge_index]
+        if not isinstance(session, JudgingSession):
+            raise TypeError(f"found {type(session).__name__}, expected a judge that is asked over the network")
+        return ListAsker(self.run_id, self.lake, session, self.timing)
 
 
 def ask_judges(asked: Iterable[tuple[ListAsker, Iterable[ListQuestion]]]) -> Answers:

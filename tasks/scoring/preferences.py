@@ -13,13 +13,10 @@ from gradebook.rubrics.model.verdicts import verdict_table
 from gradebook.rubrics.prompts.preference import settle_orders
 from gradebook.rubrics.prompts.reply_parser import is_quoted
 from gradebook.tasks.judging.replies.list_question import ListAnswer
-from gradebook.tasks.judging.session.session import JudgingSession
-from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.planning.preferences import AnswerPair, read_pairs
-from gradebook.tasks.scoring.list_answers import ListAsker
+from gradebook.tasks.scoring.list_answers import ListJudges
 from gradebook.tasks.system.files import write_parquet
 from gradebook.tasks.workspace.folder import RunFolder
-from gradebook.tasks.workspace.timings import Timing
 
 PREFERENCE_SCHEMA = pa.schema(
     [
@@ -79,20 +76,14 @@ class _Compared:
 
 
 def score_preferences(
-    folder: RunFolder,
-    criterion: Criterion,
-    shard: str,
-    shard_index: int,
-    lake: Lake,
-    session: JudgingSession,
-    timing: Timing,
+    folder: RunFolder, criterion: Criterion, shard: str, shard_index: int, judges: ListJudges
 ) -> pa.Table:
     """Compare a shard's outputs with the answers of its plan: `VERDICT_SCHEMA`, one row per output, in its order.
 
     Writes the preferences to the run's folder, as `PREFERENCE_SCHEMA`. Replies in the ledger are not asked for again.
     Raises as `JudgingSession.ask`; replies until then are in the journal.
     """
-    asker = ListAsker(folder.run_id, lake, session, timing)
+    asker = judges.writer
     pairs = list(read_pairs(folder, criterion.id, shard, shard_index))
     questions = [pair.questions(criterion, asker.judge_digest) for pair in pairs]
     answers = asker.ask(question for of_pair in questions for question in of_pair)
@@ -100,9 +91,9 @@ def score_preferences(
         _Compared(pair, *([answers[each.request_key] for each in of_pair] or (None, None)))
         for pair, of_pair in zip(pairs, questions, strict=True)
     ]
-    timing.row_count = len(compared)
+    judges.timing.row_count = len(compared)
     rows = pa.Table.from_pylist(_rows(folder.run_id, criterion.id, compared), schema=PREFERENCE_SCHEMA)
-    write_parquet(folder.preferences_file(criterion.id, shard_index), rows)
+    write_parquet(folder.detail_file("judged_preferences", criterion.id, shard_index), rows)
     return _verdicts(folder.run_id, criterion, compared)
 
 

@@ -8,23 +8,24 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gradebook.rubrics.model.methods import ASKED_METHODS
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.model.verdicts import VERDICT_SCHEMA
 from gradebook.tasks.datasets.case_criteria import CASE_CRITERIA
-from gradebook.tasks.judging.session.session import JudgingSession
-from gradebook.tasks.judging.settings.panels import step_opinions
+from gradebook.tasks.judging.settings.panels import list_opinions
 from gradebook.tasks.ratings.run_ratings import prefers_people, score_ratings
 from gradebook.tasks.scoring.case_criteria import score_case_criteria
-from gradebook.tasks.scoring.claims import ClaimJudges, score_claims
+from gradebook.tasks.scoring.claims import score_claims
 from gradebook.tasks.scoring.computed import compute_verdicts, is_computed, leave_unscored, read_columns, write_counted
 from gradebook.tasks.scoring.functions import FUNCTION_COLUMNS, score_function
 from gradebook.tasks.scoring.human_preferred import score_preferred
 from gradebook.tasks.scoring.judge import NO_JUDGE, judge_outputs, score_judge, score_without_judge
+from gradebook.tasks.scoring.list_answers import ListJudges
 from gradebook.tasks.scoring.preferences import score_preferences
 from gradebook.tasks.scoring.process_worker import LastShard
 from gradebook.tasks.scoring.setup import ScoringSetup
 from gradebook.tasks.scoring.similarity import score_similarity
-from gradebook.tasks.scoring.steps import StepJudges, score_steps_of
+from gradebook.tasks.scoring.steps import score_steps_of
 from gradebook.tasks.system.files import replaced_file
 from gradebook.tasks.system.processes import COMPUTING
 from gradebook.tasks.system.progress import reporter
@@ -47,7 +48,7 @@ def score_shard(
     A file written by an earlier, interrupted command is kept, unless one of its verdicts waits for a judge. read: of
     the columns that code needs.
     """
-    turn = nullcontext() if criterion.method.type in ("judge", "claims", "preference") else COMPUTING
+    turn = nullcontext() if criterion.method.type in ASKED_METHODS else COMPUTING
     path = setup.folder.verdict_file(criterion.id, shard_index)
     with turn:
         return _scored_once(
@@ -130,16 +131,13 @@ def _asked_otherwise(
     setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int, timing: Timing
 ) -> pa.Table:
     """Verdicts of a judge that is not asked for one level of an output: on claims, steps or pairs of answers."""
-    folder, lake, judged, session = setup.folder, setup.lake, setup.judged, setup.session
-    if lake is not None and judged is not None:
-        if criterion.is_stepwise and step_opinions(judged.judge, criterion.id):
-            judges = StepJudges(folder.run_id, judged.judge, setup.sessions, lake, timing)
+    folder, judged = setup.folder, setup.judged
+    if setup.lake is not None and judged is not None and list_opinions(judged.judge, criterion.id):
+        judges = ListJudges(folder.run_id, judged.judge, setup.sessions, setup.lake, timing)
+        if criterion.is_stepwise:
             return score_steps_of(folder, criterion, setup.taxonomy, shard, shard_index, judges)
-        if criterion.method.type == "claims" and isinstance(session, JudgingSession):
-            claim_judges = ClaimJudges(folder.run_id, judged.judge, setup.sessions, lake, timing)
-            return score_claims(folder, criterion, shard, shard_index, claim_judges)
-        if criterion.method.type == "preference" and isinstance(session, JudgingSession):
-            return score_preferences(folder, criterion, shard, shard_index, lake, session, timing)
+        score = score_claims if criterion.method.type == "claims" else score_preferences
+        return score(folder, criterion, shard, shard_index, judges)
     reason = NO_JUDGE if judged is None else RECORDED["steps" if criterion.is_stepwise else criterion.method.type]
     return leave_unscored(folder.run_id, criterion, _read_columns(shard), reason)
 

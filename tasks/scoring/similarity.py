@@ -123,7 +123,7 @@ def score_similarity(
         rows.append(_rows(folder.run_id, criterion.id, others.embedder, compared))
         timing.row_count += len(part)
     table = pa.concat_tables([SIMILARITY_SCHEMA.empty_table(), *rows])
-    write_parquet(folder.similarities_file(criterion.id, shard_index), table)
+    write_parquet(folder.detail_file("similarities", criterion.id, shard_index), table)
     return pa.concat_tables(tables) if tables else verdict_table(folder.run_id, criterion, *_NOTHING)
 
 

@@ -8,29 +8,16 @@ from typing import Any
 import pyarrow as pa
 
 from gradebook.rubrics.model.rubric import Criterion
-from gradebook.rubrics.model.taxonomy import StepMark, Taxonomy, describe_steps, score_steps
+from gradebook.rubrics.model.taxonomy import Taxonomy, describe_steps, score_steps
 from gradebook.rubrics.model.verdicts import verdict_table
-from gradebook.rubrics.prompts.step_marks import StepCriterion, marks_of
-from gradebook.tasks.judging.opinions.steps import QuotedMark, StepVerdict, StepVote, combine_votes, is_window_unsure
-from gradebook.tasks.judging.replies.list_question import ListQuestion
-from gradebook.tasks.judging.replies.step_questions import StepUnit, step_criterion, step_questions, step_unit
-from gradebook.tasks.judging.session.session import JudgingSession, Session
-from gradebook.tasks.judging.settings.panels import (
-    FIRST,
-    THEN,
-    CascadeSettings,
-    Judge,
-    Opinion,
-    drawn_opinions,
-    member_names,
-    step_opinions,
-)
-from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.judging.opinions.lists import QuotedMark, StepVote, step_lists, step_scale
+from gradebook.tasks.judging.opinions.parts import combine_parts
+from gradebook.tasks.judging.replies.step_questions import StepUnit, step_criterion, step_unit
+from gradebook.tasks.judging.settings.panels import Opinion, list_opinions, member_names
 from gradebook.tasks.planning.cases import read_cases
-from gradebook.tasks.scoring.list_answers import ListAsker, ask_judges
+from gradebook.tasks.scoring.list_answers import ListJudges
 from gradebook.tasks.system.files import write_parquet
 from gradebook.tasks.workspace.folder import RunFolder
-from gradebook.tasks.workspace.timings import Timing
 
 _STEP = [
     *(pa.field(name, pa.string(), nullable=False) for name in ("run_id", "output_id", "criterion_id")),
@@ -60,34 +47,26 @@ STEP_OPINION_SCHEMA = pa.schema(
 MOST_QUOTES = 20  # of a verdict's evidence
 
 
-@dataclass(slots=True)
-class _Window:
-    """Steps of one question, and the votes on them."""
-
-    steps: tuple[int, ...]
-    votes: list[StepVote] = field(default_factory=list)
-
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Judged:
-    """Steps of one output: asked about by windows, then judged."""
+    """Steps of one output. votes: on each step, by its number; verdicts: what they come to."""
 
     unit: StepUnit
-    windows: list[_Window]
-    verdicts: list[StepVerdict] = field(default_factory=list)
+    votes: Mapping[int, dict[Opinion, StepVote]]
+    verdicts: dict[int, StepVote] = field(default_factory=dict)
 
     @property
-    def marks(self) -> list[StepMark]:
-        return [verdict.mark[0] for verdict in self.verdicts if verdict.mark]
+    def marked(self) -> list[QuotedMark]:
+        """Marks of the steps that have one."""
+        return [verdict.said for verdict in self.verdicts.values() if verdict.said]
 
     @property
     def fault(self) -> tuple[str, str | None] | None:
         """Reason of a missing score, and the request key of the missing reply."""
         if self.unit.reason:
             return self.unit.reason, None
-        return next(
-            ((each.reason or "no_reply", each.request_key) for each in self.verdicts if each.mark is None), None
-        )
+        lost = (each for each in self.verdicts.values() if each.said is None)
+        return next(((each.reason or "no_reply", each.request_key) for each in lost), None)
 
 
 def score_steps_of(
@@ -96,7 +75,7 @@ def score_steps_of(
     taxonomy: Taxonomy | None,
     shard: str,
     shard_index: int,
-    judges: "StepJudges",
+    judges: ListJudges,
 ) -> pa.Table:
     """Judge the steps of a shard's outputs: `VERDICT_SCHEMA`, one row per output, in the shard's order.
 
@@ -106,116 +85,61 @@ def score_steps_of(
     """
     asked = step_criterion(criterion, taxonomy)
     units = (step_unit(asked, *case) for case in read_cases(shard, with_steps=True))
-    outputs = [_Judged(unit, [_Window(steps) for steps in unit.windows]) for unit in units]
-    judges.ask(asked, outputs)
-    for each in outputs:
-        for window in each.windows:
-            each.verdicts += combine_votes(judges.judge, criterion.ranked_levels, window.steps, window.votes)
-    write_parquet(
-        folder.step_verdicts_file(criterion.id, shard_index), _step_table(folder.run_id, criterion.id, outputs)
+    outputs = [_Judged(unit, {step: {} for steps in unit.windows for step in steps}) for unit in units]
+    lists = [each for output in outputs for each in step_lists(asked, output.unit, output.votes)]
+    judges.ask_votes(criterion.id, step_scale(asked), lists)
+    combined = iter(
+        combine_parts(judges.judge, step_scale(asked), [votes for each in outputs for votes in each.votes.values()])
     )
-    if len(judges.opinions(criterion.id)) > 1:
+    for each in outputs:
+        each.verdicts.update({step: next(combined) for step in each.votes})
+    write_parquet(
+        folder.detail_file("step_verdicts", criterion.id, shard_index),
+        _step_table(folder.run_id, criterion.id, outputs),
+    )
+    if len(list_opinions(judges.judge, criterion.id)) > 1:
         votes = _vote_table(folder.run_id, criterion.id, member_names(judges.judge), outputs)
-        write_parquet(folder.step_opinions_file(criterion.id, shard_index), votes)
+        write_parquet(folder.detail_file("step_opinions", criterion.id, shard_index), votes)
     judges.timing.row_count = len(outputs)
     penalties = asked.method.penalties or (taxonomy.severities if taxonomy else None)
     return _verdicts(folder.run_id, criterion, penalties, outputs)
 
 
-@dataclass(frozen=True, slots=True)
-class StepJudges:
-    """Judges of a run that label steps. sessions: of the judge's members, in order."""
-
-    run_id: str
-    judge: Judge
-    sessions: tuple[Session, ...]
-    lake: Lake
-    timing: Timing
-
-    def opinions(self, criterion_id: str) -> tuple[Opinion, ...]:
-        """Votes that an output may need."""
-        return step_opinions(self.judge, criterion_id)
-
-    def ask(self, asked: StepCriterion, outputs: Sequence[_Judged]) -> None:
-        """Add the votes on all windows; the second judge of a cascade is asked where the first one is unsure."""
-        opinions = self.opinions(asked.criterion.id)
-        if not isinstance(self.judge, CascadeSettings):
-            self._add_votes(asked, outputs, opinions)
-            return
-        judge, levels = self.judge, asked.criterion.ranked_levels
-        self._add_votes(asked, outputs, [each for each in opinions if each.judge_index == FIRST])
-        unsure = [[is_window_unsure(judge, levels, window.votes) for window in each.windows] for each in outputs]
-        self._add_votes(asked, outputs, [each for each in opinions if each.judge_index == THEN], unsure)
-
-    def _add_votes(
-        self,
-        asked: StepCriterion,
-        outputs: Sequence[_Judged],
-        opinions: Sequence[Opinion],
-        chosen: Sequence[Sequence[bool]] | None = None,
-    ) -> None:
-        """Ask for some votes. chosen: whether a window is asked about, by output; None: all are."""
-        askers = {index: self._asker(index) for index in dict.fromkeys(each.judge_index for each in opinions)}
-        by_judge: dict[int, list[ListQuestion]] = {index: [] for index in askers}
-        places: list[tuple[_Window, Opinion, ListQuestion]] = []
-        for row, opinion in drawn_opinions(self.judge, opinions, [each.unit.output_id for each in outputs]):
-            each, digest = outputs[row], askers[opinion.judge_index].judge_digest
-            questions = step_questions(asked, each.unit, digest, opinion.replicate)
-            for place, question in enumerate(questions):
-                if chosen is None or chosen[row][place]:
-                    by_judge[opinion.judge_index].append(question)
-                    places.append((each.windows[place], opinion, question))
-        answers = ask_judges([(askers[index], questions) for index, questions in by_judge.items()])
-        scores = {level.id: level.score for level in asked.criterion.ranked_levels}
-        for window, opinion, question in places:
-            answer = answers[question.request_key]
-            marks = {} if answer.text is None else {int(each[0].step): each for each in marks_of(answer.text, scores)}
-            reason = None if marks else answer.reason or "no_reply"
-            window.votes.append(StepVote(opinion, question.request_key, marks, reason))
-
-    def _asker(self, judge_index: int) -> ListAsker:
-        session = self.sessions[judge_index]
-        if not isinstance(session, JudgingSession):
-            raise TypeError(f"found {type(session).__name__}, expected a judge that is asked over the network")
-        return ListAsker(self.run_id, self.lake, session, self.timing)
-
-
 def _step_table(run_id: str, criterion_id: str, outputs: Sequence[_Judged]) -> pa.Table:
     rows = [
-        _row(run_id, criterion_id, each, verdict.step_index, verdict.mark) | {"request_key": verdict.request_key}
+        _row(run_id, criterion_id, each, step, verdict)
         for each in outputs
-        for verdict in each.verdicts
-        if verdict.mark
+        for step, verdict in each.verdicts.items()
+        if verdict.said
     ]
     return pa.Table.from_pylist(rows, schema=STEP_VERDICT_SCHEMA)
 
 
 def _vote_table(run_id: str, criterion_id: str, names: Sequence[str], outputs: Sequence[_Judged]) -> pa.Table:
     rows = [
-        _row(run_id, criterion_id, each, step, vote.marks.get(step))
-        | {"judge": names[vote.opinion.judge_index], "replicate": vote.opinion.replicate}
-        | {"reason": vote.reason, "request_key": vote.request_key}
+        _row(run_id, criterion_id, each, step, vote)
+        | {"judge": names[opinion.judge_index], "replicate": opinion.replicate, "reason": vote.reason}
         for each in outputs
-        for window in each.windows
-        for step in window.steps
-        for vote in window.votes
+        for step, votes in each.votes.items()
+        for opinion, vote in votes.items()
     ]
     return pa.Table.from_pylist(rows, schema=STEP_OPINION_SCHEMA)
 
 
-def _row(run_id: str, criterion_id: str, output: _Judged, step: int, marked: QuotedMark | None) -> dict[str, Any]:
+def _row(run_id: str, criterion_id: str, output: _Judged, step: int, vote: StepVote) -> dict[str, Any]:
     place = {"run_id": run_id, "output_id": output.unit.output_id, "criterion_id": criterion_id, "step_index": step}
-    if marked is None:
-        return place
-    mark, quote = marked
-    return place | {name: value for name, value in mark._asdict().items() if name != "step"} | {"quote": quote}
+    row: dict[str, Any] = place | {"request_key": vote.request_key}
+    if vote.said is None:
+        return row
+    mark, quote = vote.said
+    return row | {name: value for name, value in mark._asdict().items() if name != "step"} | {"quote": quote}
 
 
 def _verdicts(
     run_id: str, criterion: Criterion, penalties: Mapping[str, float] | None, outputs: Sequence[_Judged]
 ) -> pa.Table:
     faults = [each.fault or (None, None) for each in outputs]
-    scores = [None if each.fault else score_steps(each.marks, penalties) for each in outputs]
+    scores = [None if each.fault else score_steps([mark for mark, _ in each.marked], penalties) for each in outputs]
     words = [None if each.fault else _words(each, penalties) for each in outputs]
     return verdict_table(
         run_id,
@@ -234,10 +158,10 @@ def _words(judged: _Judged, penalties: Mapping[str, float] | None) -> str:
     """Rationale: "12 steps judged: step 3: tool / wrong_tool (major, -5)", the steps that were not shown, and those
     that judges label differently.
     """
-    trajectory, marks = judged.unit.case.trajectory, judged.marks
+    trajectory, marks = judged.unit.case.trajectory, [mark for mark, _ in judged.marked]
     left_out = [entry["left_out"] for entry in trajectory.shown if "left_out" in entry] if trajectory else []
     more = f"; not shown to the judge: {', '.join(left_out)}" if left_out else ""
-    disputed = [str(each.step_index) for each in judged.verdicts if each.is_disputed]
+    disputed = [str(step) for step, each in judged.verdicts.items() if each.is_disputed]
     more += f"; votes differ on steps {', '.join(disputed[:MOST_QUOTES])}" if disputed else ""
     more += f" and {len(disputed) - MOST_QUOTES} more" if len(disputed) > MOST_QUOTES else ""
     return f"{len(marks)} steps judged: {describe_steps(marks, penalties)}{more}"
@@ -245,5 +169,5 @@ def _words(judged: _Judged, penalties: Mapping[str, float] | None) -> str:
 
 def _evidence(judged: _Judged) -> str | None:
     """Quotes from the steps with errors, a JSON list; None if there are none."""
-    quotes = [each.mark[1] for each in judged.verdicts if each.mark and each.mark[1] and each.mark[0].score < 1]
+    quotes = [quote for mark, quote in judged.marked if quote and mark.score < 1]
     return json.dumps(quotes[:MOST_QUOTES], ensure_ascii=False) if quotes else None

@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from gradebook.rubrics.files.validate import unreadable_files
 from gradebook.rubrics.model.errors import Fault, InputError, JudgeSettingsError, RubricError
-from gradebook.rubrics.model.rubric import Rubric
+from gradebook.rubrics.model.methods import compares_with_baseline
+from gradebook.rubrics.model.rubric import Rubric, effective_weights
 from gradebook.rubrics.statistics.stopping import STOP_EXPECTED, read_stop_rule
 from gradebook.tasks.comparing.baseline import refuse_baseline
 from gradebook.tasks.comparing.gate import gate_rule
@@ -86,7 +87,7 @@ def check_request(request: EvaluationRequest) -> CheckedRequest:
         if request.budget_usd is not None:
             refuse_unpriced(online, find_price(online))
     _refuse_batches(request, judge)
-    _refuse_stop(request, judge)
+    _refuse_stop(request, rubric, judge)
     if request.record is not None:
         refuse_record(Path(request.record), _recorded_judge(judge))
     if any(map(is_computed, rubric.criteria)):  # clusters do no other work
@@ -164,14 +165,14 @@ def _refuse_unknown_criteria(rubric: Rubric, judge: Judge | None) -> None:
     """Raise `JudgeSettingsError` for a cascade that names a criterion without a judge: it would have no effect."""
     if not isinstance(judge, CascadeSettings) or not rubric.criteria:
         return
-    judged = [criterion.id for criterion in rubric.judged_criteria]
+    judged = [criterion.id for criterion in rubric.asked_criteria]
     unknown = [name for name in judge.when.criteria if name not in judged]
     if unknown:
         expected = f"judged criteria of {rubric.id}: {', '.join(judged) or 'there are none'}"
         raise JudgeSettingsError("cascade.when.criteria", repr(unknown[0]), expected)
 
 
-def _refuse_stop(request: EvaluationRequest, judge: Judge | None) -> None:
+def _refuse_stop(request: EvaluationRequest, rubric: Rubric, judge: Judge | None) -> None:
     """Raise `InputError` for a rule that can't be read, or can't be followed."""
     if request.stop is None:
         return
@@ -181,6 +182,10 @@ def _refuse_stop(request: EvaluationRequest, judge: Judge | None) -> None:
         raise InputError("--stop", repr(request.stop), STOP_EXPECTED) from None
     if request.baseline is None:
         raise InputError("--stop", "no --baseline", "a run to compare with, or latest")
+    weights = effective_weights(rubric)
+    if held := [each.id for each in rubric.criteria if compares_with_baseline(each.method) and weights[each.id]]:
+        found = f"{held[0]}, which compares outputs with those of the baseline"
+        raise InputError("--stop", found, "scores that mean the same in both runs", "a weight of 0 leaves it out")
     if request.stratify is not None:
         raise InputError("--stop", "--stratify beside it", "one of the two", "the looks weigh all cases alike")
     if request.stop == "suite" and gate_rule(request.fail_if, request.require) is not None:

@@ -33,7 +33,7 @@ def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | 
     claimed = [criterion.id for criterion in run.rubric.criteria if criterion.method.type == "claims"]
     stepwise = [criterion.id for criterion in run.rubric.stepwise_criteria]
     preferred = [criterion.id for criterion in preference_criteria(run.rubric)]
-    judged = [criterion.id for criterion in run.rubric.judged_criteria] + claimed + stepwise + preferred
+    judged = [criterion.id for criterion in run.rubric.asked_criteria]
     is_recorded = run.judge is not None and not isinstance(writer_of(run.judge), JudgeSettings)
     own_judged_count = own.methods.get("judge", 0)
     sampled = ingested.sample.sentence if ingested.sample else ""
@@ -86,7 +86,7 @@ def family_notes(run: Run, ingested: Ingested) -> list[str]:
 
 def similarity_notes(folder: RunFolder) -> list[str]:
     """A sentence for each criterion of the method similarity: the mean beside its null."""
-    files = folder.similarities_files()
+    files = folder.detail_files("similarities")
     if not files:
         return []
     table = pa.concat_tables([pq.read_table(file) for file in files])

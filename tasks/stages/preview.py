@@ -1,4 +1,4 @@
-"""Dry run: requests and cost of an evaluation, without leaving files; what it shows to be in vain."""
+"""Dry run: requests and cost of an evaluation, without leaving files; and faults that show before the start."""
 
 from datetime import UTC, datetime
 
@@ -26,10 +26,11 @@ def preview_run(request: EvaluationRequest) -> tuple[Ingested, RunPlan]:
 
 
 def refuse_vain_start(request: EvaluationRequest, checked: CheckedRequest) -> None:
-    """Raise before Prefect starts what would end a run before its first judgment, if the run has any to ask for.
+    """Raise a fault before Prefect starts, if it would end the run before its first judgment.
 
     `EndpointUnavailable` where no address of a judge answers, `BudgetReached` where the budget is below the price of
-    any reply. Scheduled and triggered runs leave a row of the fault instead, as nobody sees this one.
+    any reply; neither where the ledger has every judgment. Scheduled and triggered runs leave a row of the fault
+    instead, as nobody sees this one.
     """
     if request.trigger != "manual" or checked.judge is None:
         return

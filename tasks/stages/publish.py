@@ -35,7 +35,7 @@ from gradebook.tasks.stages.quality import read_findings
 from gradebook.tasks.system.events import Piece, piece_span
 from gradebook.tasks.system.files import write_parquet, write_text
 from gradebook.tasks.system.progress import reporter
-from gradebook.tasks.workspace.folder import RunFolder
+from gradebook.tasks.workspace.folder import DETAIL_TABLES, RunFolder
 from gradebook.tasks.workspace.lock import created_at
 from gradebook.tasks.workspace.timings import append_other, process_cpu_s
 
@@ -119,15 +119,6 @@ def _publish(run: Run, ingested: Ingested, notes: list[str]) -> int:
     shard_bytes = sum(Path(shard).stat().st_size for shard in ingested.shards)
 
     files, added = RunFiles(run.lake, folder), set[str]()
-    parts_of_tables = (
-        ("opinions", folder.opinion_files()),
-        ("claims", folder.claims_files()),
-        ("claim_verdicts", folder.claim_verdicts_files()),
-        ("step_verdicts", folder.step_verdicts_files()),
-        ("step_opinions", folder.step_opinions_files()),
-        ("similarities", folder.similarities_files()),
-        ("judged_preferences", folder.preferences_files()),
-    )
 
     def body(connection: duckdb.DuckDBPyConnection, version: int) -> None:
         _refuse_published(connection, run.run_id)
@@ -144,8 +135,8 @@ def _publish(run: Run, ingested: Ingested, notes: list[str]) -> int:
         replace_findings(connection, run.run_id, findings)
         _insert_parquet(connection, "quarantine", folder.quarantine_file)
         added.update(_insert_case_criteria(connection, folder, files))
-        for table, parts in parts_of_tables:
-            for file in parts:
+        for table in DETAIL_TABLES:
+            for file in folder.detail_files(table):
                 _insert_parquet(connection, table, file)
         if folder.feedback_file.exists():
             _insert_parquet(connection, "written_feedback", folder.feedback_file)

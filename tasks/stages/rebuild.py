@@ -20,7 +20,7 @@ from gradebook.tasks.published.stored_run import (
     KeptRun,
     copy_rows,
     lay_out_case_criteria,
-    lay_out_opinions,
+    lay_out_details,
     lay_out_outputs,
     lay_out_verdicts,
     read_kept_run,
@@ -37,7 +37,6 @@ select stage, criterion_id, wall_s, cpu_s, row_count, replayed_count, saved_usd 
 _VERDICTS = """
 select output_id, criterion_id, method, status, level_id, score, reason from verdicts where run_id = $run_id
 """
-_OPINIONS = "from opinions where run_id = $run_id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +100,7 @@ def _lay_out(connection: duckdb.DuckDBPyConnection, run: KeptRun, folder: RunFol
     shard, _ = lay_out_outputs(connection, run, folder)
     lay_out_verdicts(connection, _VERDICTS, folder, run_id=run_id)
     lay_out_case_criteria(connection, run, folder)
-    lay_out_opinions(connection, _OPINIONS, folder, run_id=run_id)
+    lay_out_details(connection, run, folder, ["opinions"])
     copy_rows(connection, _TIMINGS, _source(folder, "timings"), run_id=run_id)
     version = run.row["version"]
     taken = {

@@ -27,7 +27,6 @@ from gradebook.tasks.published.stored_run import (
     KeptRun,
     lay_out_case_criteria,
     lay_out_details,
-    lay_out_opinions,
     lay_out_outputs,
     lay_out_verdicts,
     read_kept_run,
@@ -179,12 +178,7 @@ def _take_over(run: Run, source: KeptRun) -> Ingested:
         shard, output_count = lay_out_outputs(connection, source, folder)
         taken = {"run_id": run.run_id, "source_run_id": source.run_id, "dropped": _dropped(run, source)}
         lay_out_verdicts(connection, query("stages/reused_verdicts"), folder, **taken)
-        opinions = (
-            "select $run_id as run_id, * exclude (run_id) from opinions "
-            "where run_id = $source_run_id and not list_contains($dropped::varchar[], criterion_id)"
-        )
-        lay_out_opinions(connection, opinions, folder, **taken)
-        lay_out_details(connection, folder, **taken)
+        lay_out_details(connection, source, folder, dropped=_dropped(run, source))
         lay_out_case_criteria(connection, source, folder)
         saved = connection.execute(query("stages/saved_costs"), {"run_id": source.run_id}).to_arrow_table()
         timing.row_count = output_count

@@ -6,12 +6,16 @@ import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self, get_args
 
 from gradebook.rubrics.model.errors import LakeError
 from gradebook.tasks.system.files import write_text
 
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")  # a folder's name, and no path
+DetailTable = Literal[
+    "opinions", "claims", "claim_verdicts", "step_verdicts", "step_opinions", "similarities", "judged_preferences"
+]  # tables of what is behind a run's verdicts, each with run_id, output_id and criterion_id
+DETAIL_TABLES: tuple[DetailTable, ...] = get_args(DetailTable)
 _WORKING_FOLDERS = (
     "shards",
     "blocks",
@@ -19,14 +23,8 @@ _WORKING_FOLDERS = (
     "media",
     "verdicts",
     "collected",
-    "opinions",
-    "claims",
-    "claim_verdicts",
-    "step_verdicts",
-    "step_opinions",
-    "similarities",
     "pairs",
-    "preferences",
+    *DETAIL_TABLES,
     "case_criteria",
     "marts",
 )
@@ -158,65 +156,17 @@ class RunFolder:
         """Verdicts of one criterion over one shard."""
         return self.path / "verdicts" / criterion_id / f"shard-{shard_index:05d}.parquet"
 
-    def opinion_file(self, criterion_id: str, shard_index: int) -> Path:
-        """Opinions behind the verdicts of one criterion over one shard; missing if a run has one of each."""
-        return self.path / "opinions" / criterion_id / f"shard-{shard_index:05d}.parquet"
+    def detail_file(self, table: DetailTable, criterion_id: str, shard_index: int) -> Path:
+        """Rows for such a table, of one criterion over one shard; missing where the criterion has none."""
+        return self.path / table / criterion_id / f"shard-{shard_index:05d}.parquet"
 
-    def opinion_files(self) -> list[Path]:
-        """Opinion files of all criteria and shards, in order."""
-        return sorted((self.path / "opinions").glob("*/*.parquet"))
-
-    def claims_file(self, criterion_id: str, shard_index: int) -> Path:
-        """Claims of one shard's outputs, by one criterion."""
-        return self.path / "claims" / criterion_id / f"shard-{shard_index:05d}.parquet"
-
-    def claims_files(self) -> list[Path]:
-        """Files of claims of all criteria and shards, in order."""
-        return sorted((self.path / "claims").glob("*/*.parquet"))
-
-    def claim_verdicts_file(self, criterion_id: str, shard_index: int) -> Path:
-        """Votes on the claims of one criterion and shard."""
-        return self.path / "claim_verdicts" / criterion_id / f"shard-{shard_index:05d}.parquet"
-
-    def claim_verdicts_files(self) -> list[Path]:
-        """Files of votes on claims of all criteria and shards, in order."""
-        return sorted((self.path / "claim_verdicts").glob("*/*.parquet"))
-
-    def step_verdicts_file(self, criterion_id: str, shard_index: int) -> Path:
-        """Judged steps of one shard's outputs, by one criterion."""
-        return self.path / "step_verdicts" / criterion_id / f"shard-{shard_index:05d}.parquet"
-
-    def step_verdicts_files(self) -> list[Path]:
-        """Files of judged steps of all criteria and shards, in order."""
-        return sorted((self.path / "step_verdicts").glob("*/*.parquet"))
-
-    def step_opinions_file(self, criterion_id: str, shard_index: int) -> Path:
-        """Votes on the steps of one shard's outputs, by one criterion; missing if each step has one."""
-        return self.path / "step_opinions" / criterion_id / f"shard-{shard_index:05d}.parquet"
-
-    def step_opinions_files(self) -> list[Path]:
-        """Files of votes on steps of all criteria and shards, in order."""
-        return sorted((self.path / "step_opinions").glob("*/*.parquet"))
-
-    def similarities_file(self, criterion_id: str, shard_index: int) -> Path:
-        """Similarities of one shard's outputs, by one criterion."""
-        return self.path / "similarities" / criterion_id / f"shard-{shard_index:05d}.parquet"
-
-    def similarities_files(self) -> list[Path]:
-        """Files of similarities of all criteria and shards, in order."""
-        return sorted((self.path / "similarities").glob("*/*.parquet"))
+    def detail_files(self, table: DetailTable) -> list[Path]:
+        """Files for such a table, of all criteria and shards, in order."""
+        return sorted((self.path / table).glob("*/*.parquet"))
 
     def pairs_file(self, criterion_id: str, shard_index: int) -> Path:
         """Answers that one shard's outputs are compared with, by one criterion."""
         return self.path / "pairs" / criterion_id / f"shard-{shard_index:05d}.parquet"
-
-    def preferences_file(self, criterion_id: str, shard_index: int) -> Path:
-        """Preferences of the judge over one shard's pairs, by one criterion."""
-        return self.path / "preferences" / criterion_id / f"shard-{shard_index:05d}.parquet"
-
-    def preferences_files(self) -> list[Path]:
-        """Files of preferences of all criteria and shards, in order."""
-        return sorted((self.path / "preferences").glob("*/*.parquet"))
 
     def collected_file(self, shard_index: int) -> Path:
         """Validated verdicts of all criteria over one shard."""

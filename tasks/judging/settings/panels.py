@@ -163,9 +163,9 @@ def wanted_opinions(judge: Judge, criterion_id: str = "") -> tuple[Opinion, ...]
     )
 
 
-def step_opinions(judge: Judge, criterion_id: str) -> tuple[Opinion, ...]:
-    """Votes that a criterion with `unit: step` may need per output: recorded replies hold none, and levels have one
-    order.
+def list_opinions(judge: Judge, criterion_id: str) -> tuple[Opinion, ...]:
+    """Votes that a criterion of claims or steps may need per output: recorded replies hold none, and their levels have
+    one order.
     """
     members = members_of(judge)
     return tuple(

@@ -44,7 +44,8 @@ class ReportSource:
     groups: the run's models and checkpoints, highest mean first. comparison: with the baseline, with the requested run,
     or of the two best models of the run (both sides then have its run_id); None if there is nothing to compare.
     comparison_fault: reason why it could not be made. criteria: the rubric's rows of `criteria`, in its order; levels:
-    its rows of `levels`, worst first. cache: values shared by sections, see `once`.
+    its rows of `levels`, worst first. is_against: the comparison is with a requested run. cache: values shared by
+    sections, see `once`.
     """
 
     connection: duckdb.DuckDBPyConnection
@@ -55,6 +56,7 @@ class ReportSource:
     comparison_fault: str | None
     criteria: tuple[Row, ...]
     levels: tuple[Row, ...]
+    is_against: bool = False
     cache: dict[str, Any] = field(default_factory=dict)
 
     def once(self, name: str, read: Callable[["ReportSource"], Found]) -> Found:
@@ -126,6 +128,7 @@ def opened_source(lake: Lake, summary: RunSummary, against: str | None = None) -
             fault,
             read_rows(connection, query("reporting/criteria"), run_id=summary.run_id),
             read_rows(connection, query("reporting/levels"), run_id=summary.run_id),
+            is_against=against is not None,
         )
 
 

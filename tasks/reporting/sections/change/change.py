@@ -124,9 +124,9 @@ def _sides_of(source: ReportSource, comparison: RunComparison) -> str:
         a, b = _names_of(comparison.models[0].rows)
         which = "the two models" if len(source.groups) == 2 else "the two models with the highest means"
         return f"A is {a} and B is {b}: {which} of this run. {ALIKE}"
-    if (own := source.summary.comparison) is not None and own.baseline_run_id == other:
-        return f"A is the baseline, run {other}, and B is this run. {ALIKE}"
-    return f"A is run {other}, named by --against, and B is this run. {ALIKE}"
+    if source.is_against:
+        return f"A is run {other}, named by --against, and B is this run. {ALIKE}"
+    return f"A is the baseline, run {other}, and B is this run. {ALIKE}"
 
 
 def _figures_by_pair(comparison: RunComparison) -> dict[tuple[str, str], tuple[Row, ...]]:

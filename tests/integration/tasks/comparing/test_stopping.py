@@ -21,6 +21,7 @@ from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.stages import pipeline
 from gradebook.tasks.stages.preview import preview_run
 from tests.support.loopback_judge import LoopbackJudge, level_reply
+from tests.support.preference_judge import write_preference
 from tests.support.published_runs import NOW, publish
 from tests.support.samples import write_lines, write_rubric
 
@@ -220,6 +221,28 @@ def test_a_run_that_nothing_can_stop_says_why(folder, request_, reason):
     summary = evaluate(folder, "worse", stop="suite", **request_)
     assert summary.run["output_count"] == CASES
     assert any(reason in note for note in summary.run["notes"]), summary.run["notes"]
+
+
+def test_preferences_between_models_can_stop(folder, judge):
+    criterion = "{id: better, description: Which answer is better?, method: {type: preference, against: other}}"
+    rubric = folder / "better.yaml"
+    rubric.write_text(f"id: better\nversion: 1.0.0\ncriteria:\n  - {criterion}\n", encoding="utf-8")
+    rows = [
+        {"case_id": f"c{case}", "model": model, "prompt": "say it", "output": f"{text} {case}"}
+        for case in range(4)
+        for model, text in (("m", "**"), ("other", "*"))
+    ]
+    asked = str(write_lines(folder / "pairs.jsonl", rows)), str(rubric)
+    judge.writer = write_preference
+    try:
+        publish(*map(Path, asked), judge="gpt-4o-mini", run_id="first")
+    finally:
+        judge.writer = read_level
+    lake = f"sqlite:{folder}/lake/catalog.sqlite"
+    again = EvaluationRequest(*asked, judge="gpt-4o-mini", baseline="first", stop="looks=2", lake=lake)
+    forecast = preview_run(again)[1].stop
+    assert forecast is not None
+    assert (forecast.reason, forecast.baseline_run_id) == (None, "first")
 
 
 def test_a_named_baseline_that_can_decide_nothing_is_refused(folder):

@@ -347,3 +347,7 @@ def test_the_second_judge_of_a_cascade_gets_the_claims_of_which_the_first_is_uns
     (sure := tmp_path / "sure").mkdir()
     judged_by(sure, cascade.replace("broken", "harsh"), harsh="model: harsh\n", m="model: m\n")
     assert rows_in(sure, "select distinct judge, verdict from claim_verdicts") == [("harsh", "not_in_source")]
+    paths = (str(sure / name) for name in ("outputs.jsonl", "rubric.yaml"))
+    lake = f"sqlite:{sure}/lake/catalog.sqlite"
+    (planned,) = preview_run(EvaluationRequest(*paths, judge=str(sure / "judge.yaml"), lake=lake))[1].criteria
+    assert (planned.request_count, planned.at_most_count) == (0, 0)  # the first judge is known to be sure

@@ -12,6 +12,7 @@ from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.stages.preview import preview_run
+from gradebook.tasks.stages.rescore import RescoreRequest, rescore_run
 from tests.support.loopback_judge import LoopbackJudge
 from tests.support.published_runs import publish
 from tests.support.samples import write_lines
@@ -224,6 +225,15 @@ def test_judges_of_a_panel_vote_on_each_step_and_a_vote_that_can_t_be_read_keeps
     assert scores_in(tmp_path) == {"good": (0.9, None)}
     ((words,),) = rows_in(tmp_path, "select rationale from verdicts")
     assert words.endswith("(high, -10); votes differ on steps 2")
+    lake, rubric = f"sqlite:{tmp_path}/lake/catalog.sqlite", tmp_path / "rubric.yaml"
+    rubric.write_text(rubric.read_text(encoding="utf-8").replace("1.0.0", "1.1.0"), encoding="utf-8")
+    ((run_id,),) = rows_in(tmp_path, "select run_id from runs")
+    rescore_run(RescoreRequest(run_id, str(rubric), lake, run_id="later"))
+    counted = "select count(*) filter (run_id = 'later'), count(*) from {}"
+    assert [rows_in(tmp_path, counted.format(table)) for table in ("step_verdicts", "step_opinions")] == [
+        [(4, 8)],
+        [(12, 24)],
+    ]
 
 
 def test_the_second_judge_of_a_cascade_labels_the_windows_of_which_the_first_is_unsure(

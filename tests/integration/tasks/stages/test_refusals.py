@@ -373,6 +373,15 @@ CASES = {
     "stop by the suite at a gate": Case(
         "--stop: found suite with a gate", {"stop": "suite", "baseline": "latest", "require": "not_worse_by(0.1)"}
     ),
+    "stop by scores that hang on the baseline": Case(
+        "--stop: found better, which compares outputs with those of the baseline",
+        {"stop": "always", "baseline": "base", "rubric": "c.yaml", "judge": "m"},
+        {
+            "c.yaml": "id: short_answer\nversion: 2.0.0\ncriteria:\n  - {id: better, description: Better?, "
+            "method: {type: preference, against: baseline}}\n"
+        },
+        is_lake_there=True,
+    ),
     "stop by a baseline of another rubric": Case(
         "--stop: found base of another rubric",
         {"stop": "always", "baseline": "base", "rubric": "c.yaml", "judge": "m"},

@@ -2,17 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import TypeVar
 
 import duckdb
 
 from gradebook.rubrics.model.methods import ClaimsMethod, PreferenceMethod
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.model.taxonomy import Taxonomy
-from gradebook.rubrics.prompts.claims import Claim, claims_of, verdicts_of
-from gradebook.rubrics.prompts.step_marks import StepCriterion, marks_of
+from gradebook.rubrics.prompts.claims import Claim, claims_of
 from gradebook.tasks.judging.money.prices import prompt_bytes
-from gradebook.tasks.judging.opinions.claims import ClaimVote, has_unsure, read_vote
-from gradebook.tasks.judging.opinions.steps import StepVote, is_window_unsure
+from gradebook.tasks.judging.opinions.lists import CLAIM_SCALE, claim_lists, step_lists, step_scale
+from gradebook.tasks.judging.opinions.parts import PartList, Scale, is_unsure
 from gradebook.tasks.judging.replies.claim_questions import (
     ClaimUnit,
     claim_packs,
@@ -22,7 +23,7 @@ from gradebook.tasks.judging.replies.claim_questions import (
     verification_question,
 )
 from gradebook.tasks.judging.replies.list_question import ListQuestion
-from gradebook.tasks.judging.replies.step_questions import StepUnit, step_criterion, step_questions, step_unit
+from gradebook.tasks.judging.replies.step_questions import step_criterion, step_unit
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.judging.settings.panels import (
     FIRST,
@@ -31,8 +32,8 @@ from gradebook.tasks.judging.settings.panels import (
     Judge,
     Opinion,
     drawn_opinions,
+    list_opinions,
     members_of,
-    step_opinions,
     writer_of,
 )
 from gradebook.tasks.lake.sql import query
@@ -41,6 +42,7 @@ from gradebook.tasks.planning.estimates import Estimate, History, estimate_quest
 from gradebook.tasks.planning.preferences import read_pairs
 from gradebook.tasks.workspace.folder import RunFolder
 
+Said = TypeVar("Said")
 USUAL_CLAIM = "x" * 100
 USUAL_TOKENS_OF_STEP = 80.0  # a quote, a sentence, a label and an error
 USUAL_CLAIMS_OF_SENTENCE = 1.5  # until the lake has claims
@@ -53,16 +55,12 @@ class ListCount:
     replayed_count: int = 0
     request_count: int = 0
     byte_count: int = 0
-    step_count: int = 0  # steps in the requests, of a criterion that labels steps
+    reply_tokens: float = 0  # usual ones of all replies together, where the parts of each are known
     at_most_count: int = 0  # of the requests: sent only where the first judge of a cascade is unsure
 
     def estimate(self, history: History, judge: JudgeSettings, criterion_id: str) -> Estimate:
         """Estimate of the requests' cost by the judge's past."""
-        usual = (
-            self.step_count / self.request_count * USUAL_TOKENS_OF_STEP
-            if self.request_count and self.step_count
-            else None
-        )
+        usual = self.reply_tokens / self.request_count if self.request_count and self.reply_tokens else None
         return estimate_questions(
             history,
             judge,
@@ -107,7 +105,7 @@ class ListPlanner:
         method = criterion.method
         if not isinstance(method, ClaimsMethod):
             raise TypeError(f"{criterion.id}: found the method {method.type}, expected claims")
-        opinions = step_opinions(self._judge, criterion.id)
+        opinions = list_opinions(self._judge, criterion.id)
         found = {index: ListCount() for index in (place, *(opinion.judge_index for opinion in opinions))}
         for shard in shards:
             units = [
@@ -117,8 +115,8 @@ class ListPlanner:
                 if unit.reason is None
             ]
             known, unknown = self._found_claims(criterion, method, digest, units, found[place])
-            packs = [(unit, pack) for unit, claims in known for pack in claim_packs(claims)]
-            self._count_claim_votes(criterion.id, method, packs, opinions, found)
+            packs = (claim_lists(method, criterion.id, unit, claims, [{} for _ in claims]) for unit, claims in known)
+            self._count_votes(opinions, CLAIM_SCALE, [*chain.from_iterable(packs)], found)
             for unit in unknown:
                 self._guess(unit, opinions, found)
         return found
@@ -131,45 +129,50 @@ class ListPlanner:
         return found
 
     def _count_steps(self, criterion: Criterion, shards: Sequence[str]) -> dict[int, ListCount]:
-        opinions = step_opinions(self._judge, criterion.id)
+        opinions = list_opinions(self._judge, criterion.id)
         found = {opinion.judge_index: ListCount() for opinion in opinions}
         asked = step_criterion(criterion, self._taxonomy)
         for shard in shards:
-            self._count_votes(asked, [step_unit(asked, *case) for case in read_cases(shard, with_steps=True)], found)
+            units = (step_unit(asked, *case) for case in read_cases(shard, with_steps=True))
+            lists = [
+                each
+                for unit in units
+                for each in step_lists(asked, unit, {step: {} for steps in unit.windows for step in steps})
+            ]
+            self._count_votes(opinions, step_scale(asked), lists, found, tokens_of_part=USUAL_TOKENS_OF_STEP)
         return found
 
-    def _count_votes(self, asked: StepCriterion, units: Sequence[StepUnit], found: Mapping[int, ListCount]) -> None:
-        """Add the votes on some outputs' steps; the second judge's where the first one is unsure, or not asked yet."""
-        judge, opinions = self._judge, step_opinions(self._judge, asked.criterion.id)
-        scores = {level.id: level.score for level in asked.criterion.ranked_levels}
-        firsts: dict[tuple[int, int], list[StepVote | None]] = {}  # by output and window; None: not asked yet
-        for index in found:
+    def _count_votes(
+        self,
+        opinions: Sequence[Opinion],
+        scale: Scale,
+        lists: Sequence[PartList[Said]],
+        found: Mapping[int, ListCount],
+        *,
+        tokens_of_part: float = 0,
+    ) -> None:
+        """Add the votes on lists; the second judge's where the first one is unsure, or not asked yet."""
+        judge = self._judge
+        waiting: set[int] = set()  # lists that a cascade's first judge is not asked about yet
+        for index in sorted(found):
             of_judge = [each for each in opinions if each.judge_index == index]
             digest = members_of(judge)[index].judge_digest
-            is_second = isinstance(judge, CascadeSettings) and index == THEN
-            wanted: list[tuple[int, int, Opinion, ListQuestion, bool]] = []
-            for row, opinion in drawn_opinions(judge, of_judge, [unit.output_id for unit in units]):
-                for place, question in enumerate(step_questions(asked, units[row], digest, opinion.replicate)):
-                    is_needed = self._is_needed(asked, firsts.get((row, place), [])) if is_second else True
-                    if is_needed is not False:
-                        wanted.append((row, place, opinion, question, is_needed is None))
-            held = self._add([question for *_, question, _ in wanted], found[index])
-            for row, place, opinion, question, is_open in wanted:
-                text = held.get(question.request_key)
-                if text is None:
-                    found[index].step_count += len(units[row].windows[place])
-                    found[index].at_most_count += is_open
-                marks = {} if text is None else {int(each[0].step): each for each in marks_of(text, scores)}
-                vote = None if text is None else StepVote(opinion, question.request_key, marks)
-                firsts.setdefault((row, place), []).append(vote)
-
-    def _is_needed(self, asked: StepCriterion, firsts: Sequence[StepVote | None]) -> bool | None:
-        """Whether a cascade's second judge is asked about a window; None while votes of the first one are missing."""
-        votes = [each for each in firsts if each is not None]
-        if len(votes) < len(firsts):
-            return None
-        judge, levels = self._judge, asked.criterion.ranked_levels
-        return is_window_unsure(judge, levels, votes) if isinstance(judge, CascadeSettings) else True
+            second = judge if isinstance(judge, CascadeSettings) and index == THEN else None
+            wanted = [
+                (row, opinion, lists[row].question(digest, opinion.replicate))
+                for row, opinion in drawn_opinions(judge, of_judge, [each.output_id for each in lists])
+                if second is None or row in waiting or is_unsure(second, scale, lists[row].votes)
+            ]
+            held = self._add([question for *_, question in wanted], found[index])
+            for row, opinion, question in wanted:
+                if question.request_key in held:
+                    lists[row].add(opinion, question.request_key, held[question.request_key])
+                    continue
+                found[index].reply_tokens += tokens_of_part * len(lists[row].votes)
+                if second is not None:
+                    found[index].at_most_count += row in waiting
+                else:
+                    waiting.add(row)
 
     def _found_claims(
         self, criterion: Criterion, method: ClaimsMethod, digest: str, units: Sequence[ClaimUnit], found: ListCount
@@ -193,40 +196,6 @@ class ListPlanner:
             else:
                 unknown.append(unit)
         return known, unknown
-
-    def _count_claim_votes(
-        self,
-        criterion_id: str,
-        method: ClaimsMethod,
-        packs: Sequence[tuple[ClaimUnit, Sequence[Claim]]],
-        opinions: Sequence[Opinion],
-        found: Mapping[int, ListCount],
-    ) -> None:
-        """Add the questions that verify packs of claims; the second judge's where the first one is unsure, or not asked
-        yet.
-        """
-        judge = self._judge
-        votes: list[list[dict[Opinion, ClaimVote]]] = [[{} for _ in pack] for _, pack in packs]  # of the ledger
-        asked: dict[int, list[tuple[int, Opinion, ListQuestion, bool]]] = {index: [] for index in found}
-        for index, wanted in asked.items():
-            digest = members_of(judge)[index].judge_digest
-            of_judge = [opinion for opinion in opinions if opinion.judge_index == index]
-            for row, opinion in drawn_opinions(judge, of_judge, [unit.output_id for unit, _ in packs]):
-                is_open = False
-                if isinstance(judge, CascadeSettings) and _is_second(opinion, opinions):
-                    is_open = not all(votes[row])
-                    if not is_open and not has_unsure(judge.when, votes[row]):
-                        continue
-                question = verification_question(
-                    *packs[row], criterion_id, digest, opinion.replicate, can_abstain=method.can_abstain
-                )
-                wanted.append((row, opinion, question, is_open))
-            held = self._add([question for _, _, question, _ in wanted], found[index])
-            for row, opinion, question, is_open in wanted:
-                text = held.get(question.request_key)
-                found[index].at_most_count += is_open and text is None
-                for of_claim, said in zip(votes[row], verdicts_of(text) if text else (), strict=False):
-                    of_claim[opinion] = read_vote(said, question.request_key)
 
     def _guess(self, unit: ClaimUnit, opinions: Sequence[Opinion], counts: Mapping[int, ListCount]) -> None:
         """Add the requests that verify the claims of a text before they are known."""
