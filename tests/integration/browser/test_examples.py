@@ -86,6 +86,7 @@ def test_a_link_to_a_hidden_output_removes_the_filter_and_opens_it(visit: Visiti
         assert seen.page.locator(f"#{anchor}[open]").is_visible()
 
 
+@pytest.mark.nightly
 def test_an_example_opens_and_closes_by_keyboard(visit: Visiting, reported: Reported):
     with visit(reported.pages["demo"]) as seen:
         summary = seen.page.locator(".example > summary").first

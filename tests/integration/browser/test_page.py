@@ -97,6 +97,7 @@ def test_a_page_is_complete_without_its_script(
     assert [each for each, _ in plain] == [each for each, _ in scripted]
 
 
+@pytest.mark.nightly
 def test_the_dark_page_is_dark_on_a_screen_and_light_on_paper(visit: Visiting, reported: Reported):
     with visit(reported.pages["demo"], scheme="dark") as seen:
         dark = lightness_of_page(seen)

@@ -76,6 +76,7 @@ def test_sheets_are_rated_by_keyboard_alone_and_a_closed_tab_is_continued(browse
     assert again.complaints == []
 
 
+@pytest.mark.nightly
 def test_selected_words_are_marked_for_a_criterion_and_can_be_taken_back(browser, tmp_path: Path):
     lake = rated_run(tmp_path)
     with rating_server(lake, raters="anna") as server:
@@ -137,6 +138,7 @@ def test_hostile_texts_run_nothing_and_the_page_is_accessible_at_any_width(brows
     assert page.evaluate("window.violations") == []
 
 
+@pytest.mark.nightly
 def test_pairs_are_compared_by_keyboard_side_by_side(browser, tmp_path: Path):
     lake = paired_run(tmp_path)
     with rating_server(lake, "--pairs", raters="anna") as server:
@@ -249,6 +251,7 @@ def check_layout(page: Page) -> None:
     assert (page.complaints, page.evaluate("window.violations")) == ([], [])
 
 
+@pytest.mark.nightly
 def test_what_was_rated_in_the_browser_is_in_the_lake_once_the_server_ends(lake: Lake, server: RatingServer):
     server.process.terminate()
     server.process.wait(timeout=60)

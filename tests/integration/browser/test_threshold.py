@@ -72,6 +72,7 @@ def test_another_threshold_has_another_sentence(visit: Visiting, reported: Repor
         assert sentence_of(seen) != first
 
 
+@pytest.mark.nightly
 def test_without_the_script_there_is_the_first_sentence_but_no_slider(visit: Visiting, reported: Reported):
     with visit(reported.pages["demo"]) as seen:
         scripted = sentence_of(seen)

@@ -120,6 +120,7 @@ def write_cascade(folder: Path, first: LoopbackJudge, then: LoopbackJudge) -> tu
     return ("outputs.jsonl", "--rubric", "rubric.yaml", "--judge")
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_plan_of_a_cascade_is_exact_after_the_first_judge_has_replied(evaluate, gradebook, other, first_asked):
     (row, _) = dry_run(gradebook, *first_asked, "judge.yaml")["criteria"]

@@ -72,6 +72,7 @@ def test_a_checkpoint_is_decided_once_and_shown(prefect_server, gradebook, rubri
     assert sorted("earlier decision" in text for text in texts) == [False, True]
 
 
+@pytest.mark.nightly
 @pytest.mark.server
 def test_outputs_of_a_served_checkpoint_are_collected_first(prefect_server, gradebook, rubric, tmp_path, monkeypatch):
     from gradebook.flows.evaluate_checkpoint import evaluate_checkpoint
@@ -252,6 +253,7 @@ def test_an_invalid_parameter_is_refused(gradebook, tmp_path, param):
     assert (finished.code, f"--param: found {param!r}" in finished.err) == (2, True)
 
 
+@pytest.mark.nightly
 @pytest.mark.server
 def test_the_gate_s_event_comes_back_from_the_server(prefect_server, rubric, tmp_path, monkeypatch):
     from prefect.events.clients import get_events_subscriber

@@ -115,6 +115,7 @@ def test_a_nightly_run_is_compared_with_the_one_before(gradebook, prefect_server
     assert gradebook("nightly", suites, "--date", "2026-11-22", "--only", "mild").code == 0
 
 
+@pytest.mark.nightly
 @pytest.mark.server
 def test_a_nightly_budget_is_not_exceeded_and_a_suite_without_costs_is_published(
     gradebook, judge, prefect_server, folder
@@ -150,6 +151,7 @@ def test_a_dry_run_lists_the_suites_with_their_outputs_and_faults(gradebook, fol
     assert rows == [("gone", None, None), ("strict", 7, 0), ("mild", 7, 0)]
 
 
+@pytest.mark.nightly
 @pytest.mark.server
 def test_a_night_says_whether_the_judge_or_the_system_changed(gradebook, prefect_server, folder, monkeypatch):
     with LoopbackJudge() as judge:

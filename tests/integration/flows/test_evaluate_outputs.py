@@ -179,6 +179,7 @@ def test_the_same_answer_of_several_models_is_judged_once(evaluate, judge, rubri
     assert len(finished.json["scores"]) == 4
 
 
+@pytest.mark.nightly
 @pytest.mark.server
 def test_an_unwritable_report_leaves_the_run_published(evaluate, gradebook, outputs, rubric, tmp_path):
     (tmp_path / "lake/runs/night/report.html").mkdir(parents=True)

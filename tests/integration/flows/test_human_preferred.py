@@ -24,6 +24,7 @@ def words(tmp_path: Path) -> tuple[str | Path, ...]:
     return outputs, "--rubric", rubric, "--judge", "gpt-4o-mini", "--ratings", ratings
 
 
+@pytest.mark.nightly
 def test_the_judge_scores_only_unrated_outputs(evaluate, gradebook, judge: LoopbackJudge, words):
     done = evaluate(*words)
     assert done.code in (0, 1), done.err

@@ -100,6 +100,7 @@ def test_a_second_run_with_replicates_sends_no_request(evaluated, evaluate, judg
     assert (again.code, again.json["cost_usd"], judge.request_count) == (0, 0, asked)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_more_replicates_ask_only_for_the_new_ones(evaluated, evaluate, judge, words, tmp_path):
     write_judge(tmp_path, "model: m")
@@ -153,6 +154,7 @@ def test_a_panel_s_noise_is_measured_with_the_replicates_of_its_judges(
     assert twice["clarity"]["mean_a"] == pytest.approx(row["mean"])
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_after_the_loss_of_a_panel_member_replies_are_stored_and_the_same_command_resumes(
     evaluate, gradebook, judge, other, words, tmp_path
@@ -168,6 +170,7 @@ def test_after_the_loss_of_a_panel_member_replies_are_stored_and_the_same_comman
     assert (judge.answered_count, other.answered_count) == (COUNT, COUNT)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_all_judges_share_one_budget(evaluate, gradebook, judge, other, words, tmp_path):
     write_judge(tmp_path, "panel: [a.yaml, b.yaml]", a=("", judge), b=("", other))

@@ -62,6 +62,7 @@ def test_a_failed_per_case_gate_fails_only_its_output(evaluate, gradebook, tmp_p
     assert [row["is_passed"] for row in rows] == [True, True, False]
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_judge_is_asked_once_for_each_per_case_criterion(evaluate, gradebook, judge, tmp_path):
     outputs = write_rows(tmp_path / "o.jsonl", [KIND], [KIND, BRIEF], [BRIEF])

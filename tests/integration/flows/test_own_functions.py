@@ -112,6 +112,7 @@ def test_rows_may_not_name_functions_even_of_an_allowed_package(gradebook, files
     assert (finished.code, expected in finished.err) == (2, True), finished.err
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_an_interrupted_run_ends_at_once_with_all_its_processes(gradebook, files, tmp_path, prefect_server):
     row = {"case_id": "c", "model": "m", "output": "stay"}

@@ -89,6 +89,7 @@ def test_an_evaluation_with_a_baseline_shows_the_comparison(evaluate, words):
     assert overall == [("large", "+0.000"), ("small", "+0.000")]
 
 
+@pytest.mark.nightly
 @pytest.mark.server
 def test_a_rescored_run_leaves_its_scores_and_costs(evaluate, words):
     from gradebook.flows.rescore_run import rescore_run
@@ -154,6 +155,7 @@ def test_nightly_is_deployed_with_its_hour_and_one_run_at_a_time(deployed):
     assert nightly.parameter_openapi_schema["properties"]["date"]["anyOf"][0] == {"format": "date", "type": "string"}
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.server
 @pytest.mark.parametrize(
@@ -288,6 +290,7 @@ def test_without_a_server_a_silent_one_is_started_and_ends_when_idle(alone):
         assert have_ended(str(folder / "home"))
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.server
 def test_a_run_with_checks_only_needs_no_network(alone):

@@ -54,6 +54,7 @@ def run_deployed(flow: Any, name: str, parameters: dict[str, Any]) -> Any:
     return asyncio.run(run())
 
 
+@pytest.mark.nightly
 @pytest.mark.server
 def test_a_checkpoint_whose_judge_failed_for_a_while_is_decided_by_the_same_run(
     prefect_server, gradebook, judge, folder

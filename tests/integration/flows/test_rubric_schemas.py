@@ -52,6 +52,7 @@ def test_a_reference_into_a_schema_file_decides_the_verdicts(evaluate, gradebook
     }
 
 
+@pytest.mark.nightly
 def test_a_changed_schema_file_asks_for_a_new_version(evaluate, rubric, tmp_path):
     first = evaluate("outputs.jsonl", "--rubric", rubric, "--run-id", "before")
     write_address(tmp_path, minLength=5)

@@ -40,6 +40,7 @@ def test_a_sweep_has_each_undecided_checkpoint_evaluated(deployment, gradebook, 
     assert [row["flow_run"]["is_new"] for row in again["undecided"]] == [False, False]
 
 
+@pytest.mark.nightly
 @pytest.mark.server
 def test_a_requested_checkpoint_is_not_requested_again_by_the_sweep(deployment, gradebook, rubric, saved):
     gradebook("evaluate", saved / "step-1.jsonl", "--rubric", rubric)  # so the lake has this version of the rubric

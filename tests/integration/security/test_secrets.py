@@ -114,6 +114,7 @@ def test_no_key_is_in_anything_that_a_run_writes(ran):
     assert not [secret for run in runs for secret in (KEY, PASSWORD) if secret in run.stdout + run.stderr]
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.server
 def test_prefect_s_database_keeps_the_run_s_parameters_without_a_secret(ran):

@@ -165,6 +165,7 @@ def reviewed(gradebook, tmp_path: Path) -> Callable[..., Any]:
     return call
 
 
+@pytest.mark.nightly
 def test_without_a_rubric_cases_with_other_criteria_have_no_overall_score(reviewed):
     found = reviewed(("none", output("c", criteria=[own(1)])), ("none", output("c", criteria=[own(3)])))
     assert (found["banner"], found["overall"][0]["n"], found["criteria"][0]["n"]) == (None, 0, 0)
@@ -185,6 +186,7 @@ def test_the_order_of_per_case_criteria_does_not_matter(reviewed):
     assert (found["overall"][0]["n"], found["not_compared"]) == (1, [])
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("most", "criteria", "words"),
     [

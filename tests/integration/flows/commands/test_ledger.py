@@ -137,6 +137,7 @@ def test_feedback_texts_are_counted_apart(reviewed):
     assert reviewed("ledger", "verify", "--json").json["not_recomputed"] == {"feedback texts": 2}  # output and model
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_useless_replies_agree_too(reviewed, judge, tmp_path):
     (tmp_path / "reply.txt").write_text("Sydney.", encoding="utf-8")
@@ -166,6 +167,7 @@ def test_own_criteria_of_a_row_agree_too(reviewed, tmp_path):
     assert findings(reviewed) == ["request_key"]
 
 
+@pytest.mark.nightly
 def test_judgments_of_chat_prompts_agree_under_the_key_of_the_first_version_too(reviewed, tmp_path):
     prompt = '[{"content":"Where?","role":"user"}]'
     row = {"output": "Perth.", "prompt": json.loads(prompt)}
@@ -196,6 +198,7 @@ def test_one_run_is_verified_alone(reviewed, tmp_path):
     assert findings(reviewed) == ["level_id", "verdict"]
 
 
+@pytest.mark.nightly
 def test_a_run_is_verified_with_what_others_paid_for(reviewed, tmp_path):
     again = reviewed("review", "reply.txt", "--rubrics", "rubric.yaml", "--judge", "gpt-4o-mini", "--json").json
     tamper(tmp_path, "update judgments set reply = ''")

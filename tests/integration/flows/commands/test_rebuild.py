@@ -203,6 +203,7 @@ def test_the_same_command_again_is_a_new_run_unless_it_names_one(copied, gradebo
     assert named["version"] == first["version"] < second["version"]
 
 
+@pytest.mark.nightly
 @pytest.mark.server
 def test_the_flow_publishes_what_the_command_does(copied, prefect_server):
     from gradebook.flows.rescore_run import rescore_run

@@ -50,6 +50,7 @@ def test_an_unscored_per_case_gate_is_not_met(gradebook, tmp_path):
     assert "no --judge: 1 per-case criterion unscored" in evaluation["notes"]
 
 
+@pytest.mark.nightly
 def test_a_per_case_gate_is_a_requirement(gradebook, tmp_path):
     artifact = write_row(tmp_path / "a.json", output="Bye.", criteria=[GREETS | {"gate": True}])
     gradebook("review", artifact, "--rubrics", "none")
@@ -104,6 +105,7 @@ def test_an_unknown_version_is_reported(gradebook):
     assert (finished.code, "support_reply@9.9.9: found no version of it in" in finished.err) == (2, True)
 
 
+@pytest.mark.nightly
 def test_a_review_draws_its_report_on_demand(gradebook, tmp_path):
     artifact, rubric = write_row(tmp_path / "a.json"), write_rubric(tmp_path / "r.yaml", "short")
     (evaluation,) = gradebook("review", artifact, "--rubrics", rubric, "--json").json["evaluations"]
@@ -139,6 +141,7 @@ def test_an_interrupted_review_leaves_its_artifact_in_review(gradebook, tmp_path
     assert [row["state"] for row in artifacts(gradebook)] == ["in_review"]
 
 
+@pytest.mark.nightly
 def test_the_map_names_the_rubrics_of_a_type(gradebook, tmp_path):
     artifact = write_row(tmp_path / "a.json")
     (tmp_path / "maps").mkdir()

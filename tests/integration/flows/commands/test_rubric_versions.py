@@ -112,6 +112,7 @@ def test_a_review_approves_an_artifact_that_meets_every_rubric(gradebook, tmp_pa
     assert (finished.code, finished.json["status"]) == (0, "approved")
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_review_names_the_faults_and_the_targets(gradebook, tmp_path):
     artifact = tmp_path / "record.json"
@@ -162,6 +163,7 @@ def test_a_bad_review_is_refused_and_writes_nothing(gradebook, tmp_path, words, 
     assert not (tmp_path / "lake").exists()
 
 
+@pytest.mark.nightly
 def test_a_rubric_is_scored_by_its_form_without_a_judge(gradebook, tmp_path):
     artifact = tmp_path / "rubric.yaml"
     text = shipped_text("json_record")[0].decode()

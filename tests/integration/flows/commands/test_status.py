@@ -188,6 +188,7 @@ def interrupt(*_words: object) -> None:
     raise KeyboardInterrupt
 
 
+@pytest.mark.nightly
 def test_an_interrupted_review_resumes_with_the_command_of_status(gradebook, lake: Path, tmp_path, monkeypatch):
     (tmp_path / "a reply.txt").write_text("{}")
     words = ("review", "a reply.txt", "--rubrics", "json_record", "--allow-unscored")
@@ -196,6 +197,7 @@ def test_an_interrupted_review_resumes_with_the_command_of_status(gradebook, lak
     assert [each["run_id"] for each in ended.json["evaluations"]] == [run_id]
 
 
+@pytest.mark.nightly
 def test_an_interrupted_rescore_resumes_with_the_command_of_status(gradebook, lake: Path, tmp_path, monkeypatch):
     write_rubric(tmp_path / "heavier.yaml", version="2.0.0", weight=3)
     words = ("rescore", "first", "--rubric", "heavier.yaml")

@@ -44,6 +44,7 @@ def test_the_prompt_is_the_one_that_was_sent(gradebook, sent):
     assert (length["messages"], length["why_no_messages"]) == (None, None)
 
 
+@pytest.mark.nightly
 def test_a_request_of_several_criteria_is_not_guessed(gradebook, sent):
     found = gradebook("why", "packed", "c1", "clarity", "--json").json["verdicts"]
     assert found[0]["messages"] is None

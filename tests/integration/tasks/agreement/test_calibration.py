@@ -103,6 +103,7 @@ def calibration(lake, run_id) -> Any:
 
 
 # -------- a rubric that prefers people
+@pytest.mark.nightly
 def test_what_the_judge_said_of_a_preferred_output_in_another_run_is_its_word(lake):
     plain, preferring = calibration(lake, "plain"), calibration(lake, "preferring")
     assert (preferring.n, preferring.unrated_count, preferring.naive.value) == (8, 32, 0.75)
@@ -221,6 +222,7 @@ def test_ratings_of_outputs_that_a_rule_chose_are_left_out(tmp_path):
     )
 
 
+@pytest.mark.nightly
 def test_agreement_says_how_many_ratings_a_queue_chose(tmp_path):
     both = [(place, score, rater, "random") for place, score, _, _ in FIRST_EIGHT for rater in ("ann", "bob")]
     chosen = [(20, 0.0, "ann", "disputed"), (20, 0.0, "bob", "disputed"), (21, 0.0, "bob", "gates")]

@@ -28,6 +28,7 @@ def lake(tmp_path_factory):
     return found
 
 
+@pytest.mark.nightly
 def test_the_better_judge_is_first_with_its_price(lake):
     found = compare_judges(lake, ["poor", "good"]).as_json()["judges"]
     assert [(row["judge"], row["n"], row["usd_per_1000_outputs"]) for row in found] == [

@@ -64,6 +64,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     return lake
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", RUBRICS)
 def test_outputs_judged_twice_equal_a_comparison_of_two_such_runs(lake, name):
     (found,) = measure_noise(lake, name, draw_count=2).models

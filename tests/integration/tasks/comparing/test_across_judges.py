@@ -53,6 +53,7 @@ def lake_in(folder: Path) -> Lake:
     return find_lake(f"sqlite:{folder}/lake/catalog.sqlite")
 
 
+@pytest.mark.nightly
 def test_a_rule_against_latest_of_another_judge_is_unknown_and_fails(folder):
     (unmet, *_) = summarise(lake_in(folder), "b").unmet
     assert str(unmet) == f"gate failed: required not ({RULE}), found {APART}; see --across-judges"

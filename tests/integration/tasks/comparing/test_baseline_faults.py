@@ -64,6 +64,7 @@ def change(folder: Path, statement: str) -> None:
     commit(lake_in(folder), "change", lambda connection, _version: connection.execute(statement) and None)
 
 
+@pytest.mark.nightly
 def test_a_rule_fails_where_earlier_runs_have_no_model_in_common(folder):
     found = summarise(lake_in(folder), "renamed")
     why = f"gate failed: required not ({RULE}), found no comparison: no earlier run of words has a model in common"

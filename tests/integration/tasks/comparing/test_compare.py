@@ -223,6 +223,7 @@ def test_the_cases_that_lost_most_are_shown_with_their_losses(compared):
     assert "c3" not in [case.case_id for case in cases]
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["plain", "points", "skipped", "own", "gaps"])
 def test_one_criterion_at_a_time_gives_the_same_bits(lake, monkeypatch, name):

@@ -133,6 +133,7 @@ def comparison_of(folder: Path, run_id: str) -> RunComparison:
 
 
 # -------- the table
+@pytest.mark.nightly
 def test_a_later_comparison_gives_the_same_figures_to_the_bit(folder):
     expected = comparison_table(compare_runs(lake_in(folder), "a", "b").models, "a", "b").to_pylist()
     rows = rows_of(folder, "from run_comparisons where run_id = 'b'")

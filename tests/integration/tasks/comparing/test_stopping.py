@@ -152,6 +152,7 @@ def test_the_effect_has_the_interval_of_the_looks_at_once_and_later(stopped):
     assert "p and intervals allow for its looks" in found.banner
 
 
+@pytest.mark.nightly
 def test_a_run_that_decides_nothing_judges_every_case_and_latest_is_no_stopped_run(stopped, judge):
     summary = evaluate(stopped.folder, "alike", baseline="latest", stop="looks=3")
     assert (summary.run["output_count"], summary.run["stopped_at"]) == (CASES, None)
@@ -159,6 +160,7 @@ def test_a_run_that_decides_nothing_judges_every_case_and_latest_is_no_stopped_r
     assert (found["brief"], found["baseline_run_id"]) == ("--stop looks=3 judged all 60 cases: undecided", "base")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("damaged", [None, "blocks/plan.json", "blocks/shards/*.parquet"])
 def test_an_interrupted_run_takes_the_same_looks_and_pays_for_nothing_twice(
     stopped, folder, judge, monkeypatch, damaged: str | None

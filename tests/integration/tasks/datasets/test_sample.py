@@ -40,6 +40,7 @@ def test_a_sample_keeps_the_digest_of_its_file(files):
     assert len({run["dataset_digest"] for run in runs}) == 1
 
 
+@pytest.mark.nightly
 def test_runs_over_two_samples_are_two_runs_and_the_larger_has_the_outputs_of_the_smaller(files):
     runs = [publish(*files, sample=sample).run_id for sample in (3, 6, None)]
     query = "select output_id from output_scores where run_id = ?"

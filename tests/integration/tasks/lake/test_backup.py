@@ -82,6 +82,7 @@ def assert_whole(lake: Lake) -> None:
     assert all(outputs == verdicts == known for _, outputs, verdicts, known in found), found
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_folder_copied_while_runs_work_is_read_elsewhere(tmp_path):
     back_up(tmp_path, None, lambda: shutil.copytree(tmp_path / "lake/data", tmp_path / "copy/data"))

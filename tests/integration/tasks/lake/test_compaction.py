@@ -75,6 +75,7 @@ def test_every_version_reads_the_same_after_its_files_are_merged_and_removed(lak
     assert {version: contents(lake, version) for version in before} == before
 
 
+@pytest.mark.nightly
 def test_a_run_is_read_by_at_and_another_is_published_after_compaction(gradebook, lake, kept, tmp_path):
     compact_lake(lake, datetime.now(UTC) + IN_TWO_DAYS, **ALL)
     summary = publish(write_cases(tmp_path / "d.jsonl", 204), kept / "rubric.yaml", run_id="run-d", baseline="run-b")

@@ -92,6 +92,7 @@ def problems(gradebook: Callable[..., Any], place: Place, *words: str) -> tuple[
     return finished.code, told
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_every_version_in_a_bucket_reads_the_same_after_upkeep(storage, bucket, tmp_path):
     publish(tmp_path, bucket, 110, 120, 130)
@@ -108,6 +109,7 @@ def test_every_version_in_a_bucket_reads_the_same_after_upkeep(storage, bucket, 
     assert {version: after[version] for version in before} == before
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.parametrize("fixture", ["bucket", *nightly(["shared"])])
 def test_a_run_is_rebuilt_and_rescored_as_it_was_published_wherever_its_files_are(request, tmp_path, fixture):
@@ -131,6 +133,7 @@ def put_orphans(storage: Storage, place: Place) -> list[str]:
     return sorted(f"{place[3]}/{name}" for name in ORPHANS)
 
 
+@pytest.mark.nightly
 def test_orphans_in_a_bucket_are_listed_and_removed_after_a_day_and_not_before(
     storage,
     bucket,

@@ -162,6 +162,7 @@ def test_no_setting_of_a_connection_holds_the_key(place):
     assert CANARY not in str(told)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_key_is_written_nowhere(place, tmp_path):
     publish_with_report(request_of(tmp_path, place))
