@@ -84,7 +84,7 @@ def serve_rewards(  # noqa: PLR0913 - each is an option
     Ctrl-C or SIGTERM ends the server after the requests in progress; replies are in the lake's ledger.
 
     \b
-    gradebook serve-rewards rubric.yaml --judge gpt-4o-mini --budget-usd 20 --job p7
+    gradebook serve-rewards r.yaml --judge gpt-4o-mini --budget-usd 20 --job p7
     gradebook serve-rewards rubric.yaml --judge judge.yaml --deadline-s 30
     GRADEBOOK_REWARDS_TOKEN=... gradebook serve-rewards rubric.yaml \\
         --host 0.0.0.0 --trust-host rewards.example.org

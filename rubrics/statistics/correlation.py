@@ -84,8 +84,7 @@ def _ranks(values: Floats, weights: Floats) -> Floats:
     """Mid-ranks over the number of values, in 0..1: (weighting, pair)."""
     _, places = np.unique(values, return_inverse=True)
     counts = _grouped(places, weights)
-    ranks: Floats = (np.cumsum(counts, axis=1) - counts / 2)[:, places] / weights.sum(axis=1)[:, None]
-    return ranks
+    return ratio((np.cumsum(counts, axis=1) - counts / 2)[:, places], weights.sum(axis=1)[:, None])
 
 
 def _tied(values: Floats, weights: Floats) -> Floats:
