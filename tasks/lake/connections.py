@@ -2,7 +2,6 @@
 
 import os
 import sqlite3
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -34,7 +33,7 @@ from gradebook.tasks.lake.own_parts import refuse_foreign_parts
 from gradebook.tasks.lake.schema import CATALOG, bring_up_to_date, is_up_to_date
 from gradebook.tasks.lake.sql import NO_PROGRESS_BAR, open_database
 from gradebook.tasks.system.files import translate_full_disk
-from gradebook.tasks.system.forking import unforked
+from gradebook.tasks.system.forking import lake_turn, unforked
 
 EXTENSIONS = {"sqlite": "sqlite_scanner", "postgres": "postgres_scanner"}
 # A second thread adds half to the cost of a query of a few rows; up to this size one thread is fast enough.
@@ -134,8 +133,7 @@ def _is_large(connection: duckdb.DuckDBPyConnection, lake: "Lake") -> bool:
 
 
 # Two threads of one process that use one SQLite catalog at once deadlock (DuckDB 1.5.5), so only one thread at a time
-# connects. Processes don't deadlock: they meet as conflicts.
-_TURN = threading.RLock()
+# connects: the one with `lake_turn`. Processes don't deadlock: they meet as conflicts.
 
 
 @contextmanager
@@ -164,7 +162,7 @@ def connect(
     if not read_only:
         make_folders(lake)
     with (
-        _TURN,
+        lake_turn,
         translate_full_disk(lake.name),
         translate_broken_files(),
         translate_lost_connection(lake, read_only=read_only),
@@ -267,7 +265,7 @@ def prepare_lake(lake: Lake) -> None:
 def _make_lake(lake: Lake) -> None:
     """Make the catalog of a new lake, and the id in its data folder."""
     make_folders(lake)
-    with _TURN, translate_lost_connection(lake, read_only=False), translate_storage_errors(lake.bucket):
+    with lake_turn, translate_lost_connection(lake, read_only=False), translate_storage_errors(lake.bucket):
         release(_open(Attached(lake, read_only=False, at=None), is_new=True))
 
 

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect, latest_version
 from gradebook.tasks.ledger.ledger import held_judgments
-from gradebook.tasks.system.forking import unforked
 
 _KEYS = """
 select distinct try_cast('0x' || request_key[:16] as ubigint) as start
@@ -32,12 +31,11 @@ class KnownKeys:
         """Judgments by key, as `held_judgments`."""
         version = latest_version(self._lake)
         if version != self._version:
-            with unforked, connect(self._lake, read_only=True) as connection:
+            with connect(self._lake, read_only=True) as connection:
                 found = connection.execute(_KEYS).to_arrow_table().column("start").to_numpy()
             self._starts, self._version = np.sort(found), version
         starts = np.array([int(key[:16], 16) for key in keys], np.uint64)
         places = np.searchsorted(self._starts, starts)
         is_known = self._starts.take(places, mode="clip") == starts if len(self._starts) else np.zeros(len(keys), bool)
         known = [key for key, is_there in zip(keys, is_known, strict=True) if is_there]
-        with unforked:
-            return held_judgments(self._lake, known) if known else {}
+        return held_judgments(self._lake, known) if known else {}

@@ -71,7 +71,6 @@ from gradebook.tasks.rewards.computing import PLACE, Verdicts, verdicts_by_place
 from gradebook.tasks.rewards.rows import ReadOutput
 from gradebook.tasks.rewards.scored import Verdict
 from gradebook.tasks.scoring.judge_shard import AnswerTable
-from gradebook.tasks.system.forking import unforked
 from gradebook.tasks.workspace.folder import RUN_ID
 
 NOT_ASKED = "not_asked"
@@ -266,8 +265,7 @@ class _State:
         if opening is not None and opening.exception() is None:
             opening.result().close()
         if self.lake is not None and opening is not None:
-            with unforked:
-                settle_journals(self.lake)
+            settle_journals(self.lake)
         if self.job is not None:
             self.job.release()
 
@@ -321,8 +319,7 @@ class Asking:
     ) -> None:
         self._rubric, self.judge, self._budget_usd, self._again = rubric, judge, budget_usd, again
         if lake is not None:
-            with unforked:
-                prepare_lake(lake)
+            prepare_lake(lake)
         self._records = Path(tempfile.mkdtemp(prefix="gradebook-scorer-"))
         weakref.finalize(self, _remove, self._records, os.getpid())  # first made, last called
         self.state = _State(lake, self._records if lake is None else lake.journal_folder, name)

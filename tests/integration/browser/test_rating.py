@@ -251,7 +251,6 @@ def check_layout(page: Page) -> None:
     assert (page.complaints, page.evaluate("window.violations")) == ([], [])
 
 
-@pytest.mark.nightly
 def test_what_was_rated_in_the_browser_is_in_the_lake_once_the_server_ends(lake: Lake, server: RatingServer):
     server.process.terminate()
     server.process.wait(timeout=60)
