@@ -72,8 +72,9 @@ def test_no_acknowledged_rating_is_lost_in_fifty_kills_during_saves(tmp_path: Pa
                         kill.start()
             kill.join()
     with rating_server(lake, "--overlap", "50", raters=",".join(names)) as server:
+        visitor(server.links[names[0]])  # it serves: an earlier signal is lost where the caller ignores SIGINT
         server.process.send_signal(signal.SIGINT)
-        server.process.communicate(timeout=300)
+        server.process.communicate(timeout=60)
     with connect(lake, read_only=True) as connection:
         stored = connection.execute("select rater, count(*), count(distinct output_id) from ratings group by rater")
         counts = {rater: (count, output_count) for rater, count, output_count in stored.fetchall()}
