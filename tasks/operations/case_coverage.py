@@ -21,21 +21,15 @@ from gradebook.rubrics.statistics.case_shares import ColumnDistance, StratumShar
 from gradebook.tasks.datasets.discovery import dataset_files, read_rows
 from gradebook.tasks.datasets.row_parser import read_messages
 from gradebook.tasks.datasets.sample import NO_STRATUM
-from gradebook.tasks.judging.money.prices import BYTES_PER_TOKEN, Usage, cost_usd, embedding_price, prompt_bytes
-from gradebook.tasks.judging.replies.embedding_questions import (
-    WantedText,
-    batches_of,
-    embedded_messages,
-    embedding_key,
-)
+from gradebook.tasks.judging.replies.embedding_questions import WantedText, embedding_key
 from gradebook.tasks.judging.replies.question import Outcome
 from gradebook.tasks.judging.session.session import Money
 from gradebook.tasks.judging.settings.embedder import LEXICAL, Embedder, EmbedderSettings, read_embedder
 from gradebook.tasks.lake.address import Lake
-from gradebook.tasks.lake.connections import connect_up_to_date, prepare_lake
+from gradebook.tasks.lake.connections import prepare_lake
 from gradebook.tasks.ledger.ledger import settle_journals
-from gradebook.tasks.planning.estimates import held_rationales
-from gradebook.tasks.scoring.embeddings import Space, ask_vectors, lexical_space, stored_space
+from gradebook.tasks.planning.similarity import count_vectors
+from gradebook.tasks.scoring.embeddings import Space, ask_vectors, held_vectors, lexical_space, stored_space
 from gradebook.tasks.scoring.static_vectors import read_static_model
 
 LENGTH, LANGUAGE, TOPIC = "(prompt length)", "(language)", "(topic)"
@@ -290,19 +284,11 @@ def _plan(lake: Lake, embedder: str, suite: Cases, traffic: Cases) -> TopicPlan:
     for text in dict.fromkeys([*texts[0], *texts[1]]):
         key = embedding_key(found.digest, text)
         wanted[key] = WantedText(key, text, "", ASKED_BY)
-    held = _held(lake, wanted) if lake.is_there else {}
-    missing = [text for key, text in wanted.items() if key not in held]
-    request_count = len(list(batches_of(missing, found)))
-    byte_count = sum(prompt_bytes(embedded_messages([text.text]), None) for text in missing)
-    usage = Usage(round(byte_count / BYTES_PER_TOKEN))
-    cost = cost_usd(embedding_price(found.asking), usage, max(1, request_count)) if missing else 0.0
-    return TopicPlan(texts, found, wanted, held, len(missing), request_count, cost)
-
-
-def _held(lake: Lake, wanted: Mapping[str, WantedText]) -> dict[str, str]:
-    with connect_up_to_date(lake) as connection:
-        connection.execute("create or replace temp view held_judgments as select * from judgments")
-        return held_rationales(connection, wanted)
+    held = held_vectors(lake, wanted) if lake.is_there else {}
+    missing = count_vectors(wanted, held, found)
+    text_count = len(wanted) - missing.replayed_count
+    cost = missing.estimate.cost_usd if text_count else 0.0
+    return TopicPlan(texts, found, wanted, held, text_count, missing.request_count, cost)
 
 
 def _drawn(prompts: Sequence[str]) -> tuple[str, ...]:

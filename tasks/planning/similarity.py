@@ -1,6 +1,6 @@
 """Texts that criteria of the method `similarity` compare, and the plan of their vectors."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import duckdb
@@ -106,11 +106,22 @@ def wanted_texts(
 
 @dataclass(frozen=True, slots=True)
 class VectorsCount:
-    """Vectors of a criterion: those in the ledger, and the requests for the others."""
+    """Vectors that are wanted: those in the ledger, and the requests for the others."""
 
     replayed_count: int
     request_count: int
     estimate: Estimate
+
+
+def count_vectors(wanted: Mapping[str, WantedText], held: Container[str], embedder: EmbedderSettings) -> VectorsCount:
+    """Requests for the vectors that the ledger lacks, and their price. wanted, held: by request key."""
+    missing = [text for key, text in wanted.items() if key not in held]
+    request_count = sum(1 for _ in batches_of(missing, embedder))
+    byte_count = sum(prompt_bytes(embedded_messages([text.text]), None) for text in missing)
+    tokens, least, most = (round(byte_count / rate) for rate in (BYTES_PER_TOKEN, *reversed(BYTES_PER_TOKEN_RANGE)))
+    price = embedding_price(embedder.asking)
+    costs = [cost_usd(price, Usage(count), max(1, request_count)) for count in (tokens, least, most)]
+    return VectorsCount(len(wanted) - len(missing), request_count, Estimate(tokens, 0, 0, *costs))
 
 
 class VectorsPlanner:
@@ -118,7 +129,6 @@ class VectorsPlanner:
 
     def __init__(self, ledger: duckdb.DuckDBPyConnection, embedder: EmbedderSettings, compared: ComparedTexts) -> None:
         self._ledger, self._embedder, self._compared = ledger, embedder, compared
-        self._price = embedding_price(embedder.asking)
         self._seen: set[str] = set()
 
     def count(self, criterion: Criterion, shards: Iterable[str]) -> VectorsCount:
@@ -129,16 +139,4 @@ class VectorsPlanner:
             if text.request_key not in self._seen
         }
         self._seen.update(wanted)
-        held = held_rationales(self._ledger, wanted)
-        missing = [text for key, text in wanted.items() if key not in held]
-        questions = list(batches_of(missing, self._embedder))
-        byte_count = sum(prompt_bytes(embedded_messages([text.text]), None) for text in missing)
-        return VectorsCount(len(held), len(questions), self._estimate(byte_count, len(questions)))
-
-    def _estimate(self, byte_count: int, request_count: int) -> Estimate:
-        most, least = (round(byte_count / rate) for rate in BYTES_PER_TOKEN_RANGE)
-        tokens = round(byte_count / BYTES_PER_TOKEN)
-        expected, low, high = (
-            cost_usd(self._price, Usage(count), max(1, request_count)) for count in (tokens, least, most)
-        )
-        return Estimate(tokens, 0, 0, expected, low, high)
+        return count_vectors(wanted, held_rationales(self._ledger, wanted), self._embedder)

@@ -26,7 +26,7 @@ from gradebook.tasks.judging.settings.embedder import EmbedderSettings
 from gradebook.tasks.judging.settings.keys import read_keys
 from gradebook.tasks.judging.transport.probe import probe
 from gradebook.tasks.lake.address import Lake
-from gradebook.tasks.lake.connections import connect
+from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.ledger.ledger import held_judgments, settle_run
 from gradebook.tasks.planning.estimates import held_rationales
 from gradebook.tasks.planning.plan import RunPlan
@@ -100,14 +100,19 @@ def embed_texts(run: Run, plan: RunPlan, compared: ComparedTexts, shards: Sequen
         for criterion in criteria:
             for text in wanted_texts(criterion, compared, shards, embedder.digest):
                 wanted.setdefault(text.request_key, text)
-        with connect(run.lake, read_only=True) as connection:
-            connection.execute("create or replace temp view held_judgments as select * from judgments")
-            held = held_rationales(connection, wanted)
+        held = held_vectors(run.lake, wanted)
         timing.row_count, timing.replayed_count = len(wanted), len(held)
         asked = [text for key, text in wanted.items() if key not in held]
         found = _ask(run, plan, embedder, asked) if asked else {}
     space = stored_space(wanted, held, found)
     return lambda _texts: space
+
+
+def held_vectors(lake: Lake, wanted: Mapping[str, WantedText]) -> dict[str, str]:
+    """Rationales of the ledger, which have the vectors, by request key; of the wanted texts."""
+    with connect_up_to_date(lake) as connection:
+        connection.execute("create or replace temp view held_judgments as select * from judgments")
+        return held_rationales(connection, wanted)
 
 
 def stored_space(
