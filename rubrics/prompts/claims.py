@@ -59,7 +59,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class CheckedClaim:
-    """What a judge said of a claim, as far as code confirmed it. quote: words of the source, or empty."""
+    """Verdict of a judge on a claim, as far as code confirmed it. quote: words of the source, or empty."""
 
     verdict: ClaimVerdict
     quote: str

@@ -19,7 +19,7 @@ MOST_REASONS = 2  # of a model
 
 @dataclass(frozen=True, slots=True)
 class Grounds:
-    """What a verdict is made of. The fields are those of `RunSummary`; gate: requirements that count."""
+    """Figures that a verdict rests on. The fields are those of `RunSummary`; gate: requirements that count."""
 
     run: Row
     scores: Sequence[Row]

@@ -214,7 +214,7 @@ def opened_session(  # noqa: PLR0913 - each is an option of the command
 
 
 class _Chosen(NamedTuple):
-    """What is rated, as for `opened_session`."""
+    """Options that choose the tasks of a session, as of `opened_session`."""
 
     run_id: str
     queue: Queue

@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 
 from gradebook.rubrics.model.errors import InputError
+from gradebook.tasks.system.transactions import transaction
 
 LEASE_S = 30 * 60.0  # an output opened by a rater is reserved for this long
 GOLD = "gold"  # selection of outputs that every rater gets
@@ -308,15 +309,8 @@ class RatingStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with self._turn:
-            self._database.execute("begin immediate")
-            try:
-                yield
-            except BaseException:
-                if self._database.in_transaction:  # SQLite itself rolls back if the disk is full
-                    self._database.execute("rollback")
-                raise
-            self._database.execute("commit")
+        with self._turn, transaction(self._database):
+            yield
 
 
 def _values(mark: Mark) -> tuple[Any, ...]:

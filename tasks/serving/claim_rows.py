@@ -35,7 +35,7 @@ class ClaimRow:
 
     @property
     def details(self) -> dict[str, str]:
-        """What names the claim in the table."""
+        """Columns that name the claim in the table `claim_ratings`."""
         return {"criterion_id": self.criterion_id, "side": self.side, "claim": self.claim}
 
 

@@ -14,6 +14,7 @@ listeners       Guard, Rules, Tokens, server_settings, read_line: access and bou
 operator_settings  what the operator allows: keys, functions, folders
 folder_settings    refuse_folder_settings: Prefect's settings in the current folder
 secret_values   without_secret_values: texts of unforeseen errors without keys
+transactions    transaction: of an SQLite database
 forking         lake_turn, unforked: what a fork of this process waits for
 own_process     call_apart: a call in a process of its own
 lazy_imports    deferred_imports: heavy modules imported on first use

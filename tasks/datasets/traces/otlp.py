@@ -143,7 +143,7 @@ class _Known(NamedTuple):
 
 @lru_cache(_MOST_SETS)
 def _known(given: tuple[str, ...]) -> _Known:
-    """Of each fact the first of its names that a span has."""
+    """Name under which a span has each fact: the first of those it may go by."""
 
     def first(names: Iterable[str]) -> str:
         return next((name for name in names if name in given), "")

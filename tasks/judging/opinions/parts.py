@@ -25,7 +25,7 @@ Scale = Mapping[str, float]  # scores of the levels that a part may have, by id,
 
 @dataclass(frozen=True, slots=True)
 class PartVote(Generic[Said]):
-    """What one vote, or several together, say of a part. level, said: None without a usable reply; reason says why.
+    """One vote on a part, or several combined. level, said: None without a usable reply; reason says why.
 
     said: what the reply has on the part. request_key: of that reply; without a level, of the first that lacks one.
     is_disputed: the votes that were combined differ in the level.

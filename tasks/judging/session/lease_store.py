@@ -8,6 +8,7 @@ from pathlib import Path
 import orjson
 
 from gradebook.tasks.system.forking import unforked
+from gradebook.tasks.system.transactions import transaction
 
 LEASES_NAME = "claims.sqlite"  # the file and its tables keep their first name: gradebook's versions share them
 BUSY_TIMEOUT_S = 30.0
@@ -120,15 +121,8 @@ class LeaseStore:
 
     @contextmanager
     def _transaction(self, kind: str = "immediate") -> Iterator[None]:
-        with unforked:
-            self._database.execute(f"begin {kind}")
-            try:
-                yield
-            except BaseException:
-                if self._database.in_transaction:  # SQLite itself rolls back if the disk is full
-                    self._database.execute("rollback")
-                raise
-            self._database.execute("commit")
+        with unforked, transaction(self._database, kind):
+            yield
 
     @contextmanager
     def _wanted(self, keys: Sequence[str]) -> Iterator[None]:

@@ -16,7 +16,7 @@ MOST_WHY = 300  # characters of a reason
 
 @dataclass(frozen=True, slots=True)
 class CardMark:
-    """What somebody said of a step. tone: good, partial or bad; error: type, subtype and severity."""
+    """Mark that a judge or a rater gave a step. tone: good, partial or bad; error: type, subtype and severity."""
 
     tone: str
     label: str
