@@ -22,6 +22,8 @@ from gradebook.tasks.reporting.source.report_source import Group, ReportSource
 
 M, N = (Group(name, None, name, name, Colour("c1")) for name in ("m", "n & co"))
 TABLES = """
+create table runs as select 'r' as run_id, 'q' as rubric_id, '1' as rubric_version;
+create table rubrics as select rubric_id, rubric_version, '{}' as body from runs where false;
 create table category_scores as select 'r' as run_id, 'inner' as category, 'outer' as parent;
 create table case_criteria as select 'r' as run_id, 'own' as criterion_id union all select 'r', 'other';
 create table output_scores as select 'r' as run_id, '0123456789abcdef0123456789abcdef' as output_id, 'c7' as case_id;
