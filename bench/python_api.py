@@ -1,10 +1,11 @@
 """The Python API beside plain functions: import, texts, judged texts, an evaluation, a server.
 
-    python bench/python_api.py [--fault-count 5000] [--autorubric PYTHON]
+    python bench/python_api.py [--fault-count 5000] [--autorubric PYTHON] [--verifiers PYTHON]
 
 Times of checks are medians of CPU time, in turn with the plain functions, so that other work on the machine counts for
 neither. The plain functions are the rubric's own checks, called once for the whole batch, without rows, scores or
-reasons. Judged texts show wall and CPU time: the ideal is the judge's latency times the rounds.
+reasons. Judged texts show wall and CPU time: the ideal is the judge's latency times the rounds. All answers of a round
+come at once here, as the latency is constant, so that the CPU time of a round adds to it: less would where it varies.
 """
 
 import argparse
@@ -20,6 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -46,10 +48,11 @@ CHECKS: dict[str, dict[str, Any]] = {
 }
 LATENCY_S = 0.2  # of the judge
 IN_FLIGHT = 64
+TEXT_COUNT = 1_920  # 30 rounds
 LEVELS = [{"id": "fair", "score": 0.5}, {"id": "good", "score": 1}]
 JUDGED = {"id": "tone", "description": "Is it kind?", "method": {"type": "judge"}, "levels": LEVELS}
 KIND = {"id": "kind", "version": "1.0.0", "criteria": [JUDGED]}
-# Another library's judged texts, in the interpreter that has it.
+# Judged texts of other libraries, in the interpreter that has them: address of the judge, count, requests in flight.
 AUTORUBRIC = """
 import asyncio, json, sys, time
 from autorubric import Criterion, LLMConfig, Rubric
@@ -69,7 +72,38 @@ async def main(address, count, in_flight):
 
 asyncio.run(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
 """
-AUTORUBRIC_REPLY = '{"criterion_status": "MET", "explanation": "It is kind."}'
+VERIFIERS = """
+import asyncio, json, sys, tempfile, time
+from pathlib import Path
+from types import SimpleNamespace
+import verifiers.v1 as vf
+
+async def main(address, count, in_flight):
+    path = Path(tempfile.mkdtemp()) / "rubric.json"
+    path.write_text(json.dumps({"criteria": [{"name": "kind", "text": "It is kind.", "choices": ["no", "yes"]}]}))
+    server = {"model": "m", "base_url": address, "api_key_var": "OPENAI_API_KEY"}
+    judge = vf.RubricJudge(vf.RubricJudgeConfig(path=path, view="last_reply", **server))
+    free = asyncio.Semaphore(in_flight)
+    task = vf.TaskData(prompt="Say hello.")
+
+    async def score(text):
+        records = dict.fromkeys(("record_metric", "record_judge_call"), lambda *args, **named: None)
+        async with free:
+            return await judge.score(task, SimpleNamespace(last_reply=text, transcript=text, **records))
+
+    await score("warm")
+    begin, cpu = time.perf_counter(), time.process_time()
+    scores = await asyncio.gather(*(score(f"answer {number}") for number in range(count)))
+    if set(scores) != {1.0}:
+        sys.exit(scores[0])
+    print(json.dumps([time.perf_counter() - begin, time.process_time() - cpu]))
+
+asyncio.run(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
+"""
+PEERS = {
+    "AutoRubric": (AUTORUBRIC, '{"criterion_status": "MET", "explanation": "It is kind."}'),
+    "verifiers": (VERIFIERS, '{"verdicts": [{"name": "kind", "reason": "It is kind.", "verdict": "yes"}]}'),
+}
 TEXT = "hello my dear friend, " * 10 + 'here is {"a": 1} and so it ends.'
 
 
@@ -158,16 +192,17 @@ def fault_cost(count: int) -> tuple[int, int, int]:
     return none, sum(each == 0 for each in rewards), sum(each not in (None, 0, 0.5, 1) for each in rewards)
 
 
-def autorubric_cost(interpreter: str, count: int = 640) -> tuple[float, float]:
-    """Wall and CPU seconds of as many texts judged by AutoRubric."""
-    with judging("--reply", AUTORUBRIC_REPLY) as (address, _):
-        command = [interpreter, "-c", AUTORUBRIC, address, str(count), str(IN_FLIGHT)]
+def peer_cost(name: str, interpreter: str, count: int = TEXT_COUNT) -> tuple[float, float]:
+    """Wall and CPU seconds of as many texts judged by another library."""
+    program, reply = PEERS[name]
+    with judging("--reply", reply) as (address, _):
+        command = [interpreter, "-c", program, address, str(count), str(IN_FLIGHT)]
         shown = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     wall, cpu = json.loads(shown.splitlines()[-1])
     return wall, cpu
 
 
-def judged_cost(count: int = 640) -> Iterator[tuple[str, float, float]]:
+def judged_cost(count: int = TEXT_COUNT) -> Iterator[tuple[str, float, float]]:
     """Wall and CPU seconds of judged texts with 64 requests in flight: of a Scorer, and of a plain client, in turn."""
     import asyncio
 
@@ -264,7 +299,8 @@ def judging(*more: str) -> Iterator[tuple[str, Path]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fault-count", type=int, default=5_000)
-    parser.add_argument("--autorubric", metavar="PYTHON", help="interpreter that has AutoRubric, to compare with")
+    for name in PEERS:
+        parser.add_argument(f"--{name.lower()}", metavar="PYTHON", help=f"interpreter that has {name}, to compare with")
     arguments = parser.parse_args()
     os.environ.setdefault("OPENAI_API_KEY", "k")
     import_s, import_mb = import_cost()
@@ -276,11 +312,14 @@ def main() -> None:
         first, *later = evaluation_cost(folder)
     wall, cpu = (statistics.median(values) for values in zip(*later, strict=True))
     print(f"evaluate, 84 rows: first {first[0]:.2f} s; warm {wall:.2f} s wall, {cpu:.2f} s CPU")
-    for name, wall, cpu in judged_cost():
-        print(f"640 judged texts at 64 in flight, {name}: {wall:.2f} s, {cpu / 640 * 1e3:.2f} ms CPU each; ideal 2 s")
-    if arguments.autorubric:
-        wall, cpu = autorubric_cost(arguments.autorubric)
-        print(f"640 judged texts at 64 in flight, AutoRubric: {wall:.2f} s, {cpu / 640 * 1e3:.2f} ms CPU each")
+    interpreters = {name: getattr(arguments, name.lower()) for name in PEERS}
+    peers = ((name, *peer_cost(name, interpreter)) for name, interpreter in interpreters.items() if interpreter)
+    ideal = TEXT_COUNT / IN_FLIGHT * LATENCY_S
+    for name, wall, cpu in chain(judged_cost(), peers):
+        print(
+            f"{TEXT_COUNT:,} judged texts at {IN_FLIGHT} in flight, {name}: {wall:.2f} s, {wall / ideal:.2f} x ideal, "
+            f"{cpu / TEXT_COUNT * 1e3:.2f} ms CPU each"
+        )
     served, judged, cpu = served_cost()
     print(f"serve-rewards, 20 callers: median {served:.1f} ms, the judge's {judged:.1f} ms; {cpu:.1f} ms CPU a request")
     none, zero, wrong = fault_cost(arguments.fault_count)
