@@ -20,7 +20,6 @@ from gradebook.rubrics.statistics.intervals import (
     SPREAD_TOLERANCE,
     Interval,
     Mean,
-    measure_mean,
     rate_interval,
     wilson_of,
 )
@@ -74,11 +73,6 @@ def mcnemar(is_passed_a: ArrayLike, is_passed_b: ArrayLike, clusters: ArrayLike 
 
     gained, lost = int((changes > 0).sum()), int((changes < 0).sum())
     return min(1.0, float(2.0 * bdtr(min(gained, lost), gained + lost, 0.5))) if gained + lost else 1.0
-
-
-def standardised_effect(differences: ArrayLike) -> float:
-    """The `effect_of` paired differences."""
-    return effect_of(measure_mean(differences))
 
 
 def effect_of(mean: Mean) -> float:

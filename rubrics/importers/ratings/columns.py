@@ -1,7 +1,7 @@
 """Columns that identify the rated output, the rater and the time, with their usual names in files."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -164,15 +164,6 @@ def name_text(column: str, value: Any) -> str | None:
 def words_of(value: Any) -> str:
     """Value for a message, without half characters and without the hint about YAML."""
     return printable(str(value).lower() if isinstance(value, bool) else shown(value))
-
-
-def refuse_repeated(names: Iterable[str], what: str) -> None:
-    """Raise `Misfit` for a repeated name: choosing one would be a guess."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise Misfit(repeated_words(name, what))
-        seen.add(name)
 
 
 def repeated_words(name: str, what: str) -> str:

@@ -39,7 +39,7 @@ class CircuitBreaker:
     """Circuit breaker of one endpoint, in one event loop.
 
     patience_s: maximum time without any answer. A span in which the process slept, or sent nothing, counts 30 s at
-    most. last_reason: reason of the last failure.
+    most.
     """
 
     def __init__(
@@ -52,7 +52,6 @@ class CircuitBreaker:
         self._now = now
         self._rng = np.random.default_rng() if rng is None else rng
         self.is_gone = False
-        self.last_reason = ""
         self._is_stopped = False
         self._out = 0  # attempts in progress
         self._failures = 0  # consecutive
@@ -79,13 +78,12 @@ class CircuitBreaker:
             self.is_gone = False
             self._wake()
 
-    def note_failure(self, reason: str) -> bool:
+    def note_failure(self) -> bool:
         """Note a failed connection, a timeout or a 5xx; returns whether patience is over."""
         self._count_time()
         if not self._failures:
             self._gone_s = 0.0
         self._failures += 1
-        self.last_reason = reason
         if not self.is_gone and self._failures >= FAILURES_UNTIL_GONE:
             self.is_gone = True
             self._schedule_probe()

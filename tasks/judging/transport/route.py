@@ -42,7 +42,7 @@ class Route:
         if failure.is_rate_limit:
             self.limiter.note_rate_limit(failure.headers or {}, failure.retry_after_s)
         if failure.is_outage:
-            return self.breaker.note_failure(failure.reason)
+            return self.breaker.note_failure()
         self.breaker.note_answer()
         return False
 

@@ -6,11 +6,12 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gradebook.rubrics.statistics.intervals import measure_mean
 from gradebook.rubrics.statistics.paired import (
     adjust_for_many,
     count_shares,
+    effect_of,
     mcnemar,
-    standardised_effect,
     wilcoxon,
 )
 
@@ -109,11 +110,11 @@ def test_the_effect_size_is_corrected_for_few_pairs():
     # d_z = mean / sd = 1; Hedges' J(3) = gamma(1.5) / (gamma(1) x sqrt(1.5)) = 0.7236
     found = np.array([-1.0, 1.0, 1.0, 3.0])
     d = found.mean() / found.std(ddof=1)
-    assert standardised_effect(found) == pytest.approx(0.7236 * d, abs=1e-4)
+    assert effect_of(measure_mean(found)) == pytest.approx(0.7236 * d, abs=1e-4)
 
 
 def test_equal_differences_have_no_effect_size():
-    assert np.isnan(standardised_effect([0.5, 0.5, 0.5]))
+    assert np.isnan(effect_of(measure_mean([0.5, 0.5, 0.5])))
 
 
 def test_shares_count_pairs_up_down_and_tied():
