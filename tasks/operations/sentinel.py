@@ -220,7 +220,7 @@ class _Night:
                 for name in self.criteria
                 if (each.output_id, name) in self.anchors
             ]
-            spent = _add_replies(lake, rows, asking.state.run_id)
+            spent = _add_replies(lake, rows, asking.run_id)
             left = None if left is None else max(left - spent, 0.0)
             found += rows
         if found and all(row["score"] is None for row in found):

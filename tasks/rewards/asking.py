@@ -1,17 +1,9 @@
 """Judged criteria of a few outputs, asked by the sessions, in the prompts and under the keys of a run."""
 
 import asyncio
-import fcntl
-import os
-import secrets
-import shutil
-import tempfile
-import threading
-import time
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -21,7 +13,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from gradebook.rubrics.model.errors import InputError, UnfinishedError
+from gradebook.rubrics.model.errors import UnfinishedError
 from gradebook.rubrics.model.methods import Sees
 from gradebook.rubrics.model.outputs import Output
 from gradebook.rubrics.model.rubric import Criterion, Rubric
@@ -46,8 +38,7 @@ from gradebook.tasks.judging.replies.batched_criteria import (
     packs_of,
 )
 from gradebook.tasks.judging.replies.question import Answer, Question
-from gradebook.tasks.judging.session.loop_thread import JudgingThread
-from gradebook.tasks.judging.session.session import JudgingSession, Money, Session, open_sessions, probe_members
+from gradebook.tasks.judging.session.session import JudgingSession
 from gradebook.tasks.judging.settings.panels import (
     FIRST,
     ONLY,
@@ -58,23 +49,17 @@ from gradebook.tasks.judging.settings.panels import (
     asked_as,
     drawn_rows,
     has_several,
-    members_of,
-    online_members,
     style_of,
     wanted_opinions,
 )
 from gradebook.tasks.lake.address import Lake
-from gradebook.tasks.lake.connections import prepare_lake
-from gradebook.tasks.ledger.known_keys import KnownKeys
-from gradebook.tasks.ledger.ledger import settle_journals
 from gradebook.tasks.rewards.computing import PLACE, Verdicts, verdicts_by_place
 from gradebook.tasks.rewards.rows import ReadOutput
 from gradebook.tasks.rewards.scored import Verdict
+from gradebook.tasks.rewards.sessions import JudgeSessions, OpenedSessions
 from gradebook.tasks.scoring.judge_shard import AnswerTable
-from gradebook.tasks.workspace.folder import RUN_ID
 
 NOT_ASKED = "not_asked"
-NEWEST = 0.2  # weight of the last batch in the pace
 _PLANNED_SCHEMA = pa.schema(
     [
         *(pa.field(name, pa.string()) for name in ("output_id", "criterion_id", "request_key")),
@@ -88,46 +73,6 @@ _PLANNED_SCHEMA = pa.schema(
     ]
 )
 Askables = list[Question | PackedQuestion]
-
-
-class Pace:
-    """Pace at which questions are answered, from the batches so far.
-
-    slots: questions in flight at once, at most. A batch that waits behind others takes longer in proportion to the
-    questions that are open; one that does not takes as long as any.
-    """
-
-    def __init__(self, slots: int) -> None:
-        self._slots, self._lock = max(slots, 1), threading.Lock()
-        self._open_count = 0
-        self._question_s = 0.0  # seconds for each open question
-
-    def renewed(self) -> "Pace":
-        """Pace of a fork's child, which waits for nothing yet."""
-        found = Pace(self._slots)
-        found._question_s = self._question_s
-        return found
-
-    def begin(self, count: int) -> Callable[[bool], None]:
-        """Note a batch of questions; returns what notes its end, and whether all were answered."""
-        begun = time.monotonic()
-        with self._lock:
-            self._open_count += count
-            ahead = max(self._open_count, self._slots)
-
-        def end(is_answered: bool) -> None:
-            with self._lock:
-                self._open_count -= count
-                if is_answered:
-                    found = (time.monotonic() - begun) / ahead
-                    self._question_s += (found - self._question_s) * (NEWEST if self._question_s else 1.0)
-
-        return end
-
-    def expected_s(self, count: int) -> float:
-        """Seconds until further questions are answered; 0 if none is open, or nothing is known yet."""
-        with self._lock:
-            return self._question_s * max(self._open_count + count, self._slots) if self._open_count else 0.0
 
 
 @dataclass(slots=True)
@@ -160,126 +105,6 @@ class Batch:
                 table.append(answer)
             tables[opinion] = table.table()
         return tables
-
-
-@dataclass(slots=True)
-class _Opened:
-    """Open sessions of a judge's members, and the thread in which they ask."""
-
-    sessions: tuple[Session, ...]
-    thread: JudgingThread
-    stack: ExitStack
-    leasing: tuple["_Leasing", ...]  # by session
-
-    def close(self) -> None:
-        with suppress(UnfinishedError):
-            self.stack.close()
-
-
-class _Leasing:
-    """Leases of one session. Questions that come while others are leased are leased together after them."""
-
-    def __init__(self, session: Session) -> None:
-        self._session, self._lock = session, asyncio.Lock()
-        self._wanted: set[str] = set()  # of all who wait for the lock
-        self._leased: set[str] = set()
-
-    async def lease(self, keys: set[str]) -> None:
-        """Lease the keys of questions before they are asked."""
-        self._wanted |= keys - self._leased
-        async with self._lock:
-            if not keys <= self._leased and isinstance(self._session, JudgingSession):
-                wanted, self._wanted = self._wanted | (keys - self._leased), set()
-                await asyncio.to_thread(self._session.lease_also, sorted(wanted))
-                self._leased |= wanted
-
-
-class _Job:
-    """Spend that counts over restarts, in a file that one process at a time holds."""
-
-    def __init__(self, lake: Lake, name: str) -> None:
-        """Raises `InputError` for a bad name."""
-        if not RUN_ID.fullmatch(name):
-            raise InputError("--job", repr(name), "letters, digits, - and _, at most 80")
-        lake.journal_folder.mkdir(parents=True, exist_ok=True)
-        self._name, self._record = name, lake.journal_folder / f"{name}.budget"
-        self._lock: int | None = None
-        self._pid = os.getpid()
-
-    def held(self) -> Path:
-        """File of the budget, held until `release`. Raises `InputError` if another process holds it."""
-        if self._pid != os.getpid():  # the copy of a fork
-            raise InputError("--job", f"{self._name}, whose budget the parent spends", "a scorer of the child's own")
-        if self._lock is None:
-            lock = os.open(self._record, os.O_RDWR | os.O_CREAT, 0o644)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(lock)
-                found = f"{self._name}, whose budget another process spends"
-                raise InputError("--job", found, "another name, or the end of that process") from None
-            self._lock = lock
-        return self._record
-
-    def release(self) -> None:
-        """Let others hold it."""
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
-
-
-_of_parents: list[object] = []  # what forks copied into this process
-
-
-@dataclass(slots=True)
-class _State:
-    """Open sessions, apart from `Asking`: they can be closed when it is gone."""
-
-    lake: Lake | None
-    folder: Path  # of the journals
-    name: str  # of who asks, the beginning of the id under which the ledger has the replies
-    job: _Job | None = None
-    run_id: str = ""
-    pid: int = field(default_factory=os.getpid)
-    opening: Future[_Opened] | None = None
-    lock: Any = field(default_factory=threading.Lock)
-
-    def __post_init__(self) -> None:
-        self.run_id = f"{self.name}-{os.getpid()}-{secrets.token_hex(6)}"
-
-    def renew(self) -> None:
-        """Leave to the parent what a fork copied: its threads, sessions and files.
-
-        Nothing of it may be collected here: the ends of its coroutines would write to the parent's journal and budget.
-        """
-        _of_parents.append(self.opening)
-        self.pid, self.opening, self.lock = os.getpid(), None, threading.Lock()
-        self.__post_init__()
-
-    def close(self) -> None:
-        """Close the sessions; replies go to the lake's ledger. In a fork's child, nothing is its own."""
-        if self.pid != os.getpid():
-            return
-        with self.lock:
-            opening, self.opening = self.opening, None
-        if opening is not None and opening.exception() is None:
-            opening.result().close()
-        if self.lake is not None and opening is not None:
-            settle_journals(self.lake)
-        if self.job is not None:
-            self.job.release()
-
-
-_states: "weakref.WeakSet[Asking]" = weakref.WeakSet()
-
-
-def _renew_states() -> None:
-    for asking in list(_states):
-        asking.state.renew()
-        asking.pace = asking.pace.renewed()  # its lock may be held by a thread that the child does not have
-
-
-os.register_at_fork(after_in_child=_renew_states)
 
 
 _View = tuple[bool, Sees]  # whether a criterion's judge hears the row's sound, and what it is shown
@@ -317,27 +142,27 @@ class Asking:
         again: str = "",
         job: str | None = None,
     ) -> None:
-        self._rubric, self.judge, self._budget_usd, self._again = rubric, judge, budget_usd, again
-        if lake is not None:
-            prepare_lake(lake)
-        self._records = Path(tempfile.mkdtemp(prefix="gradebook-scorer-"))
-        weakref.finalize(self, _remove, self._records, os.getpid())  # first made, last called
-        self.state = _State(lake, self._records if lake is None else lake.journal_folder, name)
-        if lake is not None and job is not None:
-            self.state.job = _Job(lake, job)
-            self.state.job.held()  # refused now rather than with the first question
-        weakref.finalize(self, _State.close, self.state)
-        _states.add(self)
+        self._rubric, self.judge, self._again = rubric, judge, again
+        self._sessions = JudgeSessions(judge, budget_usd, lake, name, job)
+        weakref.finalize(self, self._sessions.end)
         self._opinions, self._has_several = wanted_opinions(judge), has_several(judge)
         self._digests = {one: asked_as(judge, one).judge_digest for one in self._opinions}
         self._styles = {one: style_of(judge, one) for one in self._opinions}
         self._packings = {one: packing_of(asked_as(judge, one)) for one in self._opinions}
         self._asked = {each.id: wanted_opinions(judge, each.id) for each in rubric.judged_criteria}
-        self.pace = Pace(sum(each.max_in_flight for each in online_members(judge)))
+
+    @property
+    def run_id(self) -> str:
+        """Id under which the ledger has the replies."""
+        return self._sessions.run_id
+
+    def expected_s(self, count: int) -> float:
+        """Seconds until further questions are answered; 0 if none is open, or nothing is known yet."""
+        return self._sessions.pace.expected_s(count)
 
     def close(self) -> None:
         """Close the sessions and settle the replies; a later question opens them again."""
-        self.state.close()
+        self._sessions.close()
 
     # -------- asking
     def start(self, outputs: Sequence[ReadOutput]) -> Batch:
@@ -346,11 +171,11 @@ class Asking:
         if not batch.count:
             batch.done.set_result(None)
             return batch
-        ended = self.pace.begin(batch.count)
+        ended = self._sessions.pace.begin(batch.count)
         batch.done.add_done_callback(lambda done: ended(done.exception() is None))
-        opening = self._opening()
+        opening = self._sessions.opening()
 
-        def begin(opened: Future[_Opened]) -> None:
+        def begin(opened: Future[OpenedSessions]) -> None:
             if (error := opened.exception()) is not None:
                 batch.done.set_exception(error)
                 return
@@ -360,51 +185,15 @@ class Asking:
         opening.add_done_callback(begin)
         return batch
 
-    def _finish(self, opening: Future[_Opened], batch: Batch, asked: Future[None]) -> None:
+    def _finish(self, opening: Future[OpenedSessions], batch: Batch, asked: Future[None]) -> None:
         error = UnfinishedError("the judging was interrupted") if asked.cancelled() else asked.exception()
         if error is None:
             batch.done.set_result(None)
             return
-        with self.state.lock:  # the sessions cannot continue: the next question opens new ones
-            is_mine = self.state.opening is opening
-            if is_mine:
-                self.state.opening = None
-        if is_mine:
-            threading.Thread(target=opening.result().close, name="closing", daemon=True).start()
+        self._sessions.abandon(opening)
         batch.done.set_exception(error)
 
-    def _opening(self) -> Future[_Opened]:
-        with self.state.lock:
-            opening = self.state.opening
-            if opening is None or (opening.done() and opening.exception() is not None):
-                opening = self.state.opening = Future()
-                threading.Thread(target=self._open, args=(opening,), name="opening", daemon=True).start()
-            return opening
-
-    def _open(self, opening: Future[_Opened]) -> None:
-        stack = ExitStack()
-        try:
-            probe_members(self.judge, tuple(range(len(members_of(self.judge)))))
-            state = self.state
-            own = self._records / f"budget-{state.pid}.jsonl"
-            money = Money(self._budget_usd, own if state.job is None else state.job.held())
-            sessions = stack.enter_context(open_sessions(self.judge, money, state.folder, state.run_id, None, True))
-            if state.lake is not None:
-                for session in sessions:
-                    if isinstance(session, JudgingSession):
-                        session.open_leases(KnownKeys(state.lake))
-            thread = next((each.thread for each in sessions if isinstance(each, JudgingSession)), None)
-            if thread is None:
-                thread = JudgingThread()
-                thread.start()
-                stack.callback(thread.end)
-        except BaseException as error:  # noqa: BLE001 - raised where the answers are awaited
-            stack.close()
-            opening.set_exception(error)
-        else:
-            opening.set_result(_Opened(sessions, thread, stack, tuple(map(_Leasing, sessions))))
-
-    async def _ask(self, opened: _Opened, batch: Batch) -> None:
+    async def _ask(self, opened: OpenedSessions, batch: Batch) -> None:
         if not isinstance(self.judge, CascadeSettings):
             await asyncio.gather(*(self._ask_member(opened, batch, index) for index in batch.questions))
             return
@@ -413,7 +202,7 @@ class Asking:
         await self._ask_member(opened, batch, THEN, chosen)
 
     async def _ask_member(
-        self, opened: _Opened, batch: Batch, index: int, chosen: set[tuple[str, str]] | None = None
+        self, opened: OpenedSessions, batch: Batch, index: int, chosen: set[tuple[str, str]] | None = None
     ) -> None:
         session, style = opened.sessions[index], self._styles[Opinion(index)]
         questions = [
@@ -430,7 +219,7 @@ class Asking:
         if not isinstance(session, JudgingSession):
             session.ask([each for each in questions if isinstance(each, Question)], keep)
             return
-        if self.state.lake is not None:
+        if self._sessions.lake is not None:
             await opened.leasing[index].lease({key for each in questions for key in _keys(each)})
         await session.ask_here(questions, keep)
 
@@ -550,11 +339,6 @@ def _verdict(criterion: Criterion, answer: Answer | None) -> Verdict:
     if answer.distribution:
         score = expected_score(orjson.loads(answer.distribution), criterion)
     return Verdict(score, answer.level_id, answer.reason, answer.evidence, answer.rationale)
-
-
-def _remove(folder: Path, pid: int) -> None:
-    if os.getpid() == pid:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _opinion_values(opinion: Opinion) -> tuple[int, int, bool]:

@@ -137,7 +137,7 @@ class RubricScorer:
 
         0 where nothing waits for it, or its pace is unknown.
         """
-        return 0.0 if self._asking is None else self._asking.pace.expected_s(count * len(self.rubric.judged_criteria))
+        return 0.0 if self._asking is None else self._asking.expected_s(count * len(self.rubric.judged_criteria))
 
     # -------- rewards
     def __call__(
