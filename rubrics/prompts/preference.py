@@ -27,7 +27,9 @@ def preference_method(criterion: Criterion) -> PreferenceMethod:
     return criterion.method
 
 
-def preference_key(judge_digest: str, criterion: Criterion, case: Case, other: str, *, is_swapped: bool) -> str:
+def preference_key(
+    judge_digest: str, criterion: Criterion, case: Case, other: str, replicate: int = 0, *, is_swapped: bool
+) -> str:
     """Key under which one order of the question is paid for once, 32 hex digits. is_swapped: the other answer first.
 
     The name of the other answer's model is no part of it: the judge is not told.
@@ -37,7 +39,8 @@ def preference_key(judge_digest: str, criterion: Criterion, case: Case, other: s
         json.dumps([criterion.description, criterion.name, method.guidance, method.max_tokens], ensure_ascii=False)
     )
     parts = (judge_digest, file_digest(PREFERENCE_VERSION), asked, case_digest(case), digest_of(other))
-    return digest_of("|".join(("preference", *parts, "second" if is_swapped else "first")))
+    again = (str(replicate),) if replicate else ()
+    return digest_of("|".join(("preference", *parts, "second" if is_swapped else "first", *again)))
 
 
 def preference_labels(case: Case, other: str, key: str, *, is_swapped: bool) -> Labels:
@@ -64,6 +67,8 @@ def render_preference(case: Case, other: str, criterion: Criterion, labels: Labe
     return [{"role": "system", "content": sections["system"]}, {"role": "user", "content": user}]
 
 
-def settle_orders(shown_first: str, shown_second: str) -> str:
-    """Level of an output by the level in each order: the same in both, else a tie."""
-    return shown_first if shown_first == shown_second else SAME
+def settle(one: str | None, other: str | None) -> str | None:
+    """Level of an output by two levels, as of the two orders: the same in both, else a tie; None if one is missing."""
+    if one is None or other is None:
+        return None
+    return one if one == other else SAME

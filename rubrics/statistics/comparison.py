@@ -12,7 +12,7 @@ from gradebook.rubrics.statistics.chance import is_significant
 from gradebook.rubrics.statistics.clusters import cluster_sums
 from gradebook.rubrics.statistics.distributions import pair_distributions
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, LEVEL, Interval, Mean, mean_interval, measure_mean
-from gradebook.rubrics.statistics.mean_difference import FEW_AGAINST, count_moved, measure_difference, skewness_of
+from gradebook.rubrics.statistics.mean_difference import FEW_AGAINST, count_moved, measure_difference
 from gradebook.rubrics.statistics.paired import count_shares, effect_of, mcnemar, wilcoxon
 from gradebook.rubrics.statistics.power import minimal_effect
 from gradebook.rubrics.statistics.score_intervals import measure_scores, score_interval_of
@@ -193,7 +193,7 @@ def measure_pairs(
         dominance=pair_distributions(of_a, of_b, None if strata is None else strata.weights).dominance.value,
         risen_case_count=int(moved.risen),
         fallen_case_count=int(moved.fallen),
-        skewness=_known(skewness_of(sums)),
+        skewness=_known(moved.skewness),
         p_family=None,
     )
 
@@ -255,7 +255,7 @@ def describe_caution(figures: PairFigures) -> str | None:
             return f"{against or 'none'} of {units} {way}: {allowed}"
     skewness = figures.skewness
     if skewness is not None and figures.case_count < SKEWED * skewness**2:
-        return f"the differences are too skewed ({skewness:+.1f}) for t on {units}: p may be twice as large"
+        return f"the differences are too skewed ({skewness:+.1f}) for t on {units}: the interval and p allow for it"
     if 2 <= figures.case_count < min(figures.n, FEW_CLUSTERS):
         return f"only {figures.case_count:,} cases with several pairs: the interval holds less often than 95%"
     return None

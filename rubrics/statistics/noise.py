@@ -161,8 +161,10 @@ class DrawnFigures:
     def _test_of(self, line: ReplicateScores) -> MeanDifference:
         key = (line.scope, line.scope_id)
         if key not in self._tests:
-            differences = np.nan_to_num(line.side(self._of_b) - line.side(self._of_a))
-            sums = differences if line.clusters is None else sum_clusters(differences, line.clusters)
+            sums = line.side(self._of_b) - line.side(self._of_a)
+            if line.clusters is not None:
+                is_known = sum_clusters((~np.isnan(sums)).astype(np.float64), line.clusters) > 0
+                sums = np.where(is_known, sum_clusters(np.nan_to_num(sums), line.clusters), np.nan)
             moved = count_moved(sums)
             self._tests[key] = measure_difference(
                 self._means_of(line), moved, line.bounds, chosen_from=self._chosen_from

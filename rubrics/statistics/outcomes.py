@@ -4,6 +4,7 @@ Everything is measured on the same cases that suggest it, so none of it shows a 
 scores would be worth on other cases.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import atanh, isnan, nan, sqrt, tanh
 
@@ -43,24 +44,31 @@ class SuggestedWeights:
     r2_now: float
 
 
-def correlate(own: Floats, others: Floats, cases: NDArray[np.int64]) -> tuple[Correlation, Correlation]:
-    """Pearson's and Spearman's correlation. own, others: (n,), no NaN. cases: (n,), of each value.
+def pearson(own: Floats, others: Floats, cases: NDArray[np.int64]) -> Correlation:
+    """Pearson's correlation. own, others: (n,), no NaN. cases: (n,), of each value.
 
     The interval is Student's on Fisher's z, its error by a jackknife over cases, or over 200 groups of them.
     """
+    return _correlate(_pearson, own, others, cases)
+
+
+def spearman(own: Floats, others: Floats, cases: NDArray[np.int64]) -> Correlation:
+    """Spearman's correlation, with arguments and interval as in `pearson`."""
+    return _correlate(_spearman, own, others, cases)
+
+
+def _correlate(
+    measure: Callable[[Floats, Floats], float], own: Floats, others: Floats, cases: NDArray[np.int64]
+) -> Correlation:
     _, codes = np.unique(cases, return_inverse=True)
     case_count = int(codes.max(initial=-1)) + 1
+    value = measure(own, others)
+    if case_count < LEAST_CASES or isnan(value) or abs(value) > CLOSE:
+        return Correlation(value, UNKNOWN)
     part_count = min(case_count, MOST_PARTS)
-    parts = np.random.default_rng(SEED).permutation(case_count)[codes] % max(part_count, 1)
-    found = []
-    for measure in (_pearson, _spearman):
-        value = measure(own, others)
-        if case_count < LEAST_CASES or isnan(value) or abs(value) > CLOSE:
-            found.append(Correlation(value, UNKNOWN))
-            continue
-        left = np.array([measure(own[parts != part], others[parts != part]) for part in range(part_count)])
-        found.append(Correlation(value, _jackknifed(value, left)))
-    return found[0], found[1]
+    parts = np.random.default_rng(SEED).permutation(case_count)[codes] % part_count
+    left = np.array([measure(own[parts != part], others[parts != part]) for part in range(part_count)])
+    return Correlation(value, _jackknifed(value, left))
 
 
 def suggest_weights(

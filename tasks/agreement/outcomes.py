@@ -13,7 +13,7 @@ from gradebook.rubrics.files.digest import rubric_from_body
 from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.model.rubric import Rubric, effective_weights
 from gradebook.rubrics.statistics.intervals import Interval
-from gradebook.rubrics.statistics.outcomes import Correlation, SuggestedWeights, correlate, suggest_weights
+from gradebook.rubrics.statistics.outcomes import Correlation, SuggestedWeights, pearson, spearman, suggest_weights
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, model_name, read_published_run, read_rows
@@ -123,12 +123,12 @@ def _follow(rows: Sequence[Row], places: dict[str, int], rubric: Rubric) -> Outc
         known = ~np.isnan(scores[:, columns[name]]) & ~np.isnan(values)
         if not known.any():
             continue
-        both = correlate(scores[known, columns[name]], values[known], cases[known])
+        sides = scores[known, columns[name]], values[known], cases[known]
         counts = int(known.sum()), int(np.unique(cases[known]).size)
         suggested: tuple[float | None, ...] = ()
         if name in weights:
             suggested = (abs(weights[name]) / total, *_suggested(fit, [*weights].index(name)))
-        followed.append(Followed(name, *counts, *_words(both[0]), *_words(both[1]), *suggested))
+        followed.append(Followed(name, *counts, *_words(pearson(*sides)), *_words(spearman(*sides)), *suggested))
     return OutcomeFollowing(
         first["name"],
         first["grain"],

@@ -22,7 +22,7 @@ from gradebook.tasks.judging.replies.claim_questions import (
     known_claims,
     verification_question,
 )
-from gradebook.tasks.judging.replies.list_question import ListQuestion
+from gradebook.tasks.judging.replies.list_question import ListAnswer, ListQuestion
 from gradebook.tasks.judging.replies.step_questions import step_criterion, step_unit
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.judging.settings.panels import (
@@ -39,7 +39,7 @@ from gradebook.tasks.judging.settings.panels import (
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.planning.cases import read_cases
 from gradebook.tasks.planning.estimates import Estimate, History, estimate_questions, held_rationales
-from gradebook.tasks.planning.preferences import read_pairs
+from gradebook.tasks.planning.preferences import PREFERENCE_SCALE, preference_opinions, read_pairs
 from gradebook.tasks.workspace.folder import RunFolder
 
 Said = TypeVar("Said")
@@ -87,12 +87,12 @@ class ListPlanner:
         """Requests for one criterion, by the judge's member that is asked; recorded replies hold no lists."""
         if criterion.is_stepwise:
             return self._count_steps(criterion, shards)
+        if isinstance(criterion.method, PreferenceMethod):
+            return self._count_preferences(criterion, shards)
         writer = writer_of(self._judge)
         if not isinstance(writer, JudgeSettings):
             return {}
         place = members_of(self._judge).index(writer)
-        if isinstance(criterion.method, PreferenceMethod):
-            return {place: self._count_preferences(criterion, writer.judge_digest, shards)}
         return self._count_claims(criterion, writer.judge_digest, place, shards)
 
     def _count_claims(
@@ -121,11 +121,13 @@ class ListPlanner:
                 self._guess(unit, opinions, found)
         return found
 
-    def _count_preferences(self, criterion: Criterion, digest: str, shards: Sequence[str]) -> ListCount:
-        found = ListCount()
+    def _count_preferences(self, criterion: Criterion, shards: Sequence[str]) -> dict[int, ListCount]:
+        opinions = preference_opinions(self._judge, criterion.id)
+        found = {opinion.judge_index: ListCount() for opinion in opinions}
         for index, shard in enumerate(shards):
-            pairs = read_pairs(self._folder, criterion.id, shard, index)
-            self._add([question for pair in pairs for question in pair.questions(criterion, digest)], found)
+            pairs = [pair for pair in read_pairs(self._folder, criterion.id, shard, index) if pair.is_asked]
+            lists = [each for pair in pairs for each in pair.lists(criterion, ({}, {}))]
+            self._count_votes(opinions, PREFERENCE_SCALE, lists, found)
         return found
 
     def _count_steps(self, criterion: Criterion, shards: Sequence[str]) -> dict[int, ListCount]:
@@ -166,7 +168,8 @@ class ListPlanner:
             held = self._add([question for *_, question in wanted], found[index])
             for row, opinion, question in wanted:
                 if question.request_key in held:
-                    lists[row].add(opinion, question.request_key, held[question.request_key])
+                    key = question.request_key
+                    lists[row].add(opinion, ListAnswer(key, held[key], None, 0, None, None))
                     continue
                 found[index].reply_tokens += tokens_of_part * len(lists[row].votes)
                 if second is not None:

@@ -1,21 +1,26 @@
 """Pairs of answers that criteria of the method `preference` compare, and the questions about them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gradebook.rubrics.model.levels import PREFERENCE_LEVELS
 from gradebook.rubrics.model.methods import PreferenceMethod
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.prompts.media import has_media
 from gradebook.rubrics.prompts.prompt import Case
-from gradebook.tasks.judging.replies.list_question import ListQuestion
+from gradebook.tasks.judging.opinions.parts import PartList, PartVote, Scale
+from gradebook.tasks.judging.replies.list_question import ListAnswer, ListQuestion
 from gradebook.tasks.judging.replies.preference_questions import preference_questions
+from gradebook.tasks.judging.settings.panels import CascadeSettings, Judge, Opinion, list_opinions
 from gradebook.tasks.planning.cases import read_stored_cases
 from gradebook.tasks.workspace.folder import RunFolder
 
 PAIR_SCHEMA = pa.schema([pa.field(name, pa.string()) for name in ("output_id", "other_output_id", "other", "reason")])
+PREFERENCE_SCALE: Scale = dict(PREFERENCE_LEVELS)
 WITH_MEDIA = "no_pair: found images or sounds, expected texts to compare"
 
 
@@ -34,11 +39,45 @@ class AnswerPair:
         """Whether both answers have the same text: a tie, of which nothing is asked."""
         return self.reason is None and self.case.output == self.other
 
-    def questions(self, criterion: Criterion, judge_digest: str) -> tuple[ListQuestion, ...]:
+    @property
+    def is_asked(self) -> bool:
+        """Whether there is anything to ask."""
+        return self.reason is None and not self.is_same
+
+    def questions(self, criterion: Criterion, judge_digest: str, replicate: int = 0) -> tuple[ListQuestion, ...]:
         """The question in both orders; none where nothing is to ask."""
-        if self.reason is not None or self.is_same:
+        if not self.is_asked:
             return ()
-        return preference_questions(criterion, self.output_id, self.case, self.other, judge_digest)
+        return preference_questions(criterion, self.output_id, self.case, self.other, judge_digest, replicate)
+
+    def lists(
+        self, criterion: Criterion, votes: Sequence[dict[Opinion, "PreferenceVote"]]
+    ) -> Iterator[PartList[ListAnswer]]:
+        """What is asked, as a list of one part for each order. votes: where those of each order are added."""
+
+        @cache  # both orders of a vote at once
+        def questions(judge_digest: str, replicate: int) -> tuple[ListQuestion, ...]:
+            return self.questions(criterion, judge_digest, replicate)
+
+        def asker(place: int) -> Callable[[str, int], ListQuestion]:
+            return lambda judge_digest, replicate: questions(judge_digest, replicate)[place]
+
+        for place, of_order in enumerate(votes):
+            yield PartList(self.output_id, asker(place), _read_vote, [of_order])
+
+
+PreferenceVote = PartVote[ListAnswer]
+
+
+def _read_vote(answer: ListAnswer) -> list[PreferenceVote]:
+    return [PartVote(answer.level_id, answer, answer.request_key)]
+
+
+def preference_opinions(judge: Judge, criterion_id: str) -> tuple[Opinion, ...]:
+    """Votes that a criterion of preferences may need for each pair; of a cascade, those of its second judge alone."""
+    found = list_opinions(judge, criterion_id)
+    last = max((each.judge_index for each in found), default=0)
+    return tuple(each for each in found if each.judge_index == last or not isinstance(judge, CascadeSettings))
 
 
 def preference_criteria(rubric: Rubric) -> list[Criterion]:

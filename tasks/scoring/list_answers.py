@@ -81,15 +81,25 @@ class ListJudges:
 
     @property
     def writer(self) -> ListAsker:
-        """The one that finds claims, so that all members verify the same ones, and that prefers answers."""
+        """The one that finds claims, so that all members verify the same ones."""
         return self._asker(members_of(self.judge).index(writer_of(self.judge)))
 
-    def ask_votes(self, criterion_id: str, scale: Scale, lists: Sequence[PartList[Said]]) -> None:
-        """Add the votes on all lists; the second judge of a cascade is asked where the first one is unsure."""
-        opinions, judge = list_opinions(self.judge, criterion_id), self.judge
+    def ask_votes(
+        self,
+        criterion_id: str,
+        scale: Scale,
+        lists: Sequence[PartList[Said]],
+        opinions: Sequence[Opinion] | None = None,
+    ) -> None:
+        """Add the votes on all lists; the second judge of a cascade is asked where the first one is unsure.
+
+        opinions: the votes wanted; None: those of `list_opinions`.
+        """
+        judge = self.judge
+        opinions = list_opinions(judge, criterion_id) if opinions is None else opinions
         if isinstance(judge, CascadeSettings):
             self._add_votes([each for each in opinions if each.judge_index == FIRST], lists)
-            opinions = tuple(each for each in opinions if each.judge_index != FIRST)
+            opinions = [each for each in opinions if each.judge_index != FIRST]
             lists = [each for each in lists if is_unsure(judge, scale, each.votes)]
         self._add_votes(opinions, lists)
 
@@ -105,7 +115,7 @@ class ListJudges:
         answers = ask_judges([(askers[index], questions) for index, questions in by_judge.items()])
         for each, opinion, question in asked:
             answer = answers[question.request_key]
-            each.add(opinion, question.request_key, answer.text, answer.reason)
+            each.add(opinion, answer)
 
     def _asker(self, judge_index: int) -> ListAsker:
         session = self.sessions[judge_index]

@@ -11,9 +11,10 @@ from gradebook.tasks.judging.batches.state import has_open_batches
 from gradebook.tasks.judging.money.prices import find_price
 from gradebook.tasks.judging.replies.question import Askable
 from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.judging.settings.panels import drawn_opinions
 from gradebook.tasks.ledger.ledger import held_judgments, settle_run
 from gradebook.tasks.planning.plan import RunPlan
-from gradebook.tasks.planning.preferences import preference_criteria, read_pairs
+from gradebook.tasks.planning.preferences import preference_criteria, preference_opinions, read_pairs
 from gradebook.tasks.runs.run import Run
 from gradebook.tasks.scoring.shard_questions import shard_questions
 from gradebook.tasks.stages.plan import plan_again
@@ -69,7 +70,12 @@ def _questions(
         run.folder, run.rubric, shard, shard_index, judge.style, run.folders, is_held_too=is_held_too
     )
     for criterion in preference_criteria(run.rubric):
-        pairs = read_pairs(run.folder, criterion.id, shard, shard_index)
-        asked = {each.request_key: each for pair in pairs for each in pair.questions(criterion, judge.judge_digest)}
+        pairs = [*read_pairs(run.folder, criterion.id, shard, shard_index)]
+        votes = drawn_opinions(judge, preference_opinions(judge, criterion.id), [pair.output_id for pair in pairs])
+        asked = {
+            each.request_key: each
+            for row, vote in votes
+            for each in pairs[row].questions(criterion, judge.judge_digest, vote.replicate)
+        }
         held = {} if is_held_too or not asked else held_judgments(run.lake, list(asked))
         yield from (question for key, question in asked.items() if key not in held)

@@ -9,7 +9,7 @@ from gradebook.rubrics.prompts.claims import RANKED_VERDICTS, CheckedClaim, Clai
 from gradebook.rubrics.prompts.step_marks import StepCriterion, marks_of
 from gradebook.tasks.judging.opinions.parts import PartList, PartVote, Scale
 from gradebook.tasks.judging.replies.claim_questions import ClaimUnit, claim_packs, verification_question
-from gradebook.tasks.judging.replies.list_question import ListQuestion
+from gradebook.tasks.judging.replies.list_question import ListAnswer, ListQuestion
 from gradebook.tasks.judging.replies.step_questions import StepUnit, step_questions
 from gradebook.tasks.judging.settings.panels import Opinion
 
@@ -33,13 +33,13 @@ def claim_lists(
         yield PartList(unit.output_id, ask, read_claims, [votes[place] for place in places])
 
 
-def read_claims(text: str, request_key: str) -> list[ClaimVote]:
-    """Votes of a stored reply; an abstention is none."""
+def read_claims(answer: ListAnswer) -> list[ClaimVote]:
+    """Votes of a usable reply; an abstention is none."""
     return [
-        PartVote(None, None, request_key, "abstained")
+        PartVote(None, None, answer.request_key, "abstained")
         if said.verdict == "abstained"
-        else PartVote(said.verdict, said, request_key)
-        for said in verdicts_of(text)
+        else PartVote(said.verdict, said, answer.request_key)
+        for said in verdicts_of(answer.text or "")
     ]
 
 
@@ -61,8 +61,9 @@ def step_lists(
     def ask(place: int, judge_digest: str, replicate: int) -> ListQuestion:
         return questions(judge_digest, replicate)[place]
 
-    def read(text: str, request_key: str) -> list[StepVote]:
-        return [PartVote(mark.label, (mark, quote), request_key) for mark, quote in marks_of(text, scale)]
+    def read(answer: ListAnswer) -> list[StepVote]:
+        marks = marks_of(answer.text or "", scale)
+        return [PartVote(mark.label, (mark, quote), answer.request_key) for mark, quote in marks]
 
     for place, steps in enumerate(unit.windows):
         yield PartList(unit.output_id, partial(ask, place), read, [votes[step] for step in steps])

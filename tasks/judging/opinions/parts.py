@@ -1,4 +1,4 @@
-"""Votes on parts of outputs, claims or the steps of an agent, and what they combine to.
+"""Votes on parts of outputs, claims, the steps of an agent or answers compared, and what they combine to.
 
 Verdicts of claims and labels of steps count as levels: `combine_opinions` combines them as it does those of outputs.
 """
@@ -16,7 +16,7 @@ from gradebook.rubrics.prompts.combine_opinions import (
     commonest_reason,
     find_unsure,
 )
-from gradebook.tasks.judging.replies.list_question import ListQuestion
+from gradebook.tasks.judging.replies.list_question import ListAnswer, ListQuestion
 from gradebook.tasks.judging.settings.panels import FIRST, THEN, CascadeSettings, Judge, Opinion, PanelSettings
 
 Said = TypeVar("Said")
@@ -45,19 +45,18 @@ PartVotes = Mapping[Opinion, PartVote[Said]]  # on one part
 class PartList(Generic[Said]):
     """Parts of an output that one question asks about, and the votes on each.
 
-    question: by the digest of the judge that is asked, and the replicate. read: the votes of a usable reply, from its
-    stored list and its request key.
+    question: by the digest of the judge that is asked, and the replicate. read: the votes of a usable reply.
     """
 
     output_id: str
     question: Callable[[str, int], ListQuestion]
-    read: Callable[[str, str], Sequence[PartVote[Said]]]
+    read: Callable[[ListAnswer], Sequence[PartVote[Said]]]
     votes: Sequence[dict[Opinion, PartVote[Said]]]
 
-    def add(self, opinion: Opinion, request_key: str, text: str | None, reason: str | None = None) -> None:
-        """Add a vote on each part. text: stored list of the reply; None for the given reason."""
-        lost: PartVote[Said] = PartVote(None, None, request_key, reason or "no_reply")
-        found = [lost] * len(self.votes) if text is None else self.read(text, request_key)
+    def add(self, opinion: Opinion, answer: ListAnswer) -> None:
+        """Add a vote on each part."""
+        lost: PartVote[Said] = PartVote(None, None, answer.request_key, answer.reason or "no_reply")
+        found = [lost] * len(self.votes) if answer.text is None else self.read(answer)
         for of_part, vote in zip(self.votes, found, strict=True):
             of_part[opinion] = vote
 

@@ -19,19 +19,26 @@ PREFERENCE_TOKENS = 1_000  # of a reply, at most
 
 
 def preference_questions(
-    criterion: Criterion, output_id: str, case: Case, other: str, judge_digest: str
+    criterion: Criterion, output_id: str, case: Case, other: str, judge_digest: str, replicate: int = 0
 ) -> tuple[ListQuestion, ListQuestion]:
     """The question with the output shown first, then with the other answer shown first."""
     first, second = (
-        _question(criterion, output_id, case, other, judge_digest, is_swapped=each) for each in (False, True)
+        _question(criterion, output_id, case, other, judge_digest, replicate, is_swapped=each) for each in (False, True)
     )
     return first, second
 
 
 def _question(
-    criterion: Criterion, output_id: str, case: Case, other: str, judge_digest: str, *, is_swapped: bool
+    criterion: Criterion,
+    output_id: str,
+    case: Case,
+    other: str,
+    judge_digest: str,
+    replicate: int,
+    *,
+    is_swapped: bool,
 ) -> ListQuestion:
-    key = preference_key(judge_digest, criterion, case, other, is_swapped=is_swapped)
+    key = preference_key(judge_digest, criterion, case, other, replicate, is_swapped=is_swapped)
     labels = preference_labels(case, other, key, is_swapped=is_swapped)
     return ListQuestion(
         output_id,
@@ -43,6 +50,7 @@ def _question(
         reply_schema(labels),
         preference_method(criterion).max_tokens or PREFERENCE_TOKENS,
         partial(_read, labels=labels, quotable=f"{case.output}\n{other}"),
+        replicate,
     )
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from gradebook.rubrics.files.digest import rubric_from_body
 from gradebook.rubrics.model.arrays import Floats
-from gradebook.rubrics.statistics.outcomes import Correlation, correlate, unique_shares
+from gradebook.rubrics.statistics.outcomes import Correlation, pearson, unique_shares
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.reporting.drawing.figures import Table, table_of
 from gradebook.tasks.reporting.source.report_source import ReportSource
@@ -78,7 +78,7 @@ def _pairs(
     for _, name, other in found[:MOST_PAIRS]:
         own, others = scores[:, columns[name]], scores[:, columns[other]]
         known = ~np.isnan(own + others)
-        measured.append((name, other, correlate(own[known], others[known], cases[known])[0]))
+        measured.append((name, other, pearson(own[known], others[known], cases[known])))
     return measured
 
 

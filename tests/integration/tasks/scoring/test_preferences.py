@@ -1,5 +1,6 @@
 """Criteria of the method `preference`: outputs beside another model's or a baseline's, in a real run."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,13 @@ import pytest
 
 from gradebook.rubrics.model.errors import InputError, UnfinishedError
 from gradebook.tasks.agreement.published_run import measure_run
+from gradebook.tasks.judging.opinions.parts import PartVote
+from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.judging.settings.panels import Opinion
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.scoring.preferences import _combine
 from gradebook.tasks.stages import batches
 from gradebook.tasks.stages.preview import preview_run
 from tests.support.batch_jobs import PACE
@@ -144,6 +149,62 @@ def test_a_lost_judge_goes_on_where_it_stopped_and_a_lost_reply_is_a_gap(judge: 
     evaluated(tmp_path, rows_of(old=OLD, new=NEW), "old", run_id="r")
     assert verdicts_in(tmp_path, "new") == SCORES | {"loses": None}
     assert verdicts_in(tmp_path, "new", "reason")["loses"] == "parse_error"
+
+
+def test_a_panel_and_replicates_vote_on_each_pair_in_both_orders(judge: LoopbackJudge, tmp_path: Path):
+    def write(body: dict[str, Any]) -> str:
+        if body["model"] != "contrary":
+            return write_preference(body)
+        return write_preference(
+            body | {"messages": json.loads(json.dumps(body["messages"]).replace("*", "").replace("?", ""))}
+        )
+
+    judge.writer = write
+    panel = tmp_path / "panel.yaml"
+    (tmp_path / "twice.yaml").write_text("model: m\nreplicates: 2\n", encoding="utf-8")
+    panel.write_text("aggregate: median\npanel: [twice.yaml, n, contrary]\n", encoding="utf-8")
+    rows = rows_of(old=OLD, new=NEW)
+    outputs, rubric = write_lines(tmp_path / "outputs.jsonl", rows), rubric_against(tmp_path, "old")
+    lake = f"sqlite:{tmp_path}/lake/catalog.sqlite"
+    request = EvaluationRequest(str(outputs), str(rubric), judge=str(panel), lake=lake)
+    assert preview_run(request)[1].request_count == 32  # 4 votes in both orders, on 4 pairs
+    publish(outputs, rubric, judge=str(panel), run_id="r")
+    assert (judge.request_count, verdicts_in(tmp_path, "new")) == (32, SCORES)
+    votes = "select judge, replicate, level_id from opinions join outputs using (output_id) where case_id = 'wins'"
+    assert sorted(rows_in(tmp_path, votes)) == [
+        ("contrary", 0, "same"),
+        ("m", 0, "better"),
+        ("m", 1, "better"),
+        ("n", 0, "better"),
+    ]
+    words = verdicts_in(tmp_path, "new", "rationale")["wins"]
+    assert words.startswith("shown first: better (3 better, 1 same): 1 and 0 stars")
+    publish(outputs, rubric, judge=str(panel), run_id="again")
+    assert judge.request_count == 32
+
+
+@pytest.mark.parametrize(
+    ("votes", "level"),
+    [
+        ("b", "better"),
+        ("bw", "same"),
+        ("bs", "same"),
+        ("bbw", "better"),
+        ("bww", "worse"),
+        ("b-", "better"),
+        ("b--", None),
+    ],
+)
+def test_votes_that_are_split_in_the_middle_are_a_tie_whichever_way(votes: str, level: str | None):
+    names = {"b": "better", "s": "same", "w": "worse", "-": None}
+    mirrored = {"better": "worse", "worse": "better"}
+    for given, wanted in (
+        (names, level),
+        ({"b": "worse", "s": "same", "w": "better", "-": None}, mirrored.get(level, level)),
+    ):
+        cast = {Opinion(0, place): PartVote(given[each], None, str(place)) for place, each in enumerate(votes)}
+        (found,) = _combine(JudgeSettings(model="m"), [cast])
+        assert found.level == wanted
 
 
 @pytest.mark.nightly

@@ -17,7 +17,8 @@ OF_B = RNG.choice([0.0, 0.5, 1.0], 40, p=[0.1, 0.3, 0.6])
 def test_the_figures_are_those_of_the_differences():
     found = measure_pairs(OF_A, OF_B, OWN_CASES, resample_count=2_000)
     assert found.mean_diff == pytest.approx(found.mean_b - found.mean_a)
-    assert found.p == pytest.approx(scipy.stats.ttest_1samp(OF_B - OF_A, 0.0).pvalue, abs=1e-12)
+    of_t = scipy.stats.ttest_1samp(OF_B - OF_A, 0.0).pvalue
+    assert of_t < found.p < 3 * of_t  # a little skewed
     assert found.diff_low == pytest.approx(found.boot_low, abs=0.03)
 
 
@@ -84,7 +85,8 @@ def test_skewed_differences_are_a_caution():
     # 25 x 2.67^2 = 178 cases would be enough for t
     of_b = np.where(np.arange(40) < 5, 0.0, 0.6)
     found = measure_pairs(np.full(40, 0.5), of_b, OWN_CASES)
-    assert describe_caution(found) == "the differences are too skewed (-2.3) for t on 40 pairs: p may be twice as large"
+    words = "the differences are too skewed (-2.3) for t on 40 pairs: the interval and p allow for it"
+    assert describe_caution(found) == words
 
 
 def test_differences_that_are_all_one_tell_no_detectable_one():

@@ -29,8 +29,11 @@ def test_without_bounds_it_is_the_t_of_the_books():
     assert difference_of(gained, bounds=None).p == pytest.approx(0.002833, abs=5e-7)
 
 
-def test_where_cases_moved_both_ways_it_is_scipys_t():
-    found = np.random.default_rng(3).choice([-0.5, 0.0, 0.5], 60)
+SYMMETRIC = 0.15 + np.repeat([-0.5, 0.0, 0.5], 20)
+
+
+def test_where_cases_moved_both_ways_alike_it_is_scipys_t():
+    found = SYMMETRIC
     of_scipy = scipy.stats.ttest_1samp(found, 0.0)
     interval = of_scipy.confidence_interval(0.95)
     own = difference_of(found)
@@ -58,13 +61,24 @@ def test_few_losses_widen_the_lower_end_alone():
     assert own.low < t.low and own.high == pytest.approx(t.high)
 
 
+def test_skewed_differences_widen_the_end_of_the_long_tail_alone():
+    # Hall (1992): with a = skewness / sqrt(n), the end is mean - error 3 / a ((1 + a (t - a / 6))^(1/3) - 1)
+    found = np.array([0.1] * 50 + [-0.9] * 8)
+    a, error = scipy.stats.skew(found) / np.sqrt(58), scipy.stats.sem(found)
+    t = scipy.stats.t.ppf(0.975, 57)
+    ends = [found.mean() - error * 3 / a * (np.cbrt(1 + a * (sign * t - a / 6)) - 1) for sign in (1, -1)]
+    own = difference_of(found)
+    assert (own.low, own.high) == pytest.approx((ends[0], found.mean() + t * error))
+    assert ends[0] < found.mean() - t * error
+
+
 def test_cases_count_once_each():
     cases = np.repeat(np.arange(6), 5)
     assert difference_of(np.full(30, 0.5), cases).p == pytest.approx(1.5**-6)
 
 
 def test_a_chosen_side_has_its_p_multiplied_and_a_wider_interval():
-    found = np.random.default_rng(3).choice([-0.5, 0.0, 0.5, 0.5], 60)
+    found = SYMMETRIC
     of_scipy = scipy.stats.ttest_1samp(found, 0.0)
     own, interval = difference_of(found, chosen_from=4), of_scipy.confidence_interval(1 - 0.05 / 4)
     assert own.p == pytest.approx(4 * of_scipy.pvalue)

@@ -7,6 +7,7 @@ import pytest
 from gradebook.rubrics.model.levels import Level
 from gradebook.tasks.judging.opinions.lists import CLAIM_SCALE, read_claims
 from gradebook.tasks.judging.opinions.parts import PartVote, Scale, combine_parts, is_unsure
+from gradebook.tasks.judging.replies.list_question import ListAnswer
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.judging.settings.panels import CascadeSettings, Opinion, PanelSettings, When
 
@@ -92,7 +93,8 @@ def test_the_second_judge_is_asked_where_the_first_is_unsure(when: When, votes: 
 
 
 def test_an_abstention_in_a_reply_is_a_vote_without_a_level():
-    (said, none) = read_claims('[{"verdict": "supported", "quote": "q"}, {"verdict": "abstained", "quote": ""}]', "k")
+    text = '[{"verdict": "supported", "quote": "q"}, {"verdict": "abstained", "quote": ""}]'
+    (said, none) = read_claims(ListAnswer("k", text, None, 1, None, None))
     assert (said.level, none.level, none.said, none.reason, none.request_key) == (
         "supported",
         None,
