@@ -6,6 +6,8 @@ import sys
 import tempfile
 import textwrap
 import traceback
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -173,6 +175,7 @@ def main() -> None:
     """Run the command; expected failures end with a sentence on stderr and an exit code."""
     refuse_pandas()
     try:
+        _refuse_broken_text(sys.argv[1:], os.environ)
         code = app(prog_name="gradebook", standalone_mode=False)
     except GradebookError as error:
         _print_error(str(error))
@@ -199,6 +202,23 @@ def main() -> None:
         _print_error("interrupted; run the same command again to resume")
         sys.exit(UnfinishedError.exit_code)
     sys.exit(code)
+
+
+def _refuse_broken_text(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
+    """Raise `InputError` for an argument, a setting of gradebook's or a working folder that is not UTF-8.
+
+    Python reads such bytes as halves of characters, which no file of gradebook's, no table and no terminal can take.
+    """
+    named = [(f"argument {number}", text) for number, text in enumerate(arguments, start=1)]
+    named += [(name, text) for name, text in environ.items() if name.startswith("GRADEBOOK_")]
+    with suppress(OSError):  # the folder was deleted
+        named.append(("the working folder", os.getcwd()))  # noqa: PTH109 - pathlib is not imported for it
+    for name, text in named:
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            hint = "rename a file or folder of such a name"
+            raise InputError(name, f"{text!r:.200}", "text in UTF-8", hint) from None
 
 
 def _refuse_usage(error: Any) -> NoReturn:

@@ -9,7 +9,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from gradebook.rubrics.model.columns import column_faults, map_faults
-from gradebook.rubrics.model.errors import Fault, OutputsError
+from gradebook.rubrics.model.errors import MOST_FAULTS, Fault, OutputsError
 from gradebook.rubrics.model.outputs import REQUIRED_COLUMNS
 from gradebook.tasks.datasets.conversations import split_conversation
 from gradebook.tasks.datasets.file_formats import Encoding, RawRow, encoding_of, read_format
@@ -34,10 +34,21 @@ def dataset_folders(files: Iterable[Path]) -> tuple[Path, ...]:
 
 
 def dataset_files(outputs: str) -> tuple[Path, ...]:
-    """Find the files of a dataset, sorted. Raises `OutputsError` if there are none, or one has an unknown suffix."""
+    """Find the files of a dataset, sorted.
+
+    Raises `OutputsError` if there are none, one has an unknown suffix, or its name is not UTF-8.
+    """
     # For an impossible name (too long, or with a NUL) os.path answers False; Path raises.
-    if os.path.isdir(outputs):  # noqa: PTH112
-        return _folder_files(Path(outputs))
+    is_folder = os.path.isdir(outputs)  # noqa: PTH112
+    files = _folder_files(Path(outputs)) if is_folder else _named_files(outputs)
+    faults = [fault for file in files if (fault := _name_fault(file))]
+    if faults:
+        raise OutputsError(tuple(faults[:MOST_FAULTS]))
+    return files
+
+
+def _named_files(outputs: str) -> tuple[Path, ...]:
+    """A file, or the files of a glob."""
     matches = [outputs] if os.path.isfile(outputs) else sorted(glob.glob(outputs, recursive=True))  # noqa: PTH113, PTH207  # may be absolute
     files = [file for file in map(Path, matches) if file.is_file()]
     if glob.has_magic(outputs) and matches != [outputs]:
@@ -46,9 +57,6 @@ def dataset_files(outputs: str) -> tuple[Path, ...]:
     if not files:
         kind = "glob that matches no file" if glob.has_magic(outputs) else "path that is not there"
         raise OutputsError((Fault(outputs, None, f"found a {kind}, expected a file, a folder or a glob of outputs"),))
-    unknown = [file for file in files if encoding_of(file) is None]
-    if unknown:
-        raise OutputsError(tuple(_unknown_suffix(file) for file in unknown))
     return tuple(files)
 
 
@@ -84,6 +92,14 @@ def _unreadable(path: Path, error: OSError) -> OutputsError:
     return OutputsError(
         (Fault(str(path), None, f"found a file or folder that can't be read ({error}), expected outputs"),)
     )
+
+
+def _name_fault(file: Path) -> Fault | None:
+    try:
+        str(file).encode()
+    except UnicodeEncodeError:  # neither Arrow nor the lake can take such a name
+        return Fault(str(file), None, "found a name that is not UTF-8, expected one that is: rename the file")
+    return _unknown_suffix(file) if encoding_of(file) is None else None
 
 
 def _unknown_suffix(file: Path) -> Fault:

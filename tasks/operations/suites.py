@@ -105,7 +105,7 @@ class SuitesFile(Frozen):
     lake: Annotated[str, Field(min_length=1)] | None = None
     """sqlite:FILE or postgres:CONNECTION; default: sqlite:lake/catalog.sqlite of the working folder"""
     data: Annotated[str, Field(min_length=1)] | None = None
-    """folder of the Parquet files, for a PostgreSQL lake"""
+    """folder of the Parquet files, for a PostgreSQL lake; or s3://BUCKET/PREFIX that the operator allows"""
     budget_usd: Usd | None = None
     """maximum spend of the nightly run in US dollars; each suite may spend what is left"""
     defaults: SuiteSettings = SuiteSettings()
@@ -332,8 +332,15 @@ def _with_places(file: SuitesFile, text: YamlText) -> SuitesFile:
 
 
 def _places_elsewhere(file: SuitesFile, text: YamlText, folder: Path) -> Iterator[Fault]:
-    """Faults for paths that lie neither below the file's folder, nor the working folder, nor an allowed one."""
-    roots = [os.path.realpath(each) for each in (folder, Path(), *read_operator_settings(os.environ).folders)]
+    """Faults for paths that lie neither below the file's folder, nor the working folder, nor an allowed one.
+
+    Object storage is no folder of the file: outputs would be written there, or read from there, with the worker's key.
+    """
+    allowed = read_operator_settings(os.environ)
+    roots = [os.path.realpath(each) for each in (folder, Path(), *allowed.folders)]
+    if file.data and "://" in file.data and not allowed.allows_bucket(file.data):
+        expected = f"a folder, or s3://BUCKET/PREFIX in {FOLDERS}, or --data"
+        yield Fault(text.path, text.line_of(("data",)), f"data: found {file.data!r:.200}, expected {expected}")
     groups: list[tuple[Place, SuiteSettings]] = [(("defaults",), file.defaults)]
     groups += [(("suites", index), suite) for index, suite in enumerate(file.suites)]
     named: list[tuple[Place, str, Path]] = [((key,), path, folder) for key, path in _paths_of_lake(file)]

@@ -1,4 +1,4 @@
-"""Permissions of the operator: keys at hosts, packages with functions, folders of checkpoints, programs.
+"""Permissions of the operator: keys at hosts, packages with functions, folders and buckets, programs.
 
 They come from the environment and the user's own settings file, never from the current folder, which may be others'.
 """
@@ -22,8 +22,10 @@ from gradebook.rubrics.model.errors import InputError
 
 KEYS, FUNCTIONS, FOLDERS = "GRADEBOOK_ALLOW_KEYS", "GRADEBOOK_ALLOW_FUNCTIONS", "GRADEBOOK_ALLOW_FOLDERS"
 PROGRAMS = "GRADEBOOK_ALLOW_PROGRAMS"
+BUCKET_PREFIX = "s3://"
 MOST_BYTES = 100_000
 _WRITABLE = stat.S_IWGRP | stat.S_IWOTH
+_BETWEEN_FOLDERS = re.compile(rf"{os.pathsep}(?!//)")  # the colon of s3:// is no separator
 _PORTS = {"https": 443, "http": 80, "postgresql": 5432}
 
 Origin = tuple[str, str | None, int | None]  # scheme, host and port of an address
@@ -76,11 +78,16 @@ class OperatorSettings:
     keys: tuple[AllowedKey, ...] = ()
     functions: tuple[str, ...] = ()
     folders: tuple[Path, ...] = ()
+    buckets: tuple[str, ...] = ()  # entries of the folders that are s3://BUCKET or s3://BUCKET/PREFIX
     programs: tuple[str, ...] = ()  # whole commands, literally
 
     def allows_key(self, name: str, address: str) -> bool:
         """Whether the key of this name may go to an address."""
         return any(each.allows(name, address) for each in self.keys)
+
+    def allows_bucket(self, address: str) -> bool:
+        """Whether s3://BUCKET/PREFIX lies in an allowed bucket, below its prefix."""
+        return any(f"{address}/".startswith(f"{each.rstrip('/')}/") for each in self.buckets)
 
 
 def read_operator_settings(environ: Mapping[str, str]) -> OperatorSettings:
@@ -89,12 +96,14 @@ def read_operator_settings(environ: Mapping[str, str]) -> OperatorSettings:
     written = _SettingsFile() if path is None else _read_file(path)
     keys = [*_keys(environ.get(KEYS, "").split(), KEYS), *_keys(written.keys.allow, f"{path}: keys.allow")]
     packages = [name for name in re.split(r"[\s,]+", environ.get(FUNCTIONS, "")) if name]
-    folders = [name for name in environ.get(FOLDERS, "").split(os.pathsep) if name]
+    named = [name for name in _BETWEEN_FOLDERS.split(environ.get(FOLDERS, "")) if name]
+    places = (*named, *written.folders.allow)
     programs = [line.strip() for line in environ.get(PROGRAMS, "").splitlines() if line.strip()]
     return OperatorSettings(
         tuple(keys),
         (*packages, *written.functions.allow),
-        tuple(map(Path, (*folders, *written.folders.allow))),
+        tuple(Path(name) for name in places if not name.startswith(BUCKET_PREFIX)),
+        tuple(name for name in places if name.startswith(BUCKET_PREFIX)),
         (*programs, *written.programs.allow),
     )
 

@@ -189,6 +189,12 @@ class LoopbackBatches:
             output = [json.dumps({**json.loads(output[0]), "custom_id": "f" * 32}), *output]
         if "torn" in self.script:
             output = [output[0][:40], *output[1:]]
+        if "cut" in self.script:
+            output = [*output[: len(output) // 2], output[-1][:40]]
+        if "foreign" in self.script:
+            output = [
+                json.dumps(json.loads(line) | {"custom_id": f"{number:032x}"}) for number, line in enumerate(output)
+            ]
         return output
 
 

@@ -22,7 +22,8 @@ from gradebook.tasks.system.files import replaced_file
 if TYPE_CHECKING:
     import openai
 
-ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
+COMPLETED = "completed"
+ENDED = frozenset({COMPLETED, "failed", "expired", "cancelled"})
 ENDING_TIMES = ("completed_at", "expired_at", "cancelled_at", "failed_at")
 UPLOAD_TIMEOUT_S = 600.0
 PAGE_SIZE = 100

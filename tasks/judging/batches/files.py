@@ -137,7 +137,8 @@ def _line(shard: int, question: Askable[Any], settings: JudgeSettings, price: Pr
     body = request_body(settings, request, question.replicate, max_tokens)
     body.pop("service_tier", None)  # a batch is a tier of its own
     line = {"custom_id": question.request_key, "method": "POST", "url": REQUEST_URL, "body": body}
-    worst_usd = worst_cost_usd(price, most_tokens(request.messages, request.schema), max_tokens, BATCH_TIER)
+    tier = None if settings.batch_command else BATCH_TIER  # a program is paid in full
+    worst_usd = worst_cost_usd(price, most_tokens(request.messages, request.schema), max_tokens, tier)
     return _Line(question.request_key, shard, orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE), worst_usd)
 
 
@@ -161,18 +162,31 @@ def _write_line(file: BinaryIO, filling: _Filling, line: _Line) -> None:
 
 @dataclass(slots=True)
 class Replies:
-    """Places of a batch's replies in its files, by request key, and their total cost. failures: of other lines."""
+    """Places of a batch's replies in its files, by request key, and their total cost.
+
+    failures: of other lines. broken_count: lines that name no request. billed_count: failures that may be billed.
+    """
 
     places: dict[str, tuple[Path, int]] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
+    broken_count: int = 0
+    billed_count: int = 0
     cost_usd: float = 0.0
+
+    def lost_count(self, executed_count: int) -> int:
+        """Number of requests that may have been billed, and of which the files hold no reply.
+
+        executed_count: requests that were executed; no line is about some of them if a file was cut short or is another
+        batch's.
+        """
+        silent_count = executed_count - len(self.places.keys() | self.failures.keys())
+        return max(self.broken_count, silent_count) + self.billed_count
 
 
 def index_replies(paths: Iterable[Path], keys: set[str], price: Price | None, largest_usd: float) -> Replies:
     """Find the HTTP 200s among the lines of a batch's files, the first of each key.
 
-    Lines with other keys are ignored. A reply without usage, an unreadable line, or a failure that may have been billed
-    counts at the cost of the largest request.
+    Lines with other keys are ignored. A reply without usage costs as much as the largest request.
     """
     replies = Replies()
     for path in paths:
@@ -181,14 +195,14 @@ def index_replies(paths: Iterable[Path], keys: set[str], price: Price | None, la
                 line = orjson.loads(text)
                 key = line["custom_id"]
             except (orjson.JSONDecodeError, LookupError, TypeError):
-                replies.cost_usd += largest_usd
+                replies.broken_count += 1
                 continue
             if not isinstance(key, str) or key not in keys or key in replies.places:
                 continue
             reply = read_reply_line(line)
             if reply is None:
                 replies.failures[key] = _failure_words(line)
-                replies.cost_usd += largest_usd if _is_maybe_billed(line) else 0.0
+                replies.billed_count += _is_maybe_billed(line)
                 continue
             replies.places[key] = path, offset
             paid_usd = None if reply.usage is None else cost_usd(price, reply.usage, tier=BATCH_TIER)

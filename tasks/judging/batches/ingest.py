@@ -29,13 +29,18 @@ def reply_paths(folder: Path, intent_id: str) -> tuple[Path, Path]:
     return folder / f"{intent_id}.replies-0.jsonl", folder / f"{intent_id}.replies-1.jsonl"
 
 
-def journal_replies(job: BatchJob, intent: Intent, paths: Sequence[Path], latency_ms: float) -> IngestedBatch:
-    """Journal the replies in a batch's files that answer an open question. latency_ms: of the whole batch.
+def journal_replies(
+    job: BatchJob, intent: Intent, paths: Sequence[Path], latency_ms: float, executed_count: int
+) -> IngestedBatch:
+    """Journal the replies in a batch's files that answer an open question.
 
-    A reply that was journaled before gets the same id again, and adds nothing to the ledger.
+    latency_ms: of the whole batch. executed_count: requests that the endpoint executed; those that no line is about
+    may have been billed, and count at the cost of the largest request. A reply that was journaled before gets the same
+    id again, and adds nothing to the ledger.
     """
     replies = index_replies(paths, read_request_keys(job.folder, intent.intent_id), job.price, intent.largest_usd)
-    reply_count, counted_usd = len(replies.places), replies.cost_usd
+    reply_count = len(replies.places)
+    counted_usd = replies.cost_usd + replies.lost_count(executed_count) * intent.largest_usd
     if not replies.places:
         return IngestedBatch(reply_count, counted_usd)
     with Journal(job.journal_folder, job.run_id) as journal:

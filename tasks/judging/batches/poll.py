@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from gradebook.rubrics.model.errors import EndpointUnavailable
-from gradebook.tasks.judging.batches.endpoint import BatchState, NoAnswer
+from gradebook.tasks.judging.batches.endpoint import COMPLETED, BatchState, NoAnswer
 from gradebook.tasks.judging.batches.files import remove_requests, requests_path
 from gradebook.tasks.judging.batches.ingest import journal_replies, reply_paths
 from gradebook.tasks.judging.batches.job import BatchContext
@@ -116,7 +116,10 @@ def _ingest(context: BatchContext, intent: Intent, state: BatchState) -> None:
     paths = reply_paths(context.job.folder, intent.intent_id)
     wanted = list(zip(paths, state.file_ids, strict=False))
     fetched = [path for path, file_id in wanted if path.exists() or context.endpoint.download(file_id, path)]
-    ingested = journal_replies(context.job, intent, fetched, state.latency_ms)
+    executed_count = intent.request_count if state.status == COMPLETED else state.done_count
+    ingested = journal_replies(
+        context.job, intent, fetched, state.latency_ms, min(executed_count, intent.request_count)
+    )
     is_whole = len(fetched) == len(wanted)  # otherwise the endpoint has deleted paid replies
     context.end(
         intent,

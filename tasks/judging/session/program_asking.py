@@ -87,7 +87,7 @@ class ProgramAsker:
         outcomes: dict[str, Outcome] = {}
         failures: dict[str, str] = {}
         for path in sorted(self._folder.glob(f"*{REPLIES_SUFFIX}")):
-            outcomes |= await asyncio.to_thread(self._read, path, wanted, failures)
+            outcomes |= (await asyncio.to_thread(self._read, path, wanted, failures))[0]
         for _ in range(MOST_ROUNDS):
             left = [question for key, question in wanted.items() if key not in outcomes]
             for file in await asyncio.to_thread(self._files, left):
@@ -121,9 +121,10 @@ class ProgramAsker:
             except EndpointUnavailable as error:
                 fault = error
             spent_ms = (time.perf_counter() - began) * 1000
-            found = await asyncio.to_thread(self._read, replies, of_file, failures, spent_ms)
+            found, lost_count = await asyncio.to_thread(self._read, replies, of_file, failures, spent_ms)
             costs = [outcome.cost_usd for outcome in found.values()]
-            paid_usd = None if None in costs else sum(cost for cost in costs if cost is not None)
+            if None not in costs:
+                paid_usd = sum(cost for cost in costs if cost is not None) + lost_count * file.largest_usd
         finally:
             self._budget.settle(ticket, paid_usd)
         for key in of_file.keys() - found.keys():
@@ -136,8 +137,11 @@ class ProgramAsker:
 
     def _read(
         self, path: Path, wanted: dict[str, Askable[Any]], failures: dict[str, str], spent_ms: float = 0.0
-    ) -> dict[str, Outcome]:
-        """Journal the replies of a file that answer a question, and drop the file's requests."""
+    ) -> tuple[dict[str, Outcome], int]:
+        """Journal the replies of a file that answer a question.
+
+        Returns their outcomes, and the number of questions without a reply that may have cost something.
+        """
         replies = index_replies([path], set(wanted), None, 0.0) if path.is_file() else Replies()
         failures.update(replies.failures)
         outcomes = {}
@@ -145,7 +149,7 @@ class ProgramAsker:
             reply = read_reply_at(*place)
             if reply is not None:
                 outcomes[key] = self._journaled(wanted[key], replace(reply, service_tier=None, latency_ms=spent_ms))
-        return outcomes
+        return outcomes, replies.lost_count(len(wanted))
 
     def _journaled(self, question: Askable[Any], reply: Reply) -> Outcome:
         request = question.request()

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gradebook.flows.cli import ENTRIES
 from gradebook.tasks.workspace.folder import RunFolder
 from tests.support.samples import query, write_outputs, write_rubric
 
@@ -59,7 +60,26 @@ def assert_refused(finished, *words, code=2):
     assert [word for word in words if word not in finished.err] == [], finished.err
 
 
+def test_bytes_that_are_no_utf_8_are_refused_by_each_command(gradebook, monkeypatch, tmp_path):
+    for name in ENTRIES:
+        assert_refused(gradebook(name, "a\udcff"), "argument 2: found 'a\\udcff', expected text in UTF-8")
+    with monkeypatch.context() as environment:
+        environment.setenv("GRADEBOOK_LAKE", "\udcff")
+        assert_refused(gradebook("runs"), "GRADEBOOK_LAKE: found '\\udcff', expected text in UTF-8")
+    (folder := tmp_path / "a\udcff").mkdir()
+    monkeypatch.chdir(folder)
+    assert_refused(gradebook("runs"), "the working folder: found ", "expected text in UTF-8")
+
+
 # -------- outputs
+
+
+def test_a_file_of_outputs_whose_name_is_not_utf_8_is_named(gradebook, rubric, tmp_path):
+    (tmp_path / "o").mkdir()
+    write_lines(tmp_path / "o" / "a\udcff.jsonl", row())
+    for outputs in ("o", "o/*"):
+        assert_refused(plan(gradebook, outputs, rubric), "a\\udcff.jsonl: found a name that is not UTF-8, expected one")
+
 
 LINE = json.dumps(row()).encode() + b"\n"
 HEADER = b"case_id,model,output\n"

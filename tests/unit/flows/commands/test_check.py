@@ -82,7 +82,7 @@ def test_a_tried_check_is_also_json(gradebook):
         ),
         (["try", "length_words", "--text", "a", "--metadata", "{"], "--metadata: found '{', expected a JSON object"),
         (["try", "length_words", "--text", "a", "--set", "max=1", "--mode", "lose"], "expected strict or loose"),
-        (["try", "length_words", "--text", "a\udcff", "--set", "max=1"], "found bytes that are no UTF-8"),
+        (["try", "length_words", "--text", "a\udcff", "--set", "max=1"], "expected text in UTF-8"),
         (["try", "length_words"], "found no output to check, expected one: an argument, --text, --file or a pipe"),
         (["try", "length_words", "a", "--file", "b"], "found several outputs, expected one"),
         (["try", "length_words", "--file", "b", "--set", "max=1"], "--file: can't read b: No such file or directory"),

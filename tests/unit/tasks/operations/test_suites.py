@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gradebook.rubrics.model.errors import InputError, SuitesError
-from gradebook.tasks.operations.suites import SuitesFile, chosen_suites, read_suites, suite_request, suites_lake
+from gradebook.tasks.operations.suites import Suite, SuitesFile, chosen_suites, read_suites, suite_request, suites_lake
 
 ROOT = Path(__file__).parents[4]
 NOW = datetime(2026, 11, 22, 2, 30, tzinfo=UTC)
@@ -226,6 +226,44 @@ def test_a_path_elsewhere_is_the_operator_s_to_allow(tmp_path, monkeypatch, text
     monkeypatch.setenv("GRADEBOOK_ALLOW_FOLDERS", "/")
     if ".." not in place:
         assert read_suites(written(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("data", "allowed", "is_taken"),
+    [
+        ("s3://theirs/x", "", False),
+        ("s3://theirs/x", "/", False),
+        ("s3://theirs/x", "/srv:s3://ours:/tmp", False),
+        ("s3://ours-too/x", "s3://ours", False),
+        ("s3://ours/night", "s3://ours/nightly", False),
+        ("gs://ours/x", "s3://ours", False),
+        ("file:///etc", "/", False),
+        ("s3://ours/x", "/srv:s3://ours:/tmp", True),
+        ("s3://ours/nightly/x", "s3://ours/nightly/", True),
+        ("s3://ours", "s3://ours", True),
+    ],
+)
+def test_object_storage_of_a_suites_file_is_the_operator_s_to_allow(tmp_path, monkeypatch, data, allowed, is_taken):
+    text = f"data: {data}\nsuites: [{{id: a, rubric: r, outputs: o}}]"
+    monkeypatch.setenv("GRADEBOOK_ALLOW_FOLDERS", allowed)
+    if is_taken:
+        assert read_suites(written(tmp_path, text)).data == data
+    else:
+        assert faults_of(tmp_path, text)[0].startswith(f"1: data: found '{data}', expected a folder, or s3://BUCKET/")
+
+
+# Keys of free text that name no file and no address: columns, rules, times, packages, runs of the lake.
+NO_PLACES = {"column_map", "stratify", "allow_functions", "deadline", "baseline", "require", "fail_if", "stop", "id"}
+
+
+def test_every_key_of_text_either_names_no_place_or_is_refused_elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    keys = {name for name, field in Suite.model_fields.items() if "str" in str(field.annotation)}
+    assert {*SuitesFile.model_fields} == {"lake", "data", "budget_usd", "defaults", "suites"}  # of places: two
+    assert keys >= NO_PLACES
+    for key in keys - NO_PLACES:
+        suite = {"id": "a", "rubric": "r", "outputs": "o"} | {key: "/elsewhere/x"}
+        assert f".{key}: found '/elsewhere/x'" in faults_of(tmp_path, json.dumps({"suites": [suite]}))[0]
 
 
 @pytest.mark.parametrize("value", [{"outputs": "a\0"}, {"baseline": "a\0"}, {"anchors": {"set": "a\0"}}])

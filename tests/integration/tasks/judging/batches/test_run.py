@@ -134,6 +134,19 @@ def test_a_line_that_cant_be_read_counts_at_its_worst_and_is_left_open(job: Batc
     assert spent_usd(job) == pytest.approx(sum(rows["cost_usd"].to_pylist()) + intent.largest_usd)
 
 
+@pytest.mark.parametrize(("word", "reply_count"), [("cut", COUNT // 2), ("foreign", 0)])
+def test_requests_without_a_line_of_their_own_count_at_their_worst(
+    job: BatchJob, judge: LoopbackJudge, word, reply_count
+):
+    judge.batches.script = (word,)
+    (intent,) = ask_in_batches(job)
+    rows = journaled(job)
+    assert (rows.num_rows, judge.batches.answered.total()) == (reply_count, COUNT)
+    lost_usd = (COUNT - reply_count) * intent.largest_usd
+    assert spent_usd(job) == pytest.approx(sum(rows["cost_usd"].to_pylist()) + lost_usd)
+    assert spent_usd(job) >= billed_usd(judge)
+
+
 @pytest.mark.parametrize(("word", "ending"), [("partial", "completed"), ("expired", "expired")])
 def test_what_was_done_is_kept_and_the_rest_left_open(job: BatchJob, judge: LoopbackJudge, word: str, ending: str):
     judge.batches.script = (word,)

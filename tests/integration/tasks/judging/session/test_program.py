@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from gradebook.rubrics.model.errors import EndpointUnavailable, JudgeSettingsError
+from gradebook.tasks.judging.batches.files import write_request_files
+from gradebook.tasks.judging.money.budget import BudgetRecord
 from gradebook.tasks.judging.money.prices import Price
 from gradebook.tasks.judging.replies.journal import read_journal, settled_journals
 from gradebook.tasks.judging.replies.question import Answer
@@ -39,8 +41,8 @@ def command_of(folder: Path, fault: str = "") -> str:
 def session_of(folder: Path, monkeypatch: pytest.MonkeyPatch, fault: str = "") -> Iterator[JudgingSession]:
     command = command_of(folder, fault)
     monkeypatch.setenv(PROGRAMS, command)
-    settings = JudgeSettings(model="m", batch_command=command)
-    with open_session(settings, journal_folder=folder / "journal", run_id="run", money=Money(), price=PRICE) as session:
+    settings, money = JudgeSettings(model="m", batch_command=command), Money(record=folder / "budget.jsonl")
+    with open_session(settings, journal_folder=folder / "journal", run_id="run", money=money, price=PRICE) as session:
         yield session
 
 
@@ -76,12 +78,19 @@ def test_one_file_answers_all_questions(tmp_path: Path, monkeypatch: pytest.Monk
     assert not [path for path in (tmp_path / "journal" / "programs").rglob("*") if path.is_file()]
 
 
-@pytest.mark.parametrize("fault", ["missing", "broken", "long", "refused"])
-def test_a_line_that_is_no_reply_is_asked_for_once_more(tmp_path: Path, monkeypatch, fault: str):
+@pytest.mark.parametrize(("fault", "lost_count"), [("missing", 1), ("broken", 1), ("long", 1), ("refused", 0)])
+def test_a_line_that_is_no_reply_is_asked_for_once_more(tmp_path: Path, monkeypatch, fault: str, lost_count: int):
     with session_of(tmp_path, monkeypatch, fault) as session:
         answers = ask(session)
     assert {answer.reason for answer in answers.values()} == {None}
     assert calls(tmp_path) == [COUNT, 1]
+    record = BudgetRecord(tmp_path / "budget.jsonl")
+    record.close()
+    asked = ((shard, question) for shard in SHARDS for question in questions_of(shard))
+    settings = JudgeSettings(model="m", batch_command=command_of(tmp_path))
+    (file,) = write_request_files(tmp_path, asked, settings, PRICE, 1.0)
+    assert file.largest_usd > 1024e-6  # in full, not at the price of a batch
+    assert record.spent_usd == pytest.approx(COUNT * 520e-6 + lost_count * file.largest_usd)
 
 
 @pytest.mark.parametrize(
