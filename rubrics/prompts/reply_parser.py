@@ -136,7 +136,7 @@ def find_unquoted(quotes: Sequence[str], output: str) -> Iterator[str]:
 
 def quoted_words(quote: str, output: str) -> str | None:
     """Words of an output that a quote stands for, folded and without JSON encoding; None if there are none."""
-    return _words_in(quote, fold_text(output))
+    return fold_text(quote) if quote in output else _words_in(quote, fold_text(output))  # folding 1 MB takes 10 ms
 
 
 def _words_in(quote: str, written: str) -> str | None:

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
@@ -52,6 +53,8 @@ CLAIM_VERDICT_SCHEMA = pa.schema(
 NO_CITATION = "not_applicable: no citation, or no sentence"
 NOT_APPLICABLE = "not_applicable: no claim that can be checked"
 MOST_SPANS = 20  # of a verdict's evidence
+GROUPS_AT_ONCE = 2  # whose claims are found, and as many that are verified
+LEAST_GROUP, MOST_GROUPS = 64, 32  # texts of a group, and groups of a shard: each looks into the ledger
 
 
 @dataclass(slots=True)
@@ -106,8 +109,7 @@ def score_claims(folder: RunFolder, criterion: Criterion, shard: str, shard_inde
         for output_id, case in read_cases(shard)
     }
     checked = [each for units in outputs.values() for each in units if each.unit.reason is None]
-    _find_claims(checked, criterion.id, method, judges.writer)
-    _verify_claims([each for each in checked if each.fault is None], criterion.id, method, judges)
+    _check_claims(checked, criterion.id, method, judges)
     claims, votes = _claim_tables(folder.run_id, criterion.id, checked, judges.judge)
     write_parquet(folder.detail_file("claims", criterion.id, shard_index), claims)
     write_parquet(folder.detail_file("claim_verdicts", criterion.id, shard_index), votes)
@@ -116,6 +118,31 @@ def score_claims(folder: RunFolder, criterion: Criterion, shard: str, shard_inde
         write_parquet(folder.detail_file("opinions", criterion.id, shard_index), opinions)
     judges.timing.row_count = len(outputs)
     return _verdicts(folder.run_id, criterion, method, outputs)
+
+
+def _check_claims(checked: Sequence[_Checked], criterion_id: str, method: ClaimsMethod, judges: ListJudges) -> None:
+    """Find and verify the claims of texts in groups: while one group is verified, the claims of the next are found.
+
+    A judge's program, which takes minutes to start, gets all at once.
+    """
+
+    def find(group: Sequence[_Checked]) -> None:
+        _find_claims(group, criterion_id, method, judges.writer)
+
+    def verify(group: Sequence[_Checked], found: Future[None]) -> None:
+        found.result()
+        _verify_claims([each for each in group if each.fault is None], criterion_id, method, judges)
+
+    size = min(max(LEAST_GROUP, -(-len(checked) // MOST_GROUPS)), -(-len(checked) // GROUPS_AT_ONCE))
+    size = max(len(checked) if judges.has_program else size, 1)
+    groups = [checked[first : first + size] for first in range(0, len(checked), size)]
+    with ThreadPoolExecutor(GROUPS_AT_ONCE) as finders, ThreadPoolExecutor(GROUPS_AT_ONCE) as verifiers:
+        found = [finders.submit(find, group) for group in groups]
+        try:
+            for _ in verifiers.map(verify, groups, found):
+                pass  # raises the first fault
+        finally:
+            finders.shutdown(cancel_futures=True)
 
 
 def _find_claims(checked: Sequence[_Checked], criterion_id: str, method: ClaimsMethod, asker: ListAsker) -> None:

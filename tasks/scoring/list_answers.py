@@ -17,6 +17,7 @@ from gradebook.tasks.judging.settings.panels import (
     drawn_opinions,
     list_opinions,
     members_of,
+    online_members,
     writer_of,
 )
 from gradebook.tasks.lake.address import Lake
@@ -26,6 +27,7 @@ from gradebook.tasks.workspace.timings import Timing
 
 Answers = Mapping[str, ListAnswer]
 Said = TypeVar("Said")
+_COUNTING = threading.Lock()  # of a criterion's timing, as groups of its texts are asked about at once
 
 
 class ListAsker:
@@ -47,12 +49,13 @@ class ListAsker:
             )
             for key, row in (held_judgments(self._lake, list(wanted)) if wanted else {}).items()
         }
-        for answer in answers.values():
-            if answer.paid_by != self._run_id:
-                self._timing.replayed_count += 1
-                saved = self._timing.saved_usd
-                known = saved is not None and answer.cost_usd is not None
-                self._timing.saved_usd = (saved or 0.0) + (answer.cost_usd or 0.0) if known else None
+        with _COUNTING:
+            for answer in answers.values():
+                if answer.paid_by != self._run_id:
+                    self._timing.replayed_count += 1
+                    saved = self._timing.saved_usd
+                    known = saved is not None and answer.cost_usd is not None
+                    self._timing.saved_usd = (saved or 0.0) + (answer.cost_usd or 0.0) if known else None
         return answers
 
     def lease(self, questions: Iterable[ListQuestion]) -> None:
@@ -83,6 +86,11 @@ class ListJudges:
     def writer(self) -> ListAsker:
         """The one that finds claims, so that all members verify the same ones."""
         return self._asker(members_of(self.judge).index(writer_of(self.judge)))
+
+    @property
+    def has_program(self) -> bool:
+        """Whether a program answers for one of the judges, a file at a time."""
+        return any(each.batch_command is not None for each in online_members(self.judge))
 
     def ask_votes(
         self,

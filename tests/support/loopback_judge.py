@@ -66,6 +66,7 @@ class LoopbackJudge:
         self.counts: Counter[str] = Counter()  # requests a prompt digest
         self.bodies: list[dict[str, Any]] = []
         self.is_keeping_bodies = True
+        self.is_held: Callable[[dict[str, Any]], bool] | None = None  # a request waits while this is true of it
         self.held_after: int | None = None  # requests: those after so many wait until who asked is gone
         self.in_flight = self.most_in_flight = 0
         self.prompt_tokens = self.completion_tokens = 0
@@ -150,9 +151,14 @@ class LoopbackJudge:
         try:
             is_held = self.held_after is not None and self.request_count > self.held_after
             await asyncio.sleep(HELD_S if is_held else self.latency_s)
+            await self._held(body)
             return await self._answer(request, body, prompt)
         finally:
             self.in_flight -= 1
+
+    async def _held(self, body: dict[str, Any]) -> None:
+        while self.is_held is not None and self.is_held(body):  # noqa: ASYNC110 - it reads what a test sees
+            await asyncio.sleep(0.005)
 
     def _batched(self, body: dict[str, Any], request: web.Request) -> dict[str, Any]:
         return self._body(body, _texts(body), "", request)

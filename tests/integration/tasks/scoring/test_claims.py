@@ -1,6 +1,7 @@
 """Criteria of the method `claims`: found, checked and counted through the ledger, in a real run."""
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,25 @@ def test_a_run_that_lost_its_judge_goes_on_where_it_stopped(judge: LoopbackJudge
     evaluated(tmp_path, rows_of())
     assert judge.answered_count == 9  # each question once, over both commands
     assert verdicts_in(tmp_path)["denied"][0] == 0.5
+
+
+def test_claims_are_verified_while_those_of_another_output_are_still_looked_for(judge: LoopbackJudge, tmp_path: Path):
+    rows, ends = rows_of({name: ANSWERS[name] for name in ("all", "half", "denied", "made_up")}), time.monotonic() + 20
+
+    def is_held(body: dict[str, Any]) -> bool:
+        asked = [each["response_format"]["json_schema"]["name"] for each in judge.bodies]
+        is_last = "made up" in body["messages"][-1]["content"]
+        return is_last and "claim_verdicts" not in asked and time.monotonic() < ends
+
+    judge.is_held = is_held
+    evaluated(tmp_path, rows)
+    assert time.monotonic() < ends
+    assert {case: verdict[0] for case, verdict in verdicts_in(tmp_path).items()} == {
+        "all": 1.0,
+        "half": 0.5,
+        "denied": 0.5,
+        "made_up": 0.0,
+    }
 
 
 def test_an_unreadable_reply_leaves_its_output_unscored_and_is_asked_again(judge: LoopbackJudge, tmp_path: Path):
