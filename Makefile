@@ -37,7 +37,7 @@ test: $(DEV_STAMP)  ## what a change has to pass, as many tests at once as there
 test-quick: $(DEV_STAMP)  ## units, laws of form, SQL and the talk with judges, in two minutes: while you work (ARGS as above)
 	@$(TEST) -m "not (nightly or slow or server or postgres or browser)" --cpu-budget $(QUICK_BUDGET) $(QUICK) $(ARGS)
 
-test-nightly: $(DEV_STAMP)  ## all hostile sizes, seeds and kill points, of which `make test` holds one each
+test-nightly: $(DEV_STAMP)  ## whole matrices, seeds, kill points and second examples, of which `make test` holds one each
 	@$(TEST) -m "nightly or hypothesis" --hypothesis-profile nightly --cpu-budget $(NIGHTLY_BUDGET) $(ARGS)
 
 test-browser: $(DEV_STAMP)  ## open the pages in chromium, with the network off; a part of `make test` where chromium is

@@ -244,9 +244,12 @@ def prepare_lake(lake: Lake) -> None:
     """
     if lake.bucket is not None:
         probe_store(lake.bucket)
+    state = _schema_state(lake)
     try:
         with connect(lake, read_only=True) as connection:  # readers without write permission need not write
-            if is_up_to_date(connection):
+            if state in _UP_TO_DATE or is_up_to_date(connection):
+                if state is not None:
+                    _UP_TO_DATE.add(state)
                 return
     except NoLakeThere:
         _refuse_taken(lake)
@@ -259,7 +262,8 @@ def prepare_lake(lake: Lake) -> None:
         if not is_up_to_date(connection):
             bring_up_to_date(connection)
 
-    commit(lake, "make tables", make_tables)
+    if _schema_state(lake) not in _UP_TO_DATE:
+        commit(lake, "make tables", make_tables)
 
 
 def _make_lake(lake: Lake) -> None:

@@ -65,8 +65,9 @@ where not exists (from levels where rubric_id = ? and rubric_version = ?)
 def is_up_to_date(connection: duckdb.DuckDBPyConnection) -> bool:
     """Whether all tables, columns and views exist, the views with their current text."""
     columns, views = _wanted()
-    found = _columns(connection, "lake")
-    return all(column in found for column in columns) and views.items() <= _views(connection, "lake").items()
+    wanted = {(table, column) for table, column in columns if table not in views}
+    found = {*connection.execute(query("lake/held_columns")).fetchall()}
+    return wanted <= found and views.items() <= _views(connection, "lake").items()
 
 
 def missing_parts(connection: duckdb.DuckDBPyConnection) -> list[str]:

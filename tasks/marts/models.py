@@ -92,16 +92,16 @@ def connect_marts(path: Path, memory_limit: str = "4GB") -> duckdb.DuckDBPyConne
     return connection
 
 
-def build_marts(connection: duckdb.DuckDBPyConnection, only: str | None = None) -> tuple[str, ...]:
+def build_marts(connection: duckdb.DuckDBPyConnection, only: str | tuple[str, ...] | None = None) -> tuple[str, ...]:
     """Build every model over the sources, which exist as views or tables; returns the marts' names in build order.
 
     Marts become tables, other models views unless their header names another kind; an earlier build is replaced. They
-    last as long as the connection. only: build this mart and its dependencies.
+    last as long as the connection. only: build this mart, or these, and the dependencies.
     """
     add_functions(connection)
     for macro in _read_layer("macros"):
         connection.execute(macro.sql)
-    models = _ordered_models() if only is None else _models_behind(only)
+    models = _ordered_models() if only is None else _models_behind((only,) if isinstance(only, str) else only)
     for model in models:
         connection.execute(f"create or replace {_relation(model)} {model.name} as {model.sql}")
     return tuple(model.name for model in models if model.layer == "marts")
@@ -113,9 +113,9 @@ def _relation(model: Model) -> str:
     return MATERIALIZED[named[1] if named else "table" if model.layer == "marts" else "view"]
 
 
-def _models_behind(name: str) -> tuple[Model, ...]:
-    """Model with its direct and indirect dependencies, in build order."""
-    models, wanted = _ordered_models(), {name}
+def _models_behind(names: tuple[str, ...]) -> tuple[Model, ...]:
+    """Models with their direct and indirect dependencies, in build order."""
+    models, wanted = _ordered_models(), {*names}
     known = SOURCES.union(model.name for model in models)
     for model in reversed(models):
         if model.name in wanted:

@@ -1,5 +1,7 @@
 """Sources of the models: the rubric's criteria and weight tree, per-case criteria, outputs, verdicts and costs."""
 
+from pathlib import Path
+
 import duckdb
 import pyarrow as pa
 
@@ -17,6 +19,7 @@ from gradebook.tasks.runs.run import Run
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.timings import read_timings
 
+ONE_THREAD_BYTES = 2**20  # to start threads for less takes longer than the work
 CATEGORIES_SCHEMA = pa.schema([pa.field("category", pa.string()), pa.field("parent", pa.string())])
 CATEGORY_WEIGHTS_SCHEMA = pa.schema(
     [pa.field("category", pa.string()), pa.field("criterion_id", pa.string()), pa.field("weight", pa.float64())]
@@ -93,7 +96,7 @@ def paid_judgments(lake: Lake, run_id: str) -> pa.Table:
 
 def run_costs(run: Run) -> pa.Table:
     """Current rows of `stage_costs`: building the marts takes time too, so they change afterwards."""
-    with open_database() as connection:
+    with open_database(threads=1) as connection:
         add_criteria_sources(connection, run.folder, run.rubric)
         add_cost_sources(connection, run)
         build_marts(connection, only="stage_costs")
@@ -105,6 +108,8 @@ def add_score_sources(
 ) -> None:
     """Make the sources of all marts but costs: outputs, verdicts and criteria."""
     collected = [str(folder.collected_file(index)) for index in range(len(shards))]
+    if sum(Path(file).stat().st_size for file in (*shards, *collected)) <= ONE_THREAD_BYTES:
+        connection.execute("set threads = 1")
     _view(connection, "source_outputs", shards)
     _view(connection, "source_verdicts", collected)
     add_criteria_sources(connection, folder, rubric)

@@ -126,6 +126,7 @@ def test_the_wheel_has_each_file_of_the_rooms(wheel):
     assert found == expected
 
 
+@pytest.mark.nightly
 def test_a_source_distribution_gives_the_same_wheel(wheel, tmp_path):
     source = build("sdist", ROOT, tmp_path / "sdist")
     with tarfile.open(source) as archive:
@@ -140,6 +141,7 @@ def test_the_console_command_runs_beside_the_user_s_modules(environment, folder,
     assert "length_words" in listed
 
 
+@pytest.mark.nightly
 @OWN_PATHS
 def test_the_module_runs_beside_the_user_s_modules(environment, folder, path):
     python = environment / "bin" / "python"
@@ -151,6 +153,7 @@ def test_the_version_is_that_of_the_wheel(environment, wheel, folder):
     assert version == f"gradebook {wheel.name.split('-')[1]}\n"
 
 
+@pytest.mark.nightly
 @OWN_PATHS
 def test_a_script_imports_what_is_installed(environment, folder, path):
     printed = run([environment / "bin" / "python", "script.py"], folder, plain_environment(path))

@@ -58,6 +58,7 @@ def _is_copied(lake: Lake) -> bool:
     Path(lake.data_path, ID_FILE).write_text(json.dumps({"lake_id": lake_id, "unknown_files": []}), encoding="utf-8")
     os.link(temporary, catalog)
     temporary.unlink()
+    connections._UP_TO_DATE.add(connections._schema_state(lake))
     return True
 
 

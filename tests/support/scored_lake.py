@@ -34,6 +34,7 @@ VERDICT_SCHEMA = pa.schema(
         pa.field("reason", pa.string()),
     ]
 )
+MARTS = ("output_scores", "run_scores")
 JUDGMENTS = """
 create table source_judgments (
     output_id varchar, criterion_id varchar, prompt_tokens bigint, cached_tokens bigint, completion_tokens bigint,
@@ -104,10 +105,8 @@ def write_run(lake: Lake, run_id: str, rubric: Rubric, outputs: pa.Table, verdic
         memory.unregister("source_case_criteria")
         for name, table in (("outputs", outputs), ("verdicts", verdicts), ("case_criteria", own)):
             memory.register(f"source_{name}", table)
-        marts = {}
-        for name in ("output_scores", "run_scores"):
-            build_marts(memory, only=name)
-            marts[name] = memory.execute(f"from {name}").to_arrow_table()
+        build_marts(memory, only=MARTS)
+        marts = {name: memory.execute(f"from {name}").to_arrow_table() for name in MARTS}
 
     def body(connection: duckdb.DuckDBPyConnection, version: int) -> None:
         store_rubric(connection, rubric, NOW)

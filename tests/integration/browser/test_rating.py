@@ -158,6 +158,7 @@ def test_pairs_are_compared_by_keyboard_side_by_side(browser, tmp_path: Path):
     assert rows == [("overall", 0.0), ("tone", 0.5)]
 
 
+@pytest.mark.nightly
 def test_steps_are_marked_by_keyboard_and_without_the_script(browser, tmp_path: Path):
     lake = stepped_run(tmp_path)
     with rating_server(lake, raters="anna,ben") as server:
@@ -195,6 +196,7 @@ def test_steps_are_marked_by_keyboard_and_without_the_script(browser, tmp_path: 
     ]
 
 
+@pytest.mark.nightly
 def test_two_criteria_of_steps_are_rated_and_what_is_disputed_is_settled_by_keyboard_and_without_the_script(
     browser, tmp_path: Path
 ):

@@ -10,6 +10,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 NOTEBOOK = Path(__file__).parents[3] / "examples" / "notebook.ipynb"
 
 
@@ -44,6 +46,7 @@ def write_outputs(notebook: dict[str, Any]) -> None:
         cell |= {"execution_count": count, "outputs": [result] if text else []}
 
 
+@pytest.mark.nightly
 def test_the_cells_run_and_give_what_the_notebook_shows(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PREFECT_API_URL", raising=False)

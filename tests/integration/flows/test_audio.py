@@ -37,6 +37,7 @@ def outputs(tmp_path):
     return tmp_path / "night/outputs.jsonl"
 
 
+@pytest.mark.nightly
 def test_audio_files_in_the_dataset_s_folder_are_scored(evaluate, gradebook, outputs, tmp_path):
     (tmp_path / "speech.yaml").write_text(RUBRIC, encoding="utf-8")
     finished = evaluate(outputs, "--rubric", tmp_path / "speech.yaml")

@@ -14,6 +14,7 @@ import pytest
 
 from gradebook.flows.cli import ENTRIES
 from gradebook.tasks.workspace.folder import RunFolder
+from tests.support.nightly import nightly
 from tests.support.samples import query, write_outputs, write_rubric
 
 CHECK = "{type: check, check: length_words, settings: {min: 2}}"
@@ -373,8 +374,12 @@ def test_a_lake_that_cant_be_made_is_refused_before_prefect_starts(gradebook, ou
     ("named", "words", "sentence"),
     [
         (None, ["--map", "output=answer"], "which --map output=answer names"),
-        ("none", [], "outputs: found no row with criteria of its own"),
-        (None, ["--run-id", "r1"], "--run-id: found r1, which evaluated other outputs"),
+        *nightly(
+            [
+                ("none", [], "outputs: found no row with criteria of its own"),
+                (None, ["--run-id", "r1"], "--run-id: found r1, which evaluated other outputs"),
+            ]
+        ),
     ],
 )
 def test_what_is_found_early_is_refused_before_prefect_is_imported(outputs, rubric, tmp_path, named, words, sentence):
@@ -461,6 +466,7 @@ def test_a_refused_command_leaves_no_run(gradebook, lake):
     assert sorted(path.name for path in runs.iterdir()) == ["evil", "failed"]
 
 
+@pytest.mark.nightly
 def test_a_failed_nightly_run_leaves_only_its_row_with_the_reason(gradebook, lake):
     (run,) = query(gradebook, "select status, reason from runs where run_id = 'failed'", "--lake", lake)
     assert run["status"] == "failed"
@@ -535,11 +541,15 @@ def test_an_integer_of_128_bits_keeps_its_digits_in_json(gradebook, lake):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("nobody",), "run: found no 'nobody'"),
-        (("../../x",), "run: found no '../../x'"),
-        (("failed",), "run: failed is failed"),
+        *nightly(
+            [
+                (("nobody",), "run: found no 'nobody'"),
+                (("../../x",), "run: found no '../../x'"),
+                (("failed",), "run: failed is failed"),
+            ]
+        ),
         (("evil", "--out", "folder"), "--out: can't write folder: Is a directory"),
-        (("evil", "--out", "/proc/x.html"), "--out: can't write /proc/x.html"),
+        *nightly([(("evil", "--out", "/proc/x.html"), "--out: can't write /proc/x.html")]),
     ],
 )
 def test_a_report_that_cant_be_written_says_why(gradebook, lake, tmp_path, words, sentence):
@@ -550,6 +560,7 @@ def test_a_report_that_cant_be_written_says_why(gradebook, lake, tmp_path, words
 # -------- runs that stop early
 
 
+@pytest.mark.nightly
 def test_a_rating_that_fits_two_outputs_is_refused(evaluate, gradebook, rubric, tmp_path):
     outputs = write_lines(tmp_path / "two.jsonl", row(sample_index=0), row(sample_index=1))
     (tmp_path / "ratings.csv").write_text(RATINGS_HEADER + "c1,small,length,ann,pass\n")
@@ -561,7 +572,7 @@ def test_a_rating_that_fits_two_outputs_is_refused(evaluate, gradebook, rubric, 
 @pytest.mark.parametrize(
     ("faults", "key", "words", "most_requests"),
     [
-        ([], "another", "does not accept the key in OPENAI_API_KEY", 0),
+        *nightly([([], "another", "does not accept the key in OPENAI_API_KEY", 0)]),
         (["quota"] * 12, None, "the quota is used up", 12),
     ],
 )
@@ -580,7 +591,7 @@ def test_a_budget_of_zero_sends_no_request(evaluate, gradebook, judge, tmp_path)
     assert judge.request_count == 0
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1:9", "a..b", "\u2603.invalid"])
+@pytest.mark.parametrize("host", ["127.0.0.1:9", *nightly(["a..b", "\u2603.invalid"])])
 def test_a_missing_endpoint_is_named(evaluate, outputs, tmp_path, monkeypatch, host):
     monkeypatch.setenv("OPENAI_BASE_URL", f"http://{host}/v1")
     finished = evaluate(outputs, "--rubric", write_rubric(tmp_path / "judged.yaml"), "--judge", "gpt-4o-mini")

@@ -24,6 +24,7 @@ def words(tmp_path: Path, judge: LoopbackJudge) -> tuple[str, ...]:
     return ("outputs.jsonl", "--rubric", "rubric.yaml", "--judge", "judge.yaml")
 
 
+@pytest.mark.nightly
 def test_batches_score_everything_at_half_the_price_without_online_requests(evaluate, gradebook, judge, words):
     finished = evaluate(*words)
     assert finished.code == 0, finished.err
@@ -72,6 +73,7 @@ def test_an_endpoint_without_batches_ends_the_run_with_its_name(evaluate, judge,
     assert f"{judge.base_url} took no batch" in finished.err
 
 
+@pytest.mark.nightly
 def test_without_time_for_a_batch_everything_is_asked_online(evaluate, judge, words):
     assert evaluate(*words, "--deadline", "15m").code == 0  # 10 minutes of it are reserved for online requests
     assert (judge.request_count, len(judge.batches.batches)) == (COUNT, 0)

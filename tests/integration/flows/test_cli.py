@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from tests.support.nightly import nightly
 from tests.support.samples import write_outputs, write_rubric
 from tests.support.scored_lake import make_lake
 
@@ -38,7 +39,9 @@ finally:
     return modules
 
 
-@pytest.mark.parametrize("words", [("--help",), ("evaluate", "--help"), ("sql", "select 1"), ("runs",)])
+@pytest.mark.parametrize(
+    "words", [*nightly([(("--help",),)]), ("evaluate", "--help"), *nightly([(("sql", "select 1"),), (("runs",),)])]
+)
 def test_quick_commands_import_nothing_slow(words):
     assert not modules_after(*words).intersection(SLOW_TO_IMPORT)
 
@@ -63,7 +66,7 @@ def test_a_missing_argument_is_named_with_what_it_is(gradebook):
     assert finished.err.startswith("gradebook: RUN_A: found none, expected id of run A, the baseline;")
 
 
-@pytest.mark.parametrize("form", ["csv", "json"])
+@pytest.mark.parametrize("form", ["csv", *nightly(["json"])])
 def test_a_reader_that_closes_the_pipe_early_is_no_failure(tmp_path, form):
     lake = make_lake(tmp_path)
     query = f"{sys.executable} -m gradebook sql 'from range(100000)' --format {form} --lake sqlite:{lake.address}"
@@ -83,9 +86,13 @@ def test_a_misspelled_command_gets_a_suggestion(gradebook):
     ("line", "expected"),
     [
         ("gradebook ev", ["evaluate"]),
-        ("gradebook checks s", ["show"]),
-        ("gradebook evaluate --bud", ["--budget-usd"]),
-        ("gradebook checks show json_v", ["json_valid"]),
+        *nightly(
+            [
+                ("gradebook checks s", ["show"]),
+                ("gradebook evaluate --bud", ["--budget-usd"]),
+                ("gradebook checks show json_v", ["json_valid"]),
+            ]
+        ),
     ],
 )
 def test_a_shell_completes_commands_options_and_names(line, expected):
@@ -138,6 +145,7 @@ def test_the_demo_shows_tables_questions_and_its_report(gradebook, prefect_serve
     assert all(f"{row['mean']:.3f}" in report.read_text() for row in json.loads(rows.out))
 
 
+@pytest.mark.nightly
 def test_runs_and_report_read_what_was_published(judged_run, gradebook, tmp_path):
     published = judged_run
     (run,) = gradebook("runs", "--json").json["runs"]
@@ -156,6 +164,7 @@ def test_sql_writes_the_same_rows_in_every_format(judged_run, gradebook, tmp_pat
     assert "large" in gradebook("sql", query).out
 
 
+@pytest.mark.nightly
 def test_changes_of_the_input_are_noted(evaluate, inputs):
     outputs, rubric = inputs
     lines = outputs.read_text().splitlines()

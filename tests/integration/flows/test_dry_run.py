@@ -159,6 +159,7 @@ def test_replies_in_the_journal_of_a_killed_run_count_as_stored(gradebook, packe
 
 
 # -------- feedback texts
+@pytest.mark.nightly
 def test_the_suggested_budget_includes_feedback_texts(evaluate, gradebook, judge, packed):
     told = {}
     for more in ((), ("--feedback", "llm")):

@@ -13,6 +13,7 @@ import pytest
 from gradebook.flows.deployment import notify
 from gradebook.rubrics.model.errors import InputError, RubricError
 from tests.support.loopback_judge import LoopbackJudge
+from tests.support.nightly import nightly
 from tests.support.samples import query, write_lines
 from tests.support.saved_checkpoints import deploy_checkpoint, write_brief_rubric, write_checkpoint
 
@@ -235,7 +236,10 @@ def test_a_missing_deployment_is_bad_input(prefect_server, gradebook, tmp_path):
 
 @pytest.mark.parametrize(
     ("address", "code", "words"),
-    [(NOWHERE, 3, f"notify: no Prefect server answers at {NOWHERE}"), (None, 2, "notify: found no PREFECT_API_URL")],
+    [
+        (NOWHERE, 3, f"notify: no Prefect server answers at {NOWHERE}"),
+        *nightly([(None, 2, "notify: found no PREFECT_API_URL")]),
+    ],
 )
 def test_without_a_server_a_training_job_gets_an_error_and_none_is_started(tmp_path, address, code, words):
     outputs = str(write_checkpoint(tmp_path / "o.jsonl", 6))

@@ -97,6 +97,7 @@ def test_every_judgment_is_in_the_ledger_once_and_priced(judged, gradebook):
     assert row["t"] == judged.prompt_tokens
 
 
+@pytest.mark.nightly
 def test_a_rerun_sends_no_request_and_costs_nothing(judged, evaluate, judge, outputs, rubric):
     first, asked = json.loads(judged.out), judge.request_count
     second = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini").json
@@ -170,6 +171,7 @@ def test_the_budget_stops_the_run_and_a_larger_one_resumes_it(evaluate, gradeboo
     assert query(gradebook, "select count(*) n from verdicts where is_replayed") == [{"n": 0}]
 
 
+@pytest.mark.nightly
 def test_the_same_answer_of_several_models_is_judged_once(evaluate, judge, rubric, tmp_path):
     rows = [{"case_id": "c", "model": model, "prompt": "Where?", "output": "In Paris, of course."} for model in "abcd"]
     (tmp_path / "alike.jsonl").write_text("\n".join(map(json.dumps, rows)))
@@ -200,6 +202,7 @@ def test_a_refused_key_is_told_before_anything_is_written(evaluate, judge, outpu
     assert not (tmp_path / "lake").exists()
 
 
+@pytest.mark.nightly
 @pytest.mark.server
 def test_a_run_whose_quota_ends_fails_with_a_sentence_and_a_row(evaluate, gradebook, judge, outputs, rubric):
     judge.faults = ["quota"]
@@ -217,6 +220,7 @@ def test_no_file_of_a_run_contains_the_key(judged, tmp_path):
     assert "sk-canary" not in judged.out + judged.err
 
 
+@pytest.mark.nightly
 @pytest.mark.server
 def test_a_broken_verdict_stops_the_publication(evaluate, gradebook, judge, outputs, rubric, tmp_path):
     import pyarrow as pa
@@ -236,6 +240,7 @@ def test_a_broken_verdict_stops_the_publication(evaluate, gradebook, judge, outp
     assert broken[0] == {"stage": "ingest"}
 
 
+@pytest.mark.nightly
 def test_an_old_version_reads_as_it_was(unjudged, evaluate, gradebook, outputs, rubric):
     first = json.loads(unjudged.out)["version"]
     evaluate(outputs, "--rubric", rubric)
@@ -243,6 +248,7 @@ def test_an_old_version_reads_as_it_was(unjudged, evaluate, gradebook, outputs, 
     assert len(query(gradebook, "select distinct run_id from output_scores", "--at", str(first))) == 1
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_outputs_are_stored_once_for_all_runs(unjudged, evaluate, gradebook, outputs, rubric):
     evaluate(outputs, "--rubric", rubric)

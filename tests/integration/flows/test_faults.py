@@ -150,6 +150,7 @@ def test_a_run_waits_for_a_locked_catalog(start, tmp_path, assert_finishes):
 
 
 # -------- two at once
+@pytest.mark.nightly
 def test_of_two_processes_with_one_run_id_one_refuses(start, assert_whole, gradebook):
     both = [start(), start()]
     ends = [process.wait() for process in both]

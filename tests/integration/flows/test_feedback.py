@@ -25,6 +25,7 @@ def test_the_judge_writes_about_each_output_and_the_model_once(evaluate, gradebo
     assert judge.request_count == 5
 
 
+@pytest.mark.nightly
 def test_texts_are_billed_and_counted_with_the_judgments(evaluate, judge, words):
     finished = evaluate(*words)
     (costs,) = [row for row in finished.json["costs"] if row["criterion_id"] == "(feedback)"]

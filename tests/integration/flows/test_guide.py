@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.nightly import nightly
+
 DOCS = Path(__file__).parents[3] / "docs"
 PARTS = re.compile(r"^<!-- (file|copy|change): (.+?) -->$|^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 EXIT = re.compile(r"# exits with (\d)$")
@@ -96,7 +98,7 @@ def test_the_guide_works_from_five_disliked_outputs_to_a_frozen_rubric(gradebook
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["rubric-format.md", "library.md", "importing.md"])
+@pytest.mark.parametrize("page", ["library.md", "importing.md", *nightly(["rubric-format.md"])])
 def test_the_examples_of_a_page_give_its_output(page, gradebook):
     assert list(differences(page, gradebook)) == []
 

@@ -13,9 +13,9 @@ from tests.support.samples import write_outputs
 EXAMPLES = Path(__file__).parents[2] / "unit" / "rubrics" / "importers" / "examples"
 OF_RUBRICS = [
     ("potato", "trajectory.yaml"),
-    ("tree", "tree.json"),
     *nightly(
         [
+            ("tree", "tree.json"),
             ("potato", "potato.yaml"),
             ("potato", "potato_points.yaml"),
             ("dataknobs", "dataknobs.json"),
@@ -26,8 +26,14 @@ OF_RUBRICS = [
 ]
 OF_CASES = [
     ("scale", "scale.json"),
-    ("healthbench", "healthbench.jsonl"),
-    *nightly([("prometheus", "prometheus.json"), ("checklist", "checklist.jsonl"), ("ifeval", "ifeval.jsonl")]),
+    *nightly(
+        [
+            ("healthbench", "healthbench.jsonl"),
+            ("prometheus", "prometheus.json"),
+            ("checklist", "checklist.jsonl"),
+            ("ifeval", "ifeval.jsonl"),
+        ]
+    ),
 ]
 
 
@@ -86,6 +92,7 @@ def test_imported_cases_are_evaluated_by_their_own_criteria_and_exported(gradebo
     assert gradebook("rubric", "export", folder / "outputs.jsonl", "--format", form, "-o", tmp_path / "back").code == 0
 
 
+@pytest.mark.nightly
 def test_the_ratings_of_a_scale_task_are_the_scores(gradebook, evaluate, tmp_path):
     folder = import_answered(gradebook, "scale", "scale.json", tmp_path)
     evaluate(folder / "outputs.jsonl", "--rubric", "none", "--ratings", folder / "ratings.jsonl")
@@ -95,6 +102,7 @@ def test_the_ratings_of_a_scale_task_are_the_scores(gradebook, evaluate, tmp_pat
     assert scores == pytest.approx(sum(given) / len(given))
 
 
+@pytest.mark.nightly
 def test_a_scale_task_comes_back_with_the_ratings_of_a_run(gradebook, evaluate, tmp_path):
     folder = import_answered(gradebook, "scale", "scale.json", tmp_path)
     first, second, *others = rows_of(folder / "ratings.jsonl")

@@ -91,6 +91,7 @@ def test_a_judge_that_flips_is_reported(evaluated, gradebook, tmp_path):
     assert any(row["flip_rate"] > 0 and row["judge_variance"] > 0 for row in rows)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_second_run_with_replicates_sends_no_request(evaluated, evaluate, judge, words, tmp_path):
     write_judge(tmp_path, "model: m\nreplicates: 3")
@@ -236,6 +237,7 @@ def test_the_expensive_judge_s_opinion_is_the_verdict(evaluated, gradebook, judg
     )
 
 
+@pytest.mark.nightly
 def test_a_second_run_of_a_cascade_sends_no_request(evaluated, evaluate, judge, other, words, tmp_path):
     write_judge(tmp_path, CASCADE, cheap=("replicates: 2", judge), dear=("", other))
     evaluated("cascade")
@@ -245,6 +247,7 @@ def test_a_second_run_of_a_cascade_sends_no_request(evaluated, evaluate, judge, 
     assert (judge.request_count, other.request_count) == asked
 
 
+@pytest.mark.nightly
 def test_listed_criteria_are_asked_of_the_expensive_judge_only(evaluate, judge, other, words, tmp_path):
     text = "cascade: {first: cheap.yaml, then: dear.yaml, when: {criteria: [clarity]}}"
     write_judge(tmp_path, text, cheap=("", judge), dear=("", other))
@@ -252,6 +255,7 @@ def test_listed_criteria_are_asked_of_the_expensive_judge_only(evaluate, judge, 
     assert (judge.request_count, other.request_count) == (0, COUNT)
 
 
+@pytest.mark.nightly
 def test_a_probability_below_the_threshold_asks_the_expensive_judge(evaluate, judge, other, words, tmp_path):
     # the endpoint gives its level a probability of 0.8
     text = "cascade: {first: cheap.yaml, then: dear.yaml, when: {share_below: 0.9}}"
@@ -277,6 +281,7 @@ def test_a_cascade_that_names_an_unknown_criterion_is_refused(gradebook, judge, 
 
 
 # -------- other readers of the ledger
+@pytest.mark.nightly
 def test_the_ledger_of_a_cascade_with_swaps_is_verified_to_the_last_key(
     evaluate, gradebook, judge, other, words, tmp_path
 ):

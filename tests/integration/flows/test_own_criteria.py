@@ -32,6 +32,7 @@ def write_rows(path: Path, *criteria: list[dict[str, Any]] | None) -> Path:
     return path
 
 
+@pytest.mark.nightly
 def test_rows_are_scored_by_their_per_case_criteria_only(evaluate, gradebook, tmp_path):
     finished = evaluate(write_rows(tmp_path / "o.jsonl", [BRIEF], [BRIEF], [BRIEF]), "--rubric", "none")
     assert finished.code == 0, finished.err
@@ -55,6 +56,7 @@ def no_replies(folder: Path) -> Path:
     return path
 
 
+@pytest.mark.nightly
 def test_a_failed_per_case_gate_fails_only_its_output(evaluate, gradebook, tmp_path):
     outputs = write_rows(tmp_path / "o.jsonl", *[[BRIEF | {"gate": True}]] * 3)
     assert evaluate(outputs, "--rubric", "none").code == 1
@@ -74,6 +76,7 @@ def test_a_judge_is_asked_once_for_each_per_case_criterion(evaluate, gradebook, 
     assert row["n"] == 2
 
 
+@pytest.mark.nightly
 def test_people_rate_per_case_criteria(evaluate, gradebook, tmp_path):
     outputs = write_rows(tmp_path / "o.jsonl", [RATED], [RATED])
     ratings = tmp_path / "ratings.jsonl"
@@ -95,6 +98,7 @@ def test_a_rating_of_a_criterion_that_no_row_has_is_refused(gradebook, tmp_path)
     assert (finished.code, f"{ratings}:1: criterion_id: found 'loved'" in finished.err) == (2, True)
 
 
+@pytest.mark.nightly
 def test_per_case_criteria_are_stored_in_the_lake(evaluate, gradebook, tmp_path):
     evaluate(write_rows(tmp_path / "o.jsonl", [BRIEF], [KIND | {"category": "voice", "weight": 2}]), "--rubric", "none")
     rows = query(gradebook, "select criterion_id, category, weight, method from case_criteria order by criterion_id")
@@ -124,6 +128,7 @@ def test_the_plan_counts_per_case_criteria(gradebook, tmp_path, judge):
     assert (finished.code, finished.json["request_count"]) == (0, 2)
 
 
+@pytest.mark.nightly
 def test_with_allow_unscored_a_method_that_no_row_may_choose_stays_unscored_with_a_note(evaluate, gradebook, tmp_path):
     own = [{**BRIEF, "id": name, "method": {"type": name}} for name in ("claims", "similarity")]
     finished = evaluate(write_rows(tmp_path / "o.jsonl", own), "--rubric", "none", "--allow-unscored")

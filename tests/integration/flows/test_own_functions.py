@@ -63,6 +63,7 @@ def test_a_function_that_kills_its_process_leaves_one_row_unscored(evaluate, gra
     assert "looking at c0" in next(tmp_path.glob("lake/runs/*/functions.log")).read_text(encoding="utf-8")
 
 
+@pytest.mark.nightly
 def test_the_command_line_allows_a_package_too(gradebook, files, tmp_path):
     (tmp_path / "reply.txt").write_text("thank you", encoding="utf-8")
     finished = gradebook("review", "reply.txt", "--rubrics", files[1], "--allow-functions", "my_checks.tone", "--json")
@@ -95,6 +96,7 @@ def test_a_missing_function_is_refused_before_anything_runs(gradebook, files, tm
     assert (finished.code, (tmp_path / "lake").exists()) == (2, False)
 
 
+@pytest.mark.nightly
 def test_with_allow_unscored_a_function_that_is_not_allowed_stays_unscored(gradebook, files, tmp_path):
     (tmp_path / "reply.txt").write_text("thank you", encoding="utf-8")
     finished = gradebook("review", "reply.txt", "--rubrics", files[1], "--allow-unscored", "--json")

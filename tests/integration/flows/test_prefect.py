@@ -248,6 +248,7 @@ def test_a_worker_runs_a_deployment_and_publishes(deployed, gradebook, tmp_path)
     assert json.loads(rows.out) == [{"trigger": "manual", "status": "published"}]
 
 
+@pytest.mark.nightly
 def test_the_settings_of_a_process_disable_telemetry():
     code = "import os; from gradebook import flows; from prefect.settings import get_current_settings as settings; "
     code += "print(settings().server.analytics_enabled, os.environ['DO_NOT_TRACK'])"
@@ -257,6 +258,7 @@ def test_the_settings_of_a_process_disable_telemetry():
     assert said.stdout == "False 1\n"
 
 
+@pytest.mark.nightly
 def test_data_quality_is_checked_without_telemetry():
     from gradebook.tasks.stages.expectations import import_great_expectations
 

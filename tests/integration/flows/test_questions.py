@@ -22,6 +22,7 @@ def worsen(file: Path) -> None:
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_ten_questions_are_answered(evaluate, gradebook, tmp_path):
     outputs = Path(shutil.copy(EXAMPLE / "outputs.jsonl", tmp_path))

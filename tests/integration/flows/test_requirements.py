@@ -28,15 +28,18 @@ def run(evaluate, tmp_path: Path):
     return call
 
 
+@pytest.mark.nightly
 def test_failed_required_thresholds_are_not_met(run):
     finished = run([SHORT, SHORT], LENGTH, "require_thresholds: true")
     assert (finished.code, finished.json["unmet"]) == (1, ["m: mean of length 0.000, expected at least 1"])
 
 
+@pytest.mark.nightly
 def test_reached_required_thresholds_are_met(run):
     assert run([LONG, LONG], LENGTH, "require_thresholds: true").code == 0
 
 
+@pytest.mark.nightly
 def test_an_optional_criterion_without_a_score_is_no_requirement(run):
     optional = RATED.replace("id: rated,", "id: rated, required: false, threshold: 1,") + f"\n  - {LENGTH}"
     finished = run([LONG, LONG], optional, "require_thresholds: true", "pass_threshold: 1")
@@ -49,6 +52,7 @@ def test_an_unscored_gate_is_not_met(run):
     assert finished.json["scores"][0]["gate_failure_rate"] is None
 
 
+@pytest.mark.nightly
 def test_a_mean_with_missing_scores_is_not_met_if_they_could_break_it(run):
     # 1 of 4 rated, at 1: at worst the mean is (1 + 0 + 0 + 0) / 4 = 0.25
     finished = run([LONG] * 4, RATED, "pass_threshold: 0.5", ratings="c0,m,rated,ann,good\n")
@@ -56,6 +60,7 @@ def test_a_mean_with_missing_scores_is_not_met_if_they_could_break_it(run):
     assert (finished.code, finished.json["unmet"]) == (1, [words])
 
 
+@pytest.mark.nightly
 def test_a_mean_that_holds_for_any_missing_scores_is_met(run):
     # 3 of 4 rated, at 1: at worst the mean is 3 / 4 = 0.75
     ratings = "".join(f"c{n},m,rated,ann,good\n" for n in range(3))
@@ -67,6 +72,7 @@ def test_a_mean_below_the_threshold_is_not_met(run):
     assert (finished.code, finished.json["unmet"]) == (1, ["m: mean 0.333, expected at least 0.5"])
 
 
+@pytest.mark.nightly
 def test_a_rubric_without_requirements_says_so(run):
     finished = run([SHORT], LENGTH)
     assert (finished.code, finished.json["verdict"]["sentence"][-55:]) == (

@@ -18,6 +18,7 @@ from gradebook.tasks.datasets.decompression import value_fault
 from gradebook.tasks.datasets.file_formats import encoding_of, read_format
 from gradebook.tasks.ratings.import_sources import read_rating_rows
 from tests.support.bounded import bounded_work
+from tests.support.nightly import nightly
 
 ROW = {"case_id": "c", "model": "m", "output": "x" * 1_000}
 LINE = json.dumps(ROW).encode() + b"\n"
@@ -43,10 +44,14 @@ def packed(path: Path, content: bytes, count: int) -> Path:
     ("name", "content"),
     [
         ("rows.jsonl.gz", LINE * 1_000),
-        ("rows.jsonl.zst", LINE * 1_000),
-        ("rows.csv.zst", b"case_id,model,output\n" + b"c,m,o\n" * 100_000),
-        ("rows.parquet.gz", bytes(2**20)),
-        ("one_line.json.zst", b" " * 2**20),
+        *nightly(
+            [
+                ("rows.jsonl.zst", LINE * 1_000),
+                ("rows.csv.zst", b"case_id,model,output\n" + b"c,m,o\n" * 100_000),
+                ("rows.parquet.gz", bytes(2**20)),
+                ("one_line.json.zst", b" " * 2**20),
+            ]
+        ),
     ],
 )
 def test_a_packed_file_of_a_thousandfold_is_given_up_soon(tmp_path, monkeypatch, name, content):
@@ -85,6 +90,7 @@ def test_a_parquet_file_of_one_text_for_all_rows_is_refused(tmp_path, column):
         read_all(path)
 
 
+@pytest.mark.nightly
 def test_a_parquet_row_that_is_too_long_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(unpacking, "FREE_BYTES", 2**30)  # else it is refused for its few bytes
     path = dictionary_file(tmp_path / "rows.parquet", 1, "x" * (2**26 + 1))
@@ -121,6 +127,7 @@ def test_a_row_without_an_end_is_refused(tmp_path, monkeypatch, name):
         read_all(path)
 
 
+@pytest.mark.nightly
 def test_a_bomb_ends_in_bounded_memory(tmp_path):
     packed(tmp_path / "rows.jsonl.gz", b'{"a": "' + b"x" * 2**22, 64)  # 256 MB
     code = (
@@ -172,6 +179,7 @@ def test_packed_ratings_have_the_bounds_of_packed_outputs(tmp_path, monkeypatch)
         list(read_rating_rows(tmp_path / "ratings.json.gz")[1])
 
 
+@pytest.mark.nightly
 def test_a_json_file_of_ratings_has_a_bound_of_values(tmp_path):
     (tmp_path / "ratings.json").write_bytes(b'[{"x": [' + b"0," * 5_100_000 + b"0]}]")
     with pytest.raises(RatingsError, match="found more than 5,000,000 values, expected fewer, or JSON Lines"):

@@ -3,6 +3,7 @@
 import pytest
 
 from gradebook.rubrics.statistics.score_intervals import score_interval
+from tests.support.nightly import nightly
 
 MIXED = {
     "tone": {"category": "voice", "weight": 0.4},
@@ -43,11 +44,12 @@ def test_a_missing_score_counts_by_the_rubrics_policy(build, missing, n, mean):
     assert voice(connection, "n, mean, coverage_rate") == (n, mean, float(n))
 
 
-@pytest.mark.parametrize(("missing", "n"), [("null", 0), ("skip", 0), ("zero", 1)])
+@pytest.mark.parametrize(("missing", "n"), [("null", 0), *nightly([("skip", 0), ("zero", 1)])])
 def test_a_category_without_any_verdict_of_an_output(build, missing, n):
     assert voice(build(MIXED, {"o": {"facts": 1.0}}, missing=missing), "output_count, n") == (1, n)
 
 
+@pytest.mark.nightly
 def test_a_missing_score_in_one_category_does_not_affect_the_other(build):
     connection = build(MIXED, {"o": {"tone": 0.5, "warmth": 1.0, "facts": None}})
     assert voice(connection, "n") == (1,)
@@ -76,6 +78,7 @@ def test_a_category_without_thresholds_and_gates_has_no_pass_rate(build):
     assert voice(build(MIXED, FULL), "pass_rate") == (None,)
 
 
+@pytest.mark.nightly
 def test_a_category_with_only_gates_shows_their_mean_without_a_weight(build):
     criteria = {name: {"category": "voice", "weight": 0.0, "is_gate": True} for name in ("safe", "legal")}
     # (1 + 0) / 2
@@ -83,11 +86,13 @@ def test_a_category_with_only_gates_shows_their_mean_without_a_weight(build):
     assert voice(connection, "mean, pass_rate, weight, contribution") == (0.5, 0.0, None, None)
 
 
+@pytest.mark.nightly
 def test_a_gate_among_weighted_criteria_does_not_count_in_the_mean(build):
     criteria = {"tone": {"category": "voice"}, "clean": {"category": "voice", "weight": 0.0, "is_gate": True}}
     assert voice(build(criteria, {"o": {"tone": 0.8, "clean": 0.0}}), "mean") == (0.8,)
 
 
+@pytest.mark.nightly
 def test_a_category_of_penalties_lowers_the_mean_of_the_run(build):
     criteria = {
         "met": {"weight": 4.0},
@@ -110,6 +115,7 @@ def test_a_penalty_among_positive_weights_is_not_in_the_denominator(build):
     assert voice(connection, "mean, weight, contribution") == (0.5, 0.5, 0.25)
 
 
+@pytest.mark.nightly
 def test_no_checkpoint_is_a_group_of_its_own(build):
     connection = build(MIXED, {**FULL, "p": FULL["o"]}, outputs={"p": {"checkpoint": "s1"}})
     found = connection.execute(

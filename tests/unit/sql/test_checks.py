@@ -7,6 +7,7 @@ import duckdb
 import pytest
 
 from gradebook.tasks.marts.models import build_marts, run_sql_checks
+from tests.support.nightly import nightly
 
 CRITERIA = {
     "tone": {"weight": 0.6, "threshold": 0.5, "category": "voice"},
@@ -118,6 +119,7 @@ def test_disagreement_among_people_stops_no_run(sound):
     assert broken(sound)["agreement_in_range"].severity == "warning"
 
 
+@pytest.mark.nightly
 def test_a_comparison_with_too_few_pairs_breaks_no_check(build):
     unknown = dict.fromkeys(("mean_a", "mean_b", "mean_diff", "p", "part"))
     none = {"n": 0, "case_count": 0, "moved_case_count": 0, "worse_count": 0, "tied_count": 0} | unknown
@@ -125,13 +127,14 @@ def test_a_comparison_with_too_few_pairs_breaks_no_check(build):
     assert broken(build({"tone": {}}, {"o": {"tone": 1.0}}, comparison=rows)) == {}
 
 
-@pytest.mark.parametrize("missing", ["null", "skip", "zero"])
+@pytest.mark.parametrize("missing", ["null", *nightly(["skip", "zero"])])
 def test_missing_scores_break_no_check_of_severity_error(build, missing):
     scores = {"o": {"tone": None, "facts": 0.5}, "p": {}, "q": {"tone": 1.0, "facts": 1.0, "safe": None}}
     connection = build(CRITERIA, scores, missing=missing)
     assert {name for name, finding in broken(connection).items() if finding.severity == "error"} == set()
 
 
+@pytest.mark.nightly
 def test_penalties_break_no_check(build):
     criteria = {"met": {"weight": 1.0}, "rude": {"weight": -2.0, "category": "voice"}}
     scores = {"o": {"met": 0.0, "rude": 1.0}, "p": {"met": 0.0, "rude": 0.5}}
@@ -145,7 +148,7 @@ def test_per_case_criteria_with_missing_scores_and_penalties_break_no_check_of_s
     assert {name for name, finding in broken(connection).items() if finding.severity == "error"} == set()
 
 
-@pytest.mark.parametrize("missing", ["null", "skip", "zero"])
+@pytest.mark.parametrize("missing", ["null", *nightly(["skip", "zero"])])
 def test_a_tree_of_categories_breaks_no_check_of_severity_error(build, missing):
     categories = ({"id": "voice", "weight": 2}, {"id": "warmth", "parent": "voice"}, {"id": "facts"})
     criteria = {"kind": {"category": "warmth"}, "calm": {"category": "voice"}, "right": {"category": "facts"}}
@@ -160,10 +163,12 @@ def test_a_verdict_on_a_per_case_criterion_of_another_output_is_found(build):
     assert "verdicts_have_criteria" in broken(connection)
 
 
+@pytest.mark.nightly
 def test_a_rubric_with_only_gates_breaks_no_check(build):
     assert broken(build({"safe": {"weight": 0.0, "is_gate": True}}, {"o": {"safe": 1.0}, "p": {"safe": 0.0}})) == {}
 
 
+@pytest.mark.nightly
 def test_a_run_without_outputs_breaks_no_check(build):
     assert broken(build(CRITERIA, {})) == {}
 

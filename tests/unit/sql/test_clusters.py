@@ -5,6 +5,7 @@ import pytest
 
 from gradebook.rubrics.statistics.intervals import Interval
 from gradebook.rubrics.statistics.score_intervals import score_interval
+from tests.support.nightly import nightly
 
 TONE = {"tone": {"threshold": 0.5}}
 PENALTY = {"met": {"weight": 1.0}, "rude": {"weight": -1.0}}
@@ -31,7 +32,7 @@ def ends(connection, table, names="ci_low, ci_high"):
     return connection.execute(f"select {names} from {table}").fetchone()
 
 
-@pytest.mark.parametrize("table", ["run_scores", "criterion_scores", "category_scores"])
+@pytest.mark.parametrize("table", ["run_scores", *nightly(["criterion_scores", "category_scores"])])
 def test_the_interval_on_a_mean_is_cluster_robust(build, scores, table):
     expected = score_interval(scores, CASES)
     assert ends(built(build, scores), table) == pytest.approx((expected.low, expected.high), abs=1e-8)
@@ -51,6 +52,7 @@ def test_the_interval_on_a_runs_pass_rate_uses_the_effective_sample_size(build, 
     assert found == pytest.approx((expected.low, expected.high), abs=1e-8)
 
 
+@pytest.mark.nightly
 def test_scores_of_0_and_1_have_the_interval_of_a_rate_over_cases(build, scores):
     met = (scores >= 0.5).astype(float)
     expected = score_interval(met, CASES)
@@ -64,12 +66,14 @@ def test_a_named_cluster_takes_precedence_over_the_case(build, scores):
     )
 
 
+@pytest.mark.nightly
 def test_a_case_and_a_cluster_of_the_same_name_are_different(build):
     outputs = {"a": {"case_id": "x"}, "b": {"case_id": "y", "cluster": "x"}}
     connection = build(TONE, {"a": {"tone": 0.25}, "b": {"tone": 0.5}}, outputs=outputs)
     assert ends(connection, "run_scores", "cluster_count") == (2,)
 
 
+@pytest.mark.nightly
 def test_equal_clusters_count_as_one_value_each(build):
     # 12 cases: 0.5 x 0.025 ** (1 / 12) = 0.3677
     assert ends(built(build, np.full(CASES.size, 0.5)), "run_scores")[0] == pytest.approx(0.3677, abs=1e-4)

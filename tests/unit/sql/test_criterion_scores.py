@@ -26,10 +26,12 @@ def test_the_interval_equals_that_of_the_library(build):
     assert found == pytest.approx((0.4, 0.1414214, expected.low, expected.high), abs=1e-7)
 
 
+@pytest.mark.nightly
 def test_one_score_has_a_mean_and_no_spread(build):
     assert row(build(TONE, of_tone(0.6)), "n, mean, sd, ci_low, ci_high") == (1, 0.6, None, None, None)
 
 
+@pytest.mark.nightly
 def test_no_score_has_no_mean(build):
     found = row(
         build(TONE, of_tone(None, None)), "n, output_count, mean, sd, ci_low, pass_rate, coverage_rate, contribution"
@@ -37,17 +39,20 @@ def test_no_score_has_no_mean(build):
     assert found == (0, 2, None, None, None, None, 0.0, None)
 
 
+@pytest.mark.nightly
 def test_equal_scores_may_hide_as_many_others_as_an_exact_interval_allows(build):
     # 0.025 ** (1 / 3) = 0.2924018: 0.7 x 0.2924018 = 0.2046812; 1 - 0.3 x 0.2924018 = 0.9122795
     found = row(build(TONE, of_tone(0.7, 0.7, 0.7)), "sd, ci_low, ci_high")
     assert found == pytest.approx((0.0, 0.2046812, 0.9122795), abs=1e-7)
 
 
+@pytest.mark.nightly
 def test_scores_of_only_0_and_1_have_the_exact_interval_of_a_rate(build):
     # Clopper and Pearson, 1 of 4: 1 - 0.975 ** (1 / 4) = 0.0063; 0.8059
     assert row(build(TONE, of_tone(1.0, 0.0, 0.0, 0.0)), "ci_low, ci_high") == pytest.approx((0.0063, 0.8059), abs=1e-4)
 
 
+@pytest.mark.nightly
 def test_a_run_without_outputs_has_no_rows(build):
     assert column(build(TONE, {}), "n") == []
 
@@ -76,6 +81,7 @@ def test_a_gate_passes_at_its_own_mark(build):
     assert row(connection, "pass_rate") == (0.5,)
 
 
+@pytest.mark.nightly
 def test_a_criterion_without_a_threshold_has_no_pass_rate(build):
     assert row(build({"tone": {}}, of_tone(1.0)), "pass_rate") == (None,)
 
@@ -97,6 +103,7 @@ def test_a_penalty_has_a_negative_share_of_the_positive_weights(build):
     assert column(build(criteria, {"o": {"a": 1.0, "b": 1.0}}), "contribution") == [1.0, -0.5]
 
 
+@pytest.mark.nightly
 def test_a_criterion_without_a_category_has_the_category_none(build):
     criteria = {"a": {"category": "voice"}, "b": {}}
     assert column(build(criteria, {"o": {"a": 1.0, "b": 1.0}}), "category") == ["voice", "(none)"]

@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.support.nightly import nightly
+
 TONE = {"tone": {}}
 GATE = {"weight": 0.0, "is_gate": True}
 
@@ -47,6 +49,7 @@ def test_a_per_case_penalty_lowers_the_points(build):
     assert score_of(connection) == 0.5
 
 
+@pytest.mark.nightly
 def test_the_uniform_score_includes_per_case_criteria(build):
     # (1 + 0) / 2, with any weights
     connection = build(TONE, {"o": {"tone": 1.0, "kind": 0.0}}, own={"o": {"kind": {"weight": 3.0}}})
@@ -70,6 +73,7 @@ def test_a_per_case_criterion_without_a_verdict_row_is_a_missing_score(build):
     )
 
 
+@pytest.mark.nightly
 def test_an_output_without_criteria_has_no_score_and_no_missing_score(build):
     connection = build({}, {"o": {"kind": 1.0}, "p": {}}, own={"o": {"kind": {}}}, pass_threshold=0.5)
     assert score_of(connection, "p", "score, unscored_count, is_passed") == (None, 0, None)
@@ -80,7 +84,9 @@ def test_nothing_is_required_of_an_output_without_criteria(build):
     assert (score_of(connection, names="is_passed"), score_of(connection, "p", "is_passed")) == (True, None)
 
 
-@pytest.mark.parametrize(("safe", "expected"), [(0.0, (False, ["safe"])), (1.0, (True, [])), (None, (None, []))])
+@pytest.mark.parametrize(
+    ("safe", "expected"), [(0.0, (False, ["safe"])), *nightly([(1.0, (True, [])), (None, (None, []))])]
+)
 def test_a_per_case_gate_is_required_only_of_its_output(build, safe, expected):
     connection = build(TONE, {"o": {"tone": 1.0, "safe": safe}, "p": {"tone": 1.0}}, own={"o": {"safe": GATE}})
     assert score_of(connection, names="is_passed, failed_gates") == expected
@@ -93,7 +99,7 @@ def test_a_per_case_gate_has_a_mark_of_its_own_in_each_row(build):
     assert (score_of(connection, names="is_passed"), score_of(connection, "p", "is_passed")) == (True, False)
 
 
-@pytest.mark.parametrize(("kind", "expected"), [(0.4, False), (0.5, True), (None, None)])
+@pytest.mark.parametrize(("kind", "expected"), [(0.4, False), *nightly([(0.5, True), (None, None)])])
 def test_required_thresholds_apply_to_per_case_criteria(build, kind, expected):
     own = {"o": {"kind": {"threshold": 0.5}}}
     connection = build(TONE, {"o": {"tone": 1.0, "kind": kind}}, own=own, require_thresholds=True)
@@ -121,6 +127,7 @@ def test_a_per_case_criterion_is_measured_over_the_outputs_that_have_it(build):
     assert rows(connection, query) == [(2, 1, 0.5, 0.5)]
 
 
+@pytest.mark.nightly
 def test_each_model_has_a_row_for_a_per_case_criterion(build):
     own = {"o": {"kind": {}}, "p": {"kind": {}}}
     outputs = {"p": {"model": "n", "checkpoint": "s1"}}
@@ -136,6 +143,7 @@ def test_the_pass_rate_of_a_per_case_criterion_uses_the_threshold_of_each_row(bu
     assert rows(connection, "select pass_rate, n from criterion_scores") == [(0.5, 3)]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("first", "second", "expected"), [("voice", "voice", "voice"), ("voice", "facts", None), (None, None, "(none)")]
 )
@@ -145,12 +153,14 @@ def test_a_per_case_criterion_has_the_category_that_all_rows_name(build, first, 
     assert rows(connection, "select category from criterion_scores") == [(expected,)]
 
 
+@pytest.mark.nightly
 def test_with_per_case_weights_the_rubrics_weights_stay_and_contributions_are_null(build):
     connection = build(TONE, {"o": {"tone": 1.0, "kind": 0.5}}, own={"o": {"kind": {}}})
     query = "select criterion_id, weight, contribution from criterion_scores order by criterion_id"
     assert rows(connection, query) == [("kind", None, None), ("tone", 1.0, None)]
 
 
+@pytest.mark.nightly
 def test_per_case_gates_do_not_affect_contributions(build):
     connection = build(TONE, {"o": {"tone": 0.5, "safe": 1.0}}, own={"o": {"safe": GATE}})
     assert rows(connection, "select contribution from criterion_scores where criterion_id = 'tone'") == [(0.5,)]
@@ -158,6 +168,7 @@ def test_per_case_gates_do_not_affect_contributions(build):
 
 
 # -------- category_scores
+@pytest.mark.nightly
 def test_a_per_case_criterion_counts_in_the_category_that_it_names(build):
     # o: (1 x 1 + 3 x 0) / 4 = 0.25, p: 1; mean 0.625
     scores = {"o": {"tone": 1.0, "kind": 0.0}, "p": {"tone": 1.0}}
@@ -166,6 +177,7 @@ def test_a_per_case_criterion_counts_in_the_category_that_it_names(build):
     assert category(connection, "output_count, n, mean, weight, contribution") == (2, 2, 0.625, 1.0, None)
 
 
+@pytest.mark.nightly
 def test_a_category_of_per_case_criteria_counts_the_outputs_that_have_them(build):
     connection = build(
         TONE, {"o": {"tone": 1.0, "kind": 0.5}, "p": {"tone": 1.0}}, own={"o": {"kind": {"category": "voice"}}}
@@ -173,6 +185,7 @@ def test_a_category_of_per_case_criteria_counts_the_outputs_that_have_them(build
     assert category(connection, "output_count, n, mean, weight, parent") == (1, 1, 0.5, None, None)
 
 
+@pytest.mark.nightly
 def test_a_per_case_criterion_is_weighted_with_the_members_of_its_category_in_a_tree(build):
     # voice: warmth (2) 0.4 and the per-case criterion (2) 1: 0.7; at the top its weight is 1: (0.4 + 2 x 1) / 3
     categories = ({"id": "voice"}, {"id": "warmth", "parent": "voice", "weight": 2})
@@ -183,6 +196,7 @@ def test_a_per_case_criterion_is_weighted_with_the_members_of_its_category_in_a_
     assert (category(connection, "mean"), score_of(connection)) == ((pytest.approx(0.7),), pytest.approx(0.8))
 
 
+@pytest.mark.nightly
 def test_only_per_case_weights_count_if_the_rubric_has_only_gates_in_the_category(build):
     connection = build(
         TONE | {"safe": GATE | {"category": "voice"}},
@@ -195,7 +209,7 @@ def test_only_per_case_weights_count_if_the_rubric_has_only_gates_in_the_categor
 @pytest.mark.parametrize(
     ("missing", "expected"),
     # o: tone 1 of weight 1, kind (3) is unscored
-    [("null", None), ("skip", 1.0), ("zero", 0.25)],
+    [("null", None), *nightly([("skip", 1.0), ("zero", 0.25)])],
 )
 def test_a_missing_per_case_score_in_a_category_counts_by_the_rubrics_policy(build, missing, expected):
     own = {"o": {"kind": {"category": "voice", "weight": 3.0}}}

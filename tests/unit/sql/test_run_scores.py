@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from gradebook.rubrics.statistics.score_intervals import score_interval
+from tests.support.nightly import nightly
 
 TONE = {"tone": {}}
 PENALTY = {"met": {"weight": 1.0}, "rude": {"weight": -1.0}}
@@ -38,6 +39,7 @@ def test_without_scores_the_mean_is_null_and_not_zero(build):
     assert row(build(TONE, of_tone(None)), "n, mean, sd, ci_low, uniform_mean") == (0, None, None, None, None)
 
 
+@pytest.mark.nightly
 def test_one_score_has_no_spread(build):
     assert row(build(TONE, of_tone(0.5)), "n, mean, sd, ci_low, ci_high") == (1, 0.5, None, None, None)
 
@@ -66,6 +68,7 @@ def test_the_pass_rate_is_over_outputs_with_a_known_pass_or_fail(build):
     assert row(build(TONE, of_tone(0.9, 0.1, None), pass_threshold=0.5), "pass_rate") == (0.5,)
 
 
+@pytest.mark.nightly
 def test_the_pass_rate_is_null_if_nothing_is_known(build):
     assert row(build(TONE, of_tone(None), pass_threshold=0.5), "pass_rate") == (None,)
 
@@ -85,6 +88,7 @@ def test_no_failed_gate_has_an_exact_upper_bound(build):
     assert found == pytest.approx((0.0, 0.0, 0.1684335), abs=1e-7)
 
 
+@pytest.mark.nightly
 def test_failed_gates_of_one_case_count_as_one(build):
     criteria = {"safe": {"weight": 0.0, "is_gate": True}}
     outputs = {f"o{index}": {"case_id": f"c{index // 2}"} for index in range(40)}
@@ -96,6 +100,7 @@ def test_without_a_gate_its_failures_have_no_bound(build):
     assert row(build(TONE, of_tone(0.1, 0.3)), "gate_failure_low, gate_failure_high") == (None, None)
 
 
+@pytest.mark.nightly
 def test_no_checkpoint_is_a_group_of_its_own(build):
     connection = build(TONE, of_tone(0.1, 0.3), outputs={"o0": {"checkpoint": "s1"}})
     found = connection.execute("select checkpoint, n, mean from run_scores order by mean").fetchall()
@@ -112,6 +117,7 @@ def test_the_cost_is_the_amount_that_this_run_paid_for_these_outputs(build):
     assert cost_of(connection) == 0.75
 
 
+@pytest.mark.nightly
 def test_a_run_without_requests_costs_nothing(build):
     assert cost_of(build(TONE, of_tone(0.1))) == 0.0
 
@@ -120,6 +126,7 @@ def test_one_unknown_price_makes_the_cost_unknown(build):
     assert cost_of(build(TONE, of_tone(0.1, 0.3), judgments=(judgment("o0"), judgment("o1", None)))) is None
 
 
+@pytest.mark.nightly
 def test_an_unknown_price_affects_only_its_own_model(build):
     outputs = {"o0": {"checkpoint": "s1"}}
     connection = build(TONE, of_tone(0.1, 0.3), outputs=outputs, judgments=(judgment("o0", None), judgment("o1")))
@@ -130,13 +137,17 @@ def test_an_unknown_price_affects_only_its_own_model(build):
 QUANTILES = "p05, p25, p50, p75, p95"
 
 
-@pytest.mark.parametrize("scores", [(0.5,), (0.0, 1.0), (0.0, 0.5, 1.0, 1.0), (1 / 3, 2 / 3, 2 / 3), (0.1, None, 0.7)])
+@pytest.mark.parametrize(
+    "scores",
+    [*nightly([((0.5,),), ((0.0, 1.0),), ((0.0, 0.5, 1.0, 1.0),), ((1 / 3, 2 / 3, 2 / 3),)]), (0.1, None, 0.7)],
+)
 def test_quantiles_lie_between_neighbours(build, scores):
     known = [score for score in scores if score is not None]
     expected = np.quantile(known, [0.05, 0.25, 0.5, 0.75, 0.95]).tolist()
     assert row(build(TONE, of_tone(*scores)), QUANTILES) == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.nightly
 def test_quantiles_of_scores_with_equal_first_digits_are_the_rounded_value(build):
     scores = (np.random.default_rng(5).random(3_000) ** 3).tolist()
     expected = np.quantile(scores, [0.05, 0.25, 0.5, 0.75, 0.95]).tolist()
@@ -146,5 +157,6 @@ def test_quantiles_of_scores_with_equal_first_digits_are_the_rounded_value(build
     assert of_category == pytest.approx(expected, abs=5e-5)
 
 
+@pytest.mark.nightly
 def test_without_a_score_there_is_no_quantile(build):
     assert row(build(TONE, of_tone(None)), QUANTILES) == (None,) * 5

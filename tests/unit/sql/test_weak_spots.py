@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from gradebook.rubrics.statistics.score_intervals import score_interval
+from tests.support.nightly import nightly
 
 TONE = {"tone": {"weight": 3.0}, "form": {"weight": 1.0}}
 POOR = (0.1, 0.2, 0.3, 0.4, 0.5)
@@ -70,11 +71,13 @@ def test_the_examples_have_the_lowest_scores(build):
     assert spots(built(build), "example_ids") == [(["t0-0", "t0-1", "t0-2"],)]
 
 
+@pytest.mark.nightly
 def test_a_penalty_is_weak_in_slices_that_meet_it_more_often(build):
     criteria = {"tone": {"weight": -1.0}, "form": {"weight": 1.0}}
     assert spots(built(build, criteria=criteria), "slice_value, gain > 0, example_ids[1]") == [("t1", True, "t1-0")]
 
 
+@pytest.mark.nightly
 def test_a_gate_has_a_loss_and_no_gain(build):
     criteria = {"tone": {"is_gate": True}, "form": {"weight": 1.0}}
     assert spots(built(build, criteria=criteria), "slice_value, gain") == [("t0", None)]
@@ -85,9 +88,7 @@ def test_a_gate_has_a_loss_and_no_gain(build):
     [
         lambda _: {"topic": "same"},
         lambda name: {"id": name},
-        lambda name: {"topic": {"deep": name[:2]}},
-        lambda name: {"topic": name[:2] * 60},
-        lambda _: {},
+        *nightly([lambda name: {"topic": {"deep": name[:2]}}, lambda name: {"topic": name[:2] * 60}, lambda _: {}]),
     ],
     ids=["one value", "a value an output", "an object", "a long text", "nothing"],
 )
@@ -95,10 +96,12 @@ def test_metadata_without_slices_gives_no_weak_spots(build, metadata):
     assert spots(built(build, metadata=metadata), "slice_key") == []
 
 
+@pytest.mark.nightly
 def test_fewer_than_five_outputs_are_no_slice(build):
     assert spots(built(build, (POOR[:4], GOOD)), "slice_value") == []
 
 
+@pytest.mark.nightly
 def test_outputs_of_one_case_count_as_one_cluster(build):
     scores = {f"{topic}{index}": {"tone": 1.0 if topic == "b" else 0.1 * index} for topic in "ab" for index in range(6)}
     outputs = {
@@ -112,6 +115,7 @@ def test_outputs_of_one_case_count_as_one_cluster(build):
     ]
 
 
+@pytest.mark.nightly
 def test_numbers_and_booleans_are_shown_as_text(build):
     connection = built(build, metadata=lambda name: {"easy": name.startswith("t1"), "turn": int(name[1])})
     assert sorted(spots(connection, "slice_key, slice_value")) == [("easy", "false"), ("turn", "0")]

@@ -91,6 +91,7 @@ def gradebook_yaml() -> str:
     return rubric_yaml(gradebook.load_rubric(RUBRIC))
 
 
+@pytest.mark.nightly
 def test_a_run_id_reads_its_published_run_back_and_takes_no_other_outputs():
     first, second = (gradebook.evaluate(ROWS, RUBRIC, run_id="night") for _ in range(2))
     assert (table_of(second), len(gradebook.open_lake().runs)) == (table_of(first), 1)
@@ -98,6 +99,7 @@ def test_a_run_id_reads_its_published_run_back_and_takes_no_other_outputs():
         gradebook.evaluate(ROWS[:1], RUBRIC, run_id=first.run_id)
 
 
+@pytest.mark.nightly
 def test_nan_is_missing_and_a_row_of_mixed_types_is_quarantined():
     frame = pd.DataFrame([*ROWS, {"case_id": "c", "model": "m", "output": 7, "reference": float("nan")}])
     run = gradebook.evaluate(frame, RUBRIC, max_bad_rate=0.5)
@@ -129,6 +131,7 @@ def test_other_outputs_are_refused_before_anything_is_written(outputs, words, tm
 
 
 # -------- where it runs
+@pytest.mark.nightly
 def test_it_runs_inside_a_loop_and_in_threads(lake):
     async def inside() -> gradebook.Run:
         return gradebook.evaluate(ROWS, RUBRIC, run_id="inside")
@@ -146,6 +149,7 @@ def test_it_runs_inside_a_loop_and_in_threads(lake):
     assert [table_of(run) for run in others] == [table_of(found)] * 2
 
 
+@pytest.mark.nightly
 def test_an_interrupt_stops_it_and_loses_no_judgment(tmp_path, lake):
     with LoopbackJudge() as judge:
         judge.held_after = 3
@@ -233,6 +237,7 @@ def test_a_rubric_that_is_wrong_names_every_fault():
     assert [fault.path for fault in refused.value.faults] == ["reply"] * 3
 
 
+@pytest.mark.nightly
 def test_a_changed_rubric_with_its_old_version_is_refused():
     gradebook.evaluate(ROWS, RUBRIC)
     with pytest.raises(gradebook.RubricError, match="found another text than the 1.0.0"):

@@ -12,6 +12,7 @@ from gradebook.tasks.agreement.calibration import calibrate_run
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import commit
 from tests.support.loopback_judge import LoopbackJudge
+from tests.support.nightly import nightly
 from tests.support.samples import query, write_outputs, write_rubric
 
 CASES = 12
@@ -73,6 +74,7 @@ def part(found: Any, kind: str, **who: str) -> Any:
     return row
 
 
+@pytest.mark.nightly
 def test_raters_of_a_run_are_compared_with_each_other(measured):
     # ann: clear in odd cases, bob in those not divisible by 4: of 0..7 they differ in 2 and 6
     found = part(measured, "raters")
@@ -122,7 +124,7 @@ def test_later_ratings_count_in_the_command_but_not_in_the_table(rated, tmp_path
     assert query(rated, "select max(n) as n from agreement where kind = 'judge_raters'") == [{"n": 8}]
 
 
-@pytest.mark.parametrize(("by", "shown"), [("rater", ("ann", "bob")), ("judge", (" a ", " b "))])
+@pytest.mark.parametrize(("by", "shown"), [*nightly([("rater", ("ann", "bob"))]), ("judge", (" a ", " b "))])
 def test_the_terminal_shows_each_rater_or_judge(rated, by, shown):
     finished = rated("agreement", "--by", by)
     assert finished.code == 0
@@ -162,6 +164,7 @@ def test_the_rated_model_is_calibrated(rated):
     assert row["rated"]["value"] == pytest.approx(5 / 8)
 
 
+@pytest.mark.nightly
 def test_the_judge_alone_is_the_mean_of_the_run(rated):
     (row,) = rated("calibrate", "r", "--criterion", "clarity", "--json").json["calibration"]
     (scores,) = query(rated, "select mean from criterion_scores where criterion_id = 'clarity' and model = 'small'")
@@ -188,6 +191,7 @@ def test_the_terminal_shows_the_means_and_the_outputs_to_rate(rated):
     assert "3 outputs to rate next, in this order:" in shown
 
 
+@pytest.mark.nightly
 @pytest.mark.server
 def test_the_flow_gives_what_the_command_does(rated, tmp_path, prefect_server):
     import asyncio
@@ -199,6 +203,7 @@ def test_the_flow_gives_what_the_command_does(rated, tmp_path, prefect_server):
     assert found == calibrate_run(find_lake(lake), "r", next_count=2)
 
 
+@pytest.mark.nightly
 def test_without_ratings_there_is_nothing_to_compare(gradebook, tmp_path):
     (tmp_path / "reply.txt").write_text("one two three", encoding="utf-8")
     gradebook("review", "reply.txt", "--rubrics", write_rubric(tmp_path / "rubric.yaml"), "--allow-unscored")

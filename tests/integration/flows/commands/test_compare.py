@@ -143,6 +143,7 @@ def test_the_page_about_comparing_names_every_figure_of_a_rule():
     assert [name for name in sorted(names) if f"`{name}`" not in page] == []
 
 
+@pytest.mark.nightly
 def test_changes_in_one_direction_alone_are_reported(gradebook, tmp_path):
     lake = make_lake(tmp_path)
     few = rows("m", is_worse=False)

@@ -103,6 +103,7 @@ def test_a_model_of_one_run_only_is_named(compared):
     assert [words for words in named if "only in" in words] == ["old: only in run A", "new: only in run B"]
 
 
+@pytest.mark.nightly
 def test_the_remaining_outputs_of_a_case_and_sample_are_paired_if_each_run_has_one(compared):
     # the pairs of m: same, rated, other (2 words both), twice: "two" with itself, and "one" with "a b c"
     row = row_of(compared("a", "b"), "words")
@@ -116,12 +117,14 @@ def test_several_outputs_of_a_case_and_sample_are_not_paired_by_guessing(compare
     assert "m: 3 outputs, as a run has several of one case and sample_index" in found["not_compared"]
 
 
+@pytest.mark.nightly
 def test_a_case_of_one_run_only_is_counted(compared):
     found = compared("a", "b")
     assert row_of(found, "words")["unpaired_count"] == 1  # "alone"
     assert row_of(found, "words", "n")["unpaired_count"] == 0
 
 
+@pytest.mark.nightly
 def test_a_criterion_that_one_run_left_unscored_is_counted(compared):
     # no ratings in run a; in run b one output of the 5 pairs was rated
     row = row_of(compared("a", "b"), "liked")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.nightly import nightly
 from tests.support.samples import write_outputs, write_rubric
 
 JUDGED = """
@@ -44,6 +45,7 @@ def test_the_costs_of_a_run_are_those_of_the_ledger(gradebook, run_id: str):
     assert (total["judgment_count"], total["billed_usd"]) == (12, pytest.approx((paid or [{}])[0]["usd"]))
 
 
+@pytest.mark.nightly
 def test_stored_judgments_are_counted_as_savings(evaluate, gradebook, run_id: str):
     again = evaluate("outputs.jsonl", "--rubric", "rubric.yaml", "--judge", "gpt-4o-mini", "--run-id", "again")
     assert again.code == 0
@@ -69,6 +71,7 @@ def test_a_change_of_the_rubric_is_priced_without_requests(gradebook, judge, run
     assert judge.request_count == asked
 
 
+@pytest.mark.nightly
 def test_the_same_rubric_costs_the_same_and_needs_no_request(gradebook, run_id: str):
     found = gradebook("cost", run_id, "--rubric", "rubric.yaml", "--json").json
     assert (found["difference_usd"], found["rest"]["request_count"]) == (0, 0)
@@ -81,6 +84,7 @@ def test_another_judge_is_priced(gradebook, run_id: str):
     assert found["difference_usd"] > found["earlier"]["cost_usd"]
 
 
+@pytest.mark.nightly
 def test_an_unknown_price_of_the_change_is_reported(gradebook, run_id: str):
     shown = gradebook("cost", run_id, "--judge", "no-such-model")
     assert "price unknown, +0 requests a run" in shown.out
@@ -109,10 +113,14 @@ def test_a_dry_run_shows_the_range_of_the_cost(gradebook, tmp_path: Path):
     ("words", "told"),
     [
         (("no-such-run",), "run: found no 'no-such-run'"),
-        (("no-such-run", "--rubric", "general_answer"), "run: found no 'no-such-run'"),
-        (("--rubric", "general_answer"), "--rubric, --judge: found no run"),
-        (("--days", "0"), "--days: found 0, expected 1 to 36,500"),
-        (("any", "--days", "3"), "--days: found a run as well"),
+        *nightly(
+            [
+                (("no-such-run", "--rubric", "general_answer"), "run: found no 'no-such-run'"),
+                (("--rubric", "general_answer"), "--rubric, --judge: found no run"),
+                (("--days", "0"), "--days: found 0, expected 1 to 36,500"),
+                (("any", "--days", "3"), "--days: found a run as well"),
+            ]
+        ),
     ],
 )
 def test_costs_that_can_not_be_computed_are_refused(gradebook, tmp_path: Path, words: tuple[str, ...], told: str):

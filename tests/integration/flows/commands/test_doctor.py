@@ -17,6 +17,7 @@ from gradebook.tasks.operations.doctor import lake_files as files
 from gradebook.tasks.operations.doctor import machine
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.lock import claim_run
+from tests.support.nightly import nightly
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 FIRST = "output_id in (select min(output_id) from outputs)"
@@ -166,6 +167,7 @@ def test_an_orphaned_file_is_found_and_removed(lake, doctor, monkeypatch):
     assert not orphan.exists()
 
 
+@pytest.mark.nightly
 def test_a_file_of_this_hour_may_belong_to_a_running_publication(lake, doctor):
     (Path(lake.data_path) / "main" / "verdicts" / "new-shard-00000.parquet").write_bytes(b"")
     assert doctor("--mend") == (0, {})
@@ -200,6 +202,7 @@ def test_a_run_in_progress_is_not_changed(lake, doctor, gradebook):
     assert "running" in gradebook("runs").out
 
 
+@pytest.mark.nightly
 def test_a_run_that_can_not_be_marked_as_failed_is_reported(lake, doctor, gradebook, monkeypatch):
     add_running(lake, "dead")
 
@@ -211,6 +214,7 @@ def test_a_run_that_can_not_be_marked_as_failed_is_reported(lake, doctor, gradeb
     assert (ended.code, "can't be written, only read" in ended.err) == (2, True)
 
 
+@pytest.mark.nightly
 def test_a_run_on_another_machine_is_noted(lake, doctor):
     execute(lake, "insert into runs (run_id, status) values ('far', 'running')")
     code, found = doctor("--mend")
@@ -242,6 +246,7 @@ def test_an_unreadable_journal_is_a_problem(lake, doctor):
     assert (code, "dead.1.a.jsonl:1: found no JSON" in found["journals"]) == (1, True)
 
 
+@pytest.mark.nightly
 def test_other_fixes_are_applied_despite_an_unreadable_journal(lake, gradebook):
     add_running(lake, "dead")
     lake.journal_folder.mkdir(exist_ok=True)
@@ -262,6 +267,7 @@ def test_a_run_that_can_not_go_on_is_named(lake, doctor):
     assert (code, f"{folder.budget_file}:2: found no line of a budget" in found["folders"]) == (1, True)
 
 
+@pytest.mark.nightly
 def test_files_that_a_run_writes_anew_are_named(lake, doctor):
     folder = add_running(lake, "dead")
     folder.quarantine_file.write_bytes(b"")
@@ -274,15 +280,19 @@ def test_files_that_a_run_writes_anew_are_named(lake, doctor):
     [
         ("update runs set cost_usd = 7.0", "counts", "found $7.0 in its row, expected $"),
         ("update runs set output_count = 13", "counts", "found 12 scored outputs, expected 13"),
-        (
-            f"delete from verdicts where criterion_id = 'length' and {FIRST}",
-            "counts",
-            "found 23 verdicts, expected 2 f",
+        *nightly(
+            [
+                (
+                    f"delete from verdicts where criterion_id = 'length' and {FIRST}",
+                    "counts",
+                    "found 23 verdicts, expected 2 f",
+                ),
+                ("insert into runs from runs", "doubles", "2 rows, expected one"),
+                ("insert into judgments from judgments", "doubles", "2 rows, expected one"),
+                ("update outputs set output = 'another'", "outputs", "its content has the id "),
+                ("drop view worst_outputs", "tables", "lacks worst_outputs"),
+            ]
         ),
-        ("insert into runs from runs", "doubles", "2 rows, expected one"),
-        ("insert into judgments from judgments", "doubles", "2 rows, expected one"),
-        ("update outputs set output = 'another'", "outputs", "its content has the id "),
-        ("drop view worst_outputs", "tables", "lacks worst_outputs"),
     ],
 )
 def test_inconsistent_tables_are_found(lake, doctor, harm, check, found):
@@ -296,6 +306,7 @@ def test_a_missing_view_is_created_again(lake, doctor):
     assert doctor("--mend") == (0, {})
 
 
+@pytest.mark.nightly
 def test_a_judgment_with_another_key_is_found_by_a_deep_examination(lake, doctor):
     execute(lake, f"update judgments set request_key = 'another' where {FIRST}")
     assert doctor() == (0, {})
@@ -304,6 +315,7 @@ def test_a_judgment_with_another_key_is_found_by_a_deep_examination(lake, doctor
 
 
 # -------- the machine
+@pytest.mark.nightly
 def test_an_unresponsive_server_is_named_without_its_password(lake, doctor, monkeypatch):
     monkeypatch.setenv("PREFECT_API_URL", "http://user:canary@127.0.0.1:1/api")
     code, found = doctor()

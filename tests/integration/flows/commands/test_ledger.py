@@ -11,6 +11,7 @@ from gradebook.rubrics.prompts.prompt import Case, case_digest, criterion_digest
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import commit, connect
 from gradebook.tasks.ledger.rereading import asked_judges
+from tests.support.nightly import nightly
 from tests.support.samples import write_rubric
 
 TAMPERED = {
@@ -83,7 +84,10 @@ def test_new_judgments_agree(reviewed):
     )
 
 
-@pytest.mark.parametrize(("statement", "subjects"), TAMPERED.values(), ids=TAMPERED)
+ROWS = list(TAMPERED.values())
+
+
+@pytest.mark.parametrize(("statement", "subjects"), [*ROWS[:3], *nightly(ROWS[3:])], ids=TAMPERED)
 def test_changed_rows_are_found(reviewed, tmp_path, statement, subjects):
     tamper(tmp_path, statement)
     found = findings(reviewed)
@@ -125,6 +129,7 @@ def test_a_run_that_was_never_published_may_have_had_another_text(reviewed, tmp_
     assert finished.json["not_recomputed"] == {"judgments of runs that were never published": 1}
 
 
+@pytest.mark.nightly
 def test_replies_with_log_probabilities_are_not_read_again(reviewed, tmp_path):
     (tmp_path / "judge.yaml").write_text("{model: m, mode: logprobs}", encoding="utf-8")
     reviewed("review", "reply.txt", "--rubrics", "rubric.yaml", "--judge", "judge.yaml")
@@ -132,6 +137,7 @@ def test_replies_with_log_probabilities_are_not_read_again(reviewed, tmp_path):
     assert (found["recomputed_count"], found["reread_count"], found["not_checked_count"]) == (2, 1, 1)
 
 
+@pytest.mark.nightly
 def test_feedback_texts_are_counted_apart(reviewed):
     reviewed("review", "reply.txt", "--rubrics", "rubric.yaml", "--judge", "gpt-4o-mini", "--feedback", "llm")
     assert reviewed("ledger", "verify", "--json").json["not_recomputed"] == {"feedback texts": 2}  # output and model
@@ -147,6 +153,7 @@ def test_useless_replies_agree_too(reviewed, judge, tmp_path):
     assert (finished.code, finished.json["reread_count"]) == (0, 3)
 
 
+@pytest.mark.nightly
 def test_recorded_replies_agree_too(reviewed, tmp_path):
     line = {"case_id": "reply.txt", "model": "artifact", "criterion_id": "clarity", "level": "clear"}
     (tmp_path / "replies.jsonl").write_text(json.dumps(line) + "\n", encoding="utf-8")
@@ -157,6 +164,7 @@ def test_recorded_replies_agree_too(reviewed, tmp_path):
     assert findings(reviewed) == ["level_id", "verdict"]
 
 
+@pytest.mark.nightly
 def test_own_criteria_of_a_row_agree_too(reviewed, tmp_path):
     row = {"output": "Perth.", "criteria": [{"id": "own", "description": "Is it right?", "method": {"type": "judge"}}]}
     (tmp_path / "row.json").write_text(json.dumps(row), encoding="utf-8")
@@ -190,6 +198,7 @@ def test_judgments_of_chat_prompts_agree_under_the_key_of_the_first_version_too(
     assert "request_key" not in findings(reviewed)
 
 
+@pytest.mark.nightly
 def test_one_run_is_verified_alone(reviewed, tmp_path):
     tamper(tmp_path, "update judgments set level_id = 'better'")
     (tmp_path / "reply.txt").write_text("Sydney.", encoding="utf-8")

@@ -58,6 +58,7 @@ def test_the_json_has_each_rule_with_its_rate_and_nominal_rate(noise):
     assert (found["replicate_count"], found["output_count"], found["left_out_count"]) == (2, 40, 0)
 
 
+@pytest.mark.nightly
 def test_the_gain_of_more_cases_and_replicates_is_shown_with_its_price(noise):
     found = noise("noisy", "--json").json
     (overall,) = [each["variances"] for each in found["variance_components"] if each["scope"] == "overall"]
@@ -70,6 +71,7 @@ def test_the_gain_of_more_cases_and_replicates_is_shown_with_its_price(noise):
     assert "m: 100 cases more" in noise("noisy").out
 
 
+@pytest.mark.nightly
 def test_the_same_seed_gives_the_same_rates(noise):
     words = ("noisy", "--fail-if", "mean_diff < 0", "--json", "--seed", "7")
     assert noise(*words).json == noise(*words).json

@@ -15,6 +15,7 @@ from gradebook.tasks.lake.connections import commit
 from gradebook.tasks.marts.models import mart_names
 from gradebook.tasks.stages.rebuild import rebuild_run
 from tests.support.forked import Forked
+from tests.support.nightly import nightly
 from tests.support.rescored_runs import LIKED, evaluate_panel, lake_of, write_rubric, write_runs
 from tests.support.samples import query
 
@@ -79,7 +80,7 @@ def unlike(published: Any, rebuilt: Any) -> list[str]:
 
 
 # -------- rebuild
-@pytest.mark.parametrize("run_id", ["panel", "again", "rescored"])
+@pytest.mark.parametrize("run_id", ["panel", *nightly(["again", "rescored"])])
 def test_every_rebuilt_mart_equals_the_published_one(runs, run_id):
     assert differing(runs, run_id) == {}
 
@@ -95,6 +96,7 @@ def test_the_run_with_two_judges_and_two_raters_fills_every_mart(runs):
     assert {mart for mart, count in check(runs, "panel").marts if not count} == {WITHOUT_BASELINE}
 
 
+@pytest.mark.nightly
 def test_only_the_lake_is_read_with_the_ratings_of_that_time(copied):
     shutil.rmtree(copied / "lake/runs")
     for name in ("outputs.jsonl", "ratings.jsonl", "rubric.yaml", "judge.yaml"):
@@ -107,10 +109,17 @@ def test_only_the_lake_is_read_with_the_ratings_of_that_time(copied):
     ("statement", "found"),
     [
         ("update run_scores set sd = sd + 1e-6 where model = 'large'", {"run_scores": {"sd"}}),
-        ("delete from criterion_scores where criterion_id = 'liked'", {"criterion_scores": {"?"}}),
-        ("update output_scores set failed_gates = ['tone']", {"output_scores": {"failed_gates"}}),
-        ("update opinions set score = 0.5 where judge = 'b'", {"judge_noise", "agreement"}),
-        ("update judgments set cost_usd = 2 * cost_usd", {"run_scores": {"cost_usd"}, "stage_costs": {"cost_usd"}}),
+        *nightly(
+            [
+                ("delete from criterion_scores where criterion_id = 'liked'", {"criterion_scores": {"?"}}),
+                ("update output_scores set failed_gates = ['tone']", {"output_scores": {"failed_gates"}}),
+                ("update opinions set score = 0.5 where judge = 'b'", {"judge_noise", "agreement"}),
+                (
+                    "update judgments set cost_usd = 2 * cost_usd",
+                    {"run_scores": {"cost_usd"}, "stage_costs": {"cost_usd"}},
+                ),
+            ]
+        ),
     ],
 )
 def test_rows_changed_from_outside_are_found(copied, statement, found):
@@ -119,6 +128,7 @@ def test_rows_changed_from_outside_are_found(copied, statement, found):
     assert (set(seen) if isinstance(found, set) else seen) == found
 
 
+@pytest.mark.nightly
 def test_a_difference_exits_with_1_and_is_shown(copied, gradebook):
     change(copied, "update verdicts set score = 0.25, level_id = null where score = 0.3 and run_id = 'panel'")
     finished = gradebook("rebuild", "panel", "--check", "--lake", lake_of(copied))
@@ -140,6 +150,7 @@ def test_the_tables_are_written_as_files(runs, gradebook, tmp_path):
     assert sorted(path.stem for path in (tmp_path / "out").iterdir()) == sorted(mart_names())
 
 
+@pytest.mark.nightly
 def test_existing_files_of_the_tables_are_replaced_only_with_force(runs, gradebook, tmp_path):
     kept = tmp_path / "run_scores.parquet"
     kept.write_text("mine")
@@ -155,8 +166,12 @@ def test_existing_files_of_the_tables_are_replaced_only_with_force(runs, gradebo
     ("words", "message"),
     [
         (("none",), "found neither --check nor --out"),
-        (("nobody", "--check"), "found no 'nobody'"),
-        (("none", "--out", "outputs.jsonl"), "--out: can't write outputs.jsonl"),
+        *nightly(
+            [
+                (("nobody", "--check"), "found no 'nobody'"),
+                (("none", "--out", "outputs.jsonl"), "--out: can't write outputs.jsonl"),
+            ]
+        ),
     ],
 )
 def test_an_impossible_rebuild_is_refused(runs, gradebook, tmp_path, words, message):
@@ -166,7 +181,7 @@ def test_an_impossible_rebuild_is_refused(runs, gradebook, tmp_path, words, mess
 
 
 # -------- rescore
-@pytest.mark.parametrize("table", [*FILLED, "verdicts", "opinions", "case_criteria"])
+@pytest.mark.parametrize("table", [*FILLED[:2], "verdicts", "opinions", *nightly([*FILLED[2:], "case_criteria"])])
 def test_a_rescored_run_has_the_tables_of_an_evaluated_one(runs, gradebook, table):
     timed = ", wall_s, cpu_s" if table == "stage_costs" else ""
     scored = " and stage = 'score' and criterion_id is not null" if timed else ""
@@ -189,6 +204,7 @@ def test_a_rescored_run_names_its_source(runs, gradebook):
     assert json.loads(rescored["settings"])["rescored_from"] == "panel"
 
 
+@pytest.mark.nightly
 def test_an_unmet_threshold_exits_with_1(copied, gradebook):
     strict = write_rubric(copied / "strict.yaml", "1.0.1", pass_threshold=1)
     finished = rescore(gradebook, copied, strict)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gradebook.tasks.stages import pipeline
+from tests.support.nightly import nightly
 
 GREETS: dict[str, Any] = {
     "id": "greets",
@@ -31,6 +32,7 @@ def write_rubric(path: Path, rubric_id: str, criterion_id: str = "length", max_w
     return path
 
 
+@pytest.mark.nightly
 def test_a_review_interrupted_after_its_commit_is_not_published_twice(gradebook, tmp_path, monkeypatch):
     artifact, rubric = write_row(tmp_path / "a.json"), write_rubric(tmp_path / "r.yaml", "short")
     with monkeypatch.context() as cut:
@@ -41,6 +43,7 @@ def test_a_review_interrupted_after_its_commit_is_not_published_twice(gradebook,
     assert counts == [{"n": 1}]
 
 
+@pytest.mark.nightly
 def test_an_unscored_per_case_gate_is_not_met(gradebook, tmp_path):
     artifact = write_row(tmp_path / "a.json", criteria=[GREETS, SAFE])
     finished = gradebook("review", artifact, "--rubrics", "none", "--json")
@@ -134,6 +137,7 @@ def test_an_artifact_is_pending_then_approved_or_sent_back_with_its_provenance(g
     ]
 
 
+@pytest.mark.nightly
 def test_an_interrupted_review_leaves_its_artifact_in_review(gradebook, tmp_path, monkeypatch):
     artifact, rubric = write_row(tmp_path / "a.json"), write_rubric(tmp_path / "r.yaml", "short")
     monkeypatch.setattr(pipeline, "conclude_run", lambda _run: (_ for _ in ()).throw(OSError("power")))
@@ -178,8 +182,12 @@ CHAT = {"messages": [ASKED, {"role": "assistant", "content": "Hello."}]}
     ("content", "output", "prompt"),
     [
         (CHAT, "Hello.", '[{"content":"Say hello.","role":"user"}]'),
-        ({"messages": {"greeting": "Hello."}}, '{"messages": {"greeting": "Hello."}}', None),
-        (CHAT | {"output": "Bye."}, "Bye.", None),
+        *nightly(
+            [
+                ({"messages": {"greeting": "Hello."}}, '{"messages": {"greeting": "Hello."}}', None),
+                (CHAT | {"output": "Bye."}, "Bye.", None),
+            ]
+        ),
     ],
     ids=["conversation", "messages of an application", "an output beside them"],
 )

@@ -34,6 +34,7 @@ def used(evaluate, tmp_path: Path, kept: Path) -> Path:
     return rubric
 
 
+@pytest.mark.nightly
 def test_every_used_version_is_listed_and_the_newest_is_the_latest(gradebook, used):
     versions = gradebook("rubric", "list", "--json").json["versions"]
     assert [(row["rubric_version"], row["is_latest"], row["run_count"]) for row in versions] == [
@@ -61,6 +62,7 @@ def test_deleting_the_pointer_leaves_the_versions(gradebook, used):
     assert gradebook("rubric", "delete", "short_answer").code == 2
 
 
+@pytest.mark.nightly
 def test_a_stored_version_evaluates_as_the_file_did(gradebook, evaluate, used, tmp_path):
     finished = evaluate(tmp_path / "outputs.jsonl", "--rubric", "short_answer@1.0.0")
     assert (finished.json["rubric_version"], finished.json["scores"][0]["mean"]) == ("1.0.0", None)
@@ -85,6 +87,7 @@ def test_runs_on_different_versions_are_compared_criterion_by_criterion_under_a_
     ]
 
 
+@pytest.mark.nightly
 def test_a_criterion_whose_text_differs_is_not_compared(gradebook, evaluate, used, tmp_path):
     text = used.read_text(encoding="utf-8").replace("1.1.0", "2.0.0").replace("Between 2 and 50 words.", "Short.")
     used.write_text(text, encoding="utf-8")
@@ -94,6 +97,7 @@ def test_a_criterion_whose_text_differs_is_not_compared(gradebook, evaluate, use
     assert {row["criterion_id"] for row in found["criteria"]} == {"clarity"}
 
 
+@pytest.mark.nightly
 def test_runs_of_one_version_are_compared_overall_without_a_banner(gradebook, evaluate, used, tmp_path):
     evaluate(tmp_path / "outputs.jsonl", "--rubric", used, "--run-id", "again")
     found = gradebook("compare", "run-1-1-0", "again", "--json").json
@@ -124,6 +128,7 @@ def test_a_review_names_the_faults_and_the_targets(gradebook, tmp_path):
     assert "required_keys: fail (0.00)" in evaluations[0]["feedback"].splitlines()
 
 
+@pytest.mark.nightly
 def test_an_artifact_with_an_output_is_a_row(gradebook, tmp_path):
     artifact = tmp_path / "row.json"
     artifact.write_text(json.dumps({"output": "Short.", "reference": "Short.", "model": "m"}), encoding="utf-8")
@@ -132,6 +137,7 @@ def test_an_artifact_with_an_output_is_a_row(gradebook, tmp_path):
     assert verdicts["length"] == 1  # of the output, not of the JSON around it
 
 
+@pytest.mark.nightly
 def test_an_unscored_artifact_is_not_approved(gradebook, tmp_path):
     artifact = tmp_path / "answer.txt"
     artifact.write_text("An answer.", encoding="utf-8")
@@ -207,6 +213,7 @@ def test_a_draft_takes_another_text_and_an_active_version_does_not(gradebook, tm
     assert (codes, shown["criteria"][0]["weight"]) == ([0, 0, 0, 2], 3)
 
 
+@pytest.mark.nightly
 def test_a_night_refuses_a_draft_that_a_person_may_try(prefect_server, gradebook, evaluate, tmp_path):
     rubric = write_rubric(tmp_path / "rubric.yaml")
     outputs = write_outputs(tmp_path / "outputs.jsonl")

@@ -12,6 +12,7 @@ import pytest
 from gradebook.flows.cli import ENTRIES, load_command
 from gradebook.flows.display.terminal import people
 from gradebook.tasks.lake.connections import commit
+from tests.support.nightly import nightly
 from tests.support.replicated_lake import make_rubric, write_replicates
 from tests.support.samples import RUBRIC, write_outputs
 from tests.support.scored_lake import make_lake
@@ -104,9 +105,10 @@ SHOWN: dict[tuple[str, ...], tuple[str, ...]] = {  # a command, and what its tab
     ("sql", "from verdicts order by all"): (RUNS[0], CRITERIA[0]),
     ("sql", "select output_id, method, rationale, status, run_id, criterion_id from verdicts"): (*RUNS, *CRITERIA),
 }
+COMMANDS = list(SHOWN)
 
 
-@pytest.mark.parametrize("words", SHOWN, ids=" ".join)
+@pytest.mark.parametrize("words", [*COMMANDS[:6], *nightly((words,) for words in COMMANDS[6:])], ids=" ".join)
 def test_no_line_is_longer_than_the_terminal_and_each_name_is_readable(in_terminal, lake, words):
     finished = in_terminal(*words)
     lines = lines_of(finished.out)
@@ -117,12 +119,15 @@ def test_no_line_is_longer_than_the_terminal_and_each_name_is_readable(in_termin
 
 
 @pytest.mark.usefixtures("lake")
-@pytest.mark.parametrize("words", [("agreement",), ("calibrate",), ("noise", "--draws", "20")], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [("agreement",), *nightly([(("calibrate",),), (("noise", "--draws", "20"),)])], ids=" ".join
+)
 def test_without_a_run_the_latest_is_meant(gradebook, words):
     unnamed, named = gradebook(*words, "--json"), gradebook(words[0], RUNS[1], *words[1:], "--json")
     assert (unnamed.code, unnamed.out) == (0, named.out)
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("lake")
 def test_wide_shows_all_columns_and_whole_names(in_terminal):
     narrow, wide = in_terminal("compare", *RUNS), in_terminal("compare", *RUNS, "--wide")
@@ -130,6 +135,7 @@ def test_wide_shows_all_columns_and_whole_names(in_terminal):
     assert "alone" in wide.out and "--wide" not in wide.out and "…" not in wide.out
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("lake")
 def test_a_pipe_has_no_width(gradebook):
     piped = gradebook("compare", *RUNS)

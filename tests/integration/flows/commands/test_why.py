@@ -30,6 +30,7 @@ def sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[dict[str,
     return messages
 
 
+@pytest.mark.nightly
 def test_the_prompt_is_the_one_that_was_sent(gradebook, sent):
     found = gradebook("why", "plain", "c0", "--json").json["verdicts"]
     judged = {row["criterion_id"]: row for row in found if row["method"] == "judge"}

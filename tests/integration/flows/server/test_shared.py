@@ -91,6 +91,7 @@ def test_only_who_can_read_its_file_may_ask_the_server(started):
         connection.close()
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="reads a process's environment in /proc")
 def test_the_server_has_no_key_of_a_judge(tmp_path):
@@ -137,6 +138,7 @@ def test_a_server_that_ends_between_being_found_and_being_asked_is_started_again
     assert done.stdout == "True True True\n", done.stderr
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_two_first_commands_at_once_share_one_server(tmp_path):
     environment = settings_of(tmp_path) | {"GRADEBOOK_SERVER_IDLE_S": "600"}
@@ -149,6 +151,7 @@ def test_two_first_commands_at_once_share_one_server(tmp_path):
     assert len({json.loads(out)["address"] for out, _ in ends}) == 1
 
 
+@pytest.mark.nightly
 def test_where_a_profile_names_a_server_none_is_started(tmp_path):
     (tmp_path / "home").mkdir()
     profile = 'active = "far"\n[profiles.far]\nPREFECT_API_URL = "http://prefect.example/api"\n'

@@ -13,6 +13,7 @@ from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import commit
 from gradebook.tasks.published.summary import summarise
 from gradebook.tasks.reporting.page import write_report
+from tests.support.nightly import nightly
 from tests.support.rated_lake import JudgedRun, publish_runs
 from tests.support.scored_lake import make_lake, write_scores
 
@@ -207,6 +208,7 @@ def rated_lake(tmp_path, rows, decisions=()):
 FIRST_EIGHT = [(place, score, "ann", "random") for place, score in enumerate(RATED)]
 
 
+@pytest.mark.nightly
 def test_ratings_of_outputs_that_a_rule_chose_are_left_out(tmp_path):
     chosen = [(20, 0.0, "ann", "disputed"), (21, 0.0, "bob", "disputed"), (1, 0.0, "ann", "gates")]
     found, plain = (
@@ -234,6 +236,7 @@ def test_agreement_says_how_many_ratings_a_queue_chose(tmp_path):
     assert found.startswith("3 ratings of outputs that a queue chose (disputed, gates) are counted too")
 
 
+@pytest.mark.nightly
 def test_where_a_rule_chose_every_rated_output_there_is_no_corrected_mean(tmp_path):
     found = rated_lake(tmp_path, [(place, 0.0, "ann", "uncertain") for place in range(4)])
     row = calibration(found, "r")
@@ -244,7 +247,7 @@ def test_where_a_rule_chose_every_rated_output_there_is_no_corrected_mean(tmp_pa
     summarise(found, "r").as_json()
 
 
-@pytest.mark.parametrize(("selection", "is_random"), [("random", True), (None, False)])
+@pytest.mark.parametrize(("selection", "is_random"), [("random", True), *nightly([(None, False)])])
 def test_a_random_sample_of_the_rating_page_is_one_whatever_the_judge_gave_it(tmp_path, selection, is_random):
     lowest = [place for place in range(40) if JUDGED[place] == 0.0] + [0]
     rows = [(place, 0.0, "ann", selection) for place in lowest]
@@ -258,6 +261,7 @@ def test_a_decision_counts_instead_of_the_ratings_in_dispute(tmp_path):
     assert (found.n, found.rated.value) == (7, pytest.approx(3 / 7))
 
 
+@pytest.mark.nightly
 def test_the_judge_agrees_with_what_was_settled_and_raters_with_each_other_by_opinion(tmp_path):
     both = [(place, 1.0, rater, "random") for place in range(4) for rater in ("ann", "bob")]
     split = [(4, 1.0, "ann", "random"), (4, 0.0, "bob", "random")]

@@ -87,6 +87,7 @@ def test_every_fault_of_a_file_is_reported_and_nothing_is_imported(gradebook, ru
     assert gradebook("outcomes", "list", "--json").json == {"outcomes": []}
 
 
+@pytest.mark.nightly
 def test_a_day_stands_beside_the_runs_of_that_day(gradebook, run):
     (run / "days.jsonl").write_text("".join(json.dumps({"day": f"2026-11-{n:02}", "value": n}) + "\n" for n in (1, 2)))
     today = gradebook(

@@ -24,6 +24,7 @@ def lake(tmp_path_factory):
     return f"--lake=sqlite:{found.address}"
 
 
+@pytest.mark.nightly
 def test_each_rater_has_a_row(gradebook, lake):
     shown = gradebook("raters", "r", "--pairs", "--json", lake).json
     ann, bob, lea = shown["raters"]
@@ -78,6 +79,7 @@ def test_an_unknown_criterion_is_refused_and_nobody_is_no_fault(gradebook, lake,
     assert "note: nobody rated its outputs" in gradebook("raters", f"--lake=sqlite:{empty.address}").out
 
 
+@pytest.mark.nightly
 def test_a_version_before_decisions_and_selections_is_read(gradebook, tmp_path):
     found = make_lake(tmp_path)
     publish_runs(found, {"r": JudgedRun(JUDGED)}, {"ratings": ratings_of(RATED, "ann")})

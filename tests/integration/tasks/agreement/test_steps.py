@@ -57,6 +57,7 @@ def test_the_judge_s_marks_of_steps_are_compared_with_people_s(lake: Lake):
     }
 
 
+@pytest.mark.nightly
 def test_a_later_mark_of_a_step_counts_and_one_that_is_taken_back_does_not(lake: Lake):
     def change(connection: Any, _version: int) -> None:
         connection.execute(
@@ -69,6 +70,7 @@ def test_a_later_mark_of_a_step_counts_and_one_that_is_taken_back_does_not(lake:
     assert (found.n, found.percent_agreement.value) == (11, 1.0)
 
 
+@pytest.mark.nightly
 def test_raters_are_compared_with_each_other_even_one_called_judge(lake: Lake):
     def rate(connection: Any, _version: int) -> None:
         connection.execute("insert into step_ratings by name select * replace ('judge' as rater) from step_ratings")
@@ -80,6 +82,7 @@ def test_raters_are_compared_with_each_other_even_one_called_judge(lake: Lake):
     assert kinds["judge_raters"].percent_agreement.value == pytest.approx(20 / 24)
 
 
+@pytest.mark.nightly
 def test_votes_of_several_judges_are_compared_and_count_in_no_other_row(lake: Lake):
     def vote(connection: Any, _version: int) -> None:
         for who, wrong_step in (("large", 1), ("small", 2)):

@@ -14,6 +14,7 @@ from gradebook.tasks.comparing.compare import Asked, compare_runs
 from gradebook.tasks.comparing.gate import GateRule
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect
+from tests.support.nightly import nightly
 from tests.support.replicated_lake import make_rubric, write_first_replicates, write_replicates
 from tests.support.scored_lake import make_lake
 
@@ -120,8 +121,7 @@ A, B, C = (np.array(rows) for rows in ([[0, 1], [1, 1]], [[0.5, 1], [0, 0]], [[1
     ("aggregate", "means"),
     [
         ("mean", (0.5 * (1.5 / 3 + 2 / 3), 0.5 * (2 / 3 + 1 / 3))),
-        ("median", (0.5 * (0.5 + 1), 0.5 * (1 + 0))),
-        ("all", (0.0, 0.0)),
+        *nightly([("median", (0.5 * (0.5 + 1), 0.5 * (1 + 0))), ("all", (0.0, 0.0))]),
     ],
 )
 def test_a_replicate_of_a_panel_combines_its_members_replicates(empty, aggregate, means):
@@ -131,6 +131,7 @@ def test_a_replicate_of_a_panel_combines_its_members_replicates(empty, aggregate
     assert (overall.figures.mean_a, overall.figures.mean_b) == pytest.approx(means)
 
 
+@pytest.mark.nightly
 def test_a_panel_without_a_majority_leaves_the_replicate_unscored(empty):
     # Replicate 0 of the first output: three levels; of the second 1, 0, 1. Replicate 1: 1, 1, 0 and 1, 0, 0.
     said = {name: {"tone": scores} for name, scores in (("a", A), ("b", B), ("c", C))}
@@ -139,6 +140,7 @@ def test_a_panel_without_a_majority_leaves_the_replicate_unscored(empty):
     assert (overall.figures.n, overall.counts.unscored_count, overall.figures.mean_diff) == (1, 1, -1.0)
 
 
+@pytest.mark.nightly
 def test_outputs_with_one_reply_are_left_out_and_counted(empty):
     said = np.array([[0.0, 1.0], [1.0, 0.0], [0.5, 0.5]])
     write_replicates(empty, "sampled", TONE, few(3), {"judge": {"tone": said}})
@@ -149,6 +151,7 @@ def test_outputs_with_one_reply_are_left_out_and_counted(empty):
     assert found.models[0].rows[0].figures.n == 2
 
 
+@pytest.mark.nightly
 def test_models_are_drawn_separately_and_the_gate_fires_for_any(empty):
     outputs = [*few(1, model="m"), *few(1, model="n")]
     write_replicates(empty, "models", TONE, outputs, {"judge": {"tone": np.array([[0.0, 1.0], [1.0, 0.0]])}})
@@ -161,6 +164,7 @@ def test_models_are_drawn_separately_and_the_gate_fires_for_any(empty):
     assert rule.gate.rate == pytest.approx(0.75, abs=0.04)
 
 
+@pytest.mark.nightly
 def test_per_case_criteria_count_in_the_score_and_have_noise_too(empty):
     outputs = few(4, own={"brief": 2.0})
     said = {"tone": np.zeros((4, 2)), "brief": np.array([[0.0, 1.0]] * 4)}
@@ -173,20 +177,32 @@ def test_per_case_criteria_count_in_the_score_and_have_noise_too(empty):
     ("name", "said", "identity", "words"),
     [
         ("none", {"judge": {}}, {"kind": "openai_chat"}, "found one reply of judge to each question"),
-        (
-            "single",
-            {"judge": {"tone": np.ones((2, 1))}},
-            {"kind": "openai_chat"},
-            "found one reply of judge to each question, expected several: write `replicates: 2` into the judge file",
+        *nightly(
+            [
+                (
+                    "single",
+                    {"judge": {"tone": np.ones((2, 1))}},
+                    {"kind": "openai_chat"},
+                    (
+                        "found one reply of judge to each question, expected several: "
+                        "write `replicates: 2` into the judge file"
+                    ),
+                ),
+                (
+                    "half",
+                    {"a": {"tone": np.ones((2, 2))}, "b": {"tone": np.ones((2, 1))}},
+                    PANEL | {"aggregate": "mean"},
+                    "found one reply of b to each question, .* into the file of each judge of the panel",
+                ),
+                (
+                    "cascade",
+                    {"a": {"tone": np.ones((2, 2))}},
+                    {"kind": "cascade"},
+                    "found a cascade, expected one judge",
+                ),
+                ("unsaid", {"a": {"tone": np.ones((2, 2))}, "b": {"tone": np.ones((2, 2))}}, None, "its 2 judges"),
+            ]
         ),
-        (
-            "half",
-            {"a": {"tone": np.ones((2, 2))}, "b": {"tone": np.ones((2, 1))}},
-            PANEL | {"aggregate": "mean"},
-            "found one reply of b to each question, .* into the file of each judge of the panel",
-        ),
-        ("cascade", {"a": {"tone": np.ones((2, 2))}}, {"kind": "cascade"}, "found a cascade, expected one judge"),
-        ("unsaid", {"a": {"tone": np.ones((2, 2))}, "b": {"tone": np.ones((2, 2))}}, None, "its 2 judges"),
     ],
 )
 def test_a_run_without_comparable_replicates_is_refused(empty, name, said, identity, words):

@@ -105,6 +105,7 @@ def decided(folder: Path, model: str, approved: dict[str, float], *, across_judg
     return made
 
 
+@pytest.mark.nightly
 def test_the_best_checkpoint_is_one_of_the_same_judge(folder):
     found = decided(folder, "two", {"a": 0.9, "b": 0.5})
     assert (found.row["best_run_id"], found.row["best_diff"]) == ("b", 0.0)
@@ -112,12 +113,14 @@ def test_the_best_checkpoint_is_one_of_the_same_judge(folder):
     assert not [reason for reason in found.row["reasons"] if reason.startswith("against the best")]
 
 
+@pytest.mark.nightly
 def test_without_a_checkpoint_of_the_same_judge_there_is_no_best_one(folder):
     found = decided(folder, "one", {"a": 0.9})
     assert (found.row["best_run_id"], found.best) == (None, None)
     assert found.note is not None and found.note.endswith("so there is no best checkpoint.")
 
 
+@pytest.mark.nightly
 def test_the_best_checkpoint_may_be_another_judge_s_if_asked(folder):
     found = decided(folder, "across", {"a": 0.9, "b": 0.5}, across_judges=True)
     assert (found.row["best_run_id"], found.note) == ("a", None)

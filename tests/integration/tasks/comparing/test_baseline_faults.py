@@ -17,6 +17,7 @@ from gradebook.tasks.published.status import read_status
 from gradebook.tasks.published.summary import RunSummary, summarise
 from gradebook.tasks.reporting.site.runs import read_home
 from gradebook.tasks.stages.rescore import _taken_over
+from tests.support.nightly import nightly
 from tests.support.published_runs import publish
 
 RUBRIC = """
@@ -71,7 +72,7 @@ def test_a_rule_fails_where_earlier_runs_have_no_model_in_common(folder):
     assert (found.is_met, tuple(map(str, found.unmet)), found.comparison) == (False, (why,), None)
 
 
-@pytest.mark.parametrize("has_folders", [True, False])
+@pytest.mark.parametrize("has_folders", [True, *nightly([False])])
 def test_status_and_site_state_the_unmet_rule_as_the_summary_does(copied, has_folders):
     if not has_folders:  # another machine than the one that evaluated
         shutil.rmtree(copied / "lake" / "runs")
@@ -83,6 +84,7 @@ def test_status_and_site_state_the_unmet_rule_as_the_summary_does(copied, has_fo
     assert is_met == {"a": True, "b": True, "renamed": False}
 
 
+@pytest.mark.nightly
 def test_a_rescored_run_is_not_the_latest_one(copied):
     assert json.loads(evaluate(copied, "k", "k", baseline="latest").run["settings"])["baseline_run_id"] is None
 

@@ -12,6 +12,7 @@ from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.comparing.compare import Asked, Comparison, compare_runs
 from gradebook.tasks.comparing.gate import GateRule
 from gradebook.tasks.lake.address import Lake
+from tests.support.nightly import nightly
 from tests.support.scored_lake import make_lake, write_scores
 
 LEVELS = [{"id": f"l{score}", "score": score / 2, "description": "x"} for score in range(3)]
@@ -225,7 +226,7 @@ def test_the_cases_that_lost_most_are_shown_with_their_losses(compared):
 
 @pytest.mark.nightly
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["plain", "points", "skipped", "own", "gaps"])
+@pytest.mark.parametrize("name", ["plain", *nightly(["points", "skipped", "own", "gaps"])])
 def test_one_criterion_at_a_time_gives_the_same_bits(lake, monkeypatch, name):
     runs = ("a", "b") if name == "plain" else (f"{name}_a", f"{name}_b")
     at_once = compare_runs(lake, *runs, Asked(resample_count=50))
@@ -332,6 +333,7 @@ def test_an_impossible_comparison_is_refused(lake, runs, models, rule, words):
         compare_runs(lake, *runs, Asked(models, GateRule(rule)))
 
 
+@pytest.mark.nightly
 def test_pairs_of_one_cluster_count_as_one_case(tmp_path):
     lake = make_lake(tmp_path)
     for run_id, shift in (("a", 0), ("b", 1)):
@@ -349,6 +351,7 @@ def test_pairs_of_one_cluster_count_as_one_case(tmp_path):
     assert (pair.overall.figures.n, pair.overall.figures.case_count) == (12, 3)
 
 
+@pytest.mark.nightly
 def test_runs_on_different_cases_are_compared_by_their_means_only_if_asked(
     lake: Lake, capsys: pytest.CaptureFixture[str]
 ):

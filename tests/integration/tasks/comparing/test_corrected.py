@@ -49,6 +49,7 @@ def test_a_difference_that_the_judge_made_is_corrected_for_the_gate(lake):
     assert tone.corrected == corrected  # the only criterion
 
 
+@pytest.mark.nightly
 def test_without_ratings_of_a_side_the_figure_is_unknown_and_the_gate_fails(lake):
     publish_runs(lake, {"bare": JudgedRun([1.0] * 100, prefix="bare")}, {})
     found = compare_runs(lake, "old", "bare", Asked(gate=GateRule("corrected_diff_low < -0.02")))

@@ -35,6 +35,7 @@ from gradebook.tasks.stages.check_request import check_request
 from gradebook.tasks.stages.open_run import opened_run
 from gradebook.tasks.stages.rebuild import rebuild_run
 from gradebook.tasks.workspace.folder import RunFolder
+from tests.support.nightly import nightly
 from tests.support.published_runs import NOW, publish
 from tests.support.samples import write_lines
 from tests.support.scored_lake import make_lake, write_scores
@@ -141,6 +142,7 @@ def test_a_later_comparison_gives_the_same_figures_to_the_bit(folder):
     assert sorted(rows, key=repr) == sorted(expected, key=repr)
 
 
+@pytest.mark.nightly
 def test_a_rebuild_repeats_the_comparison_with_the_same_rows(folder):
     checked = rebuild_run(lake_in(folder), "b", is_checked=True)
     assert [check.mart for check in checked.checks if not check.is_equal] == []
@@ -215,6 +217,7 @@ def test_a_first_run_has_no_comparison_and_its_rule_fails_nothing(folder):
     assert (summary.run["notes"][-1], summary.is_met, summary.comparison) == (note, True, None)
 
 
+@pytest.mark.nightly
 def test_unpaired_parts_are_noted(folder):
     shown = "not compared with b: brief: another description and method; n: only in run A; new: only in run B"
     assert summarise(lake_in(folder), "c").run["notes"][-1] == shown
@@ -254,6 +257,7 @@ def test_over_another_rubric_version_the_overall_difference_is_unknown(folder):
     assert unmet.endswith("; m: no value of mean_diff")
 
 
+@pytest.mark.nightly
 def test_the_banner_is_that_of_the_command(folder):
     banner = comparison_of(folder, "c").banner
     assert banner is not None and banner == compare_runs(lake_in(folder), "b", "c").banner
@@ -273,13 +277,26 @@ def refused(folder: Path, *models: str, **words: Any) -> str:
     ("words", "expected"),
     [
         ({"baseline": "nope"}, "--baseline: found no 'nope' in "),
-        ({"baseline": ""}, "--baseline: found an empty text"),
-        ({"baseline": "c", "run_id": "c"}, "--baseline: found c, which --run-id names too"),
-        ({"fail_if": "p < 1"}, "--fail-if: found no --baseline, expected a run to check the rule against, or latest"),
-        ({"baseline": "a", "fail_if": "mean < 1"}, "--fail-if: at character 1: found 'mean', expected 'mean_b'"),
-        ({"baseline": "latest", "fail_if": "criterion.brif.p < 1"}, "found the criterion 'brif', expected 'brief'"),
-        ({"baseline": "z", "fail_if": "criterion.terse.p < 1"}, "found the criterion 'terse', expected"),
-        ({"baseline": "z", "fail_if": "category.tone.p < 1"}, "found the category 'tone', expected"),
+        *nightly(
+            [
+                ({"baseline": ""}, "--baseline: found an empty text"),
+                ({"baseline": "c", "run_id": "c"}, "--baseline: found c, which --run-id names too"),
+                (
+                    {"fail_if": "p < 1"},
+                    "--fail-if: found no --baseline, expected a run to check the rule against, or latest",
+                ),
+                (
+                    {"baseline": "a", "fail_if": "mean < 1"},
+                    "--fail-if: at character 1: found 'mean', expected 'mean_b'",
+                ),
+                (
+                    {"baseline": "latest", "fail_if": "criterion.brif.p < 1"},
+                    "found the criterion 'brif', expected 'brief'",
+                ),
+                ({"baseline": "z", "fail_if": "criterion.terse.p < 1"}, "found the criterion 'terse', expected"),
+                ({"baseline": "z", "fail_if": "category.tone.p < 1"}, "found the category 'tone', expected"),
+            ]
+        ),
         ({"baseline": "z"}, "--baseline: found the models z and m, n, expected one each or a common one"),
     ],
 )
@@ -287,6 +304,7 @@ def test_an_impossible_comparison_is_refused(folder, words, expected):
     assert expected in refused(folder, "m", "n", **words)
 
 
+@pytest.mark.nightly
 def test_an_unfinished_baseline_is_refused(tmp_path):
     write_scores(make_lake(tmp_path), "a", read_rubric(str(write_rubric(tmp_path))), [output("m")])
     with connect(lake_in(tmp_path)) as connection:
@@ -314,6 +332,7 @@ def test_a_published_run_is_not_compared_again(folder, words, expected):
         publish(folder / "b.jsonl", write_rubric(folder), **words)
 
 
+@pytest.mark.nightly
 def test_the_same_command_again_gives_the_same_outcome(folder):
     again = publish(folder / "c.jsonl", write_rubric(folder, version="2.0.0", most=6), run_id="c", baseline="b")
     assert again.comparison == comparison_of(folder, "c")
@@ -330,6 +349,7 @@ def test_an_interrupted_run_can_resume_with_another_baseline(folder):
 
 
 # -------- report and terminal
+@pytest.mark.nightly
 def test_the_report_shows_regressions_first(folder, tmp_path):
     summary = summarise(lake_in(folder), "b")
     page = write_report(lake_in(folder), summary, tmp_path / "b.html").read_text(encoding="utf-8")

@@ -225,6 +225,7 @@ def test_a_run_that_nothing_can_stop_says_why(folder, request_, reason):
     assert any(reason in note for note in summary.run["notes"]), summary.run["notes"]
 
 
+@pytest.mark.nightly
 def test_preferences_between_models_can_stop(folder, judge):
     criterion = "{id: better, description: Which answer is better?, method: {type: preference, against: other}}"
     rubric = folder / "better.yaml"

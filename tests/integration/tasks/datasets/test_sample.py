@@ -25,6 +25,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
     return write_outputs(tmp_path / "outputs.jsonl", count=20), tmp_path / "rubric.yaml"
 
 
+@pytest.mark.nightly
 def test_a_run_over_a_sample_says_so_and_scores_nothing_else(files):
     outputs, rubric = files
     summary = publish(outputs, rubric, has_report=True, sample=5, run_id="part")
@@ -35,6 +36,7 @@ def test_a_run_over_a_sample_says_so_and_scores_nothing_else(files):
     assert "a random sample of 5 of 20 cases, seed 0" in report.partition("</header>")[0]
 
 
+@pytest.mark.nightly
 def test_a_sample_keeps_the_digest_of_its_file(files):
     runs = [publish(*files, sample=sample).run for sample in (None, 5)]
     assert len({run["dataset_digest"] for run in runs}) == 1

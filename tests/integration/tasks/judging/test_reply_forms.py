@@ -10,6 +10,7 @@ from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.ledger.verify import verify_ledger
 from tests.support.loopback_judge import LoopbackJudge
+from tests.support.nightly import nightly
 from tests.support.published_runs import publish
 from tests.support.samples import write_lines
 
@@ -34,7 +35,7 @@ def write(body: dict[str, Any]) -> str:
     return f"I think of {{levels}} [two]. {json.dumps(flaws | reply)} Done {{}}."
 
 
-@pytest.mark.parametrize("settings", ["reply_format: text", "reply_format: text\nflaws_first: true"])
+@pytest.mark.parametrize("settings", [*nightly(["reply_format: text"]), "reply_format: text\nflaws_first: true"])
 def test_a_reply_in_text_is_read_and_verified(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: str):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
     (tmp_path / "rubric.yaml").write_text(RUBRIC, encoding="utf-8")

@@ -186,15 +186,29 @@ def test_an_object_that_is_gone_or_harmed_is_named(storage, bucket, tmp_path, gr
 @pytest.mark.parametrize(
     ("settings", "data", "check", "told"),
     [
-        (
-            {},
-            "s3://no-such-bucket/lake",
-            "storage",
-            "s3://no-such-bucket/lake: found no bucket no-such-bucket, expected",
+        *nightly(
+            [
+                (
+                    {},
+                    "s3://no-such-bucket/lake",
+                    "storage",
+                    "s3://no-such-bucket/lake: found no bucket no-such-bucket, expected",
+                ),
+                (
+                    {},
+                    f"s3://{BUCKET}/other",
+                    "files",
+                    f"s3://{BUCKET}/other/data: found none of the lake's 3 files, expected",
+                ),
+                (
+                    {"AWS_SECRET_ACCESS_KEY": ""},
+                    None,
+                    "storage",
+                    "--data s3://: found no AWS_SECRET_ACCESS_KEY in the environ",
+                ),
+                ({"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, None, "storage", "the storage does not answer"),
+            ]
         ),
-        ({}, f"s3://{BUCKET}/other", "files", f"s3://{BUCKET}/other/data: found none of the lake's 3 files, expected"),
-        ({"AWS_SECRET_ACCESS_KEY": ""}, None, "storage", "--data s3://: found no AWS_SECRET_ACCESS_KEY in the environ"),
-        ({"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, None, "storage", "the storage does not answer"),
         (
             {"GRADEBOOK_WORK": "nowhere"},
             None,
@@ -272,7 +286,7 @@ def test_a_lake_of_postgresql_is_kept_and_examined_like_one_of_a_file(shared, tm
     assert problems(gradebook, shared)[1]["counts"][0].endswith("found 220 scored outputs, expected 7")
 
 
-@pytest.mark.parametrize("kind", ["bucket", "shared"])
+@pytest.mark.parametrize("kind", ["bucket", *nightly(["shared"])])
 def test_a_second_catalog_beside_the_files_is_refused(request, tmp_path, kind):
     place = request.getfixturevalue(kind)
     prepare_lake(lake_of(place))

@@ -71,6 +71,7 @@ def test_one_version_is_attached_once(lake, opened):
     assert len(cached_connections.connections) == 3
 
 
+@pytest.mark.nightly
 def test_what_another_process_commits_is_read(lake, opened):
     assert run_ids(lake) == []
     add_in_a_process(lake, "a")
@@ -78,6 +79,7 @@ def test_what_another_process_commits_is_read(lake, opened):
     assert len(opened) == 2
 
 
+@pytest.mark.nightly
 def test_a_lake_that_takes_the_place_of_another_is_read_anew(lake, tmp_path):
     add_run(lake, "a")
     assert run_ids(lake) == ["a"]
@@ -104,6 +106,7 @@ def test_a_lake_that_is_restored_from_a_backup_is_read_anew(lake, tmp_path):
         ]
 
 
+@pytest.mark.nightly
 def test_a_lake_that_is_replaced_while_a_block_reads_it_is_read_anew(lake, opened, tmp_path):
     add_run(lake, "a")
     shutil.copytree(tmp_path / "lake", tmp_path / "backup")
@@ -115,6 +118,7 @@ def test_a_lake_that_is_replaced_while_a_block_reads_it_is_read_anew(lake, opene
     assert len(opened) == 3
 
 
+@pytest.mark.nightly
 def test_two_lakes_in_turn_are_not_mixed_up(lake, tmp_path):
     other = find_lake(f"sqlite:{tmp_path}/other/catalog.sqlite")
     prepare_lake(other)
@@ -167,6 +171,7 @@ def test_a_block_within_a_block_has_a_connection_of_its_own(lake):
     assert len(cached_connections.connections) == 1
 
 
+@pytest.mark.nightly
 def test_a_pinned_lake_of_an_earlier_gradebook_is_named_as_such(lake):
     commit(lake, "earlier", lambda connection, _: connection.execute("drop view score_history"))
     message = "found a lake of an earlier gradebook, without score_history"

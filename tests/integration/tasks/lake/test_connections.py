@@ -59,6 +59,7 @@ def test_a_commit_knows_its_own_version(lake):
     assert rows(lake, "from ducklake_current_snapshot('lake')") == [(version,)]
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_catalog_that_others_hold_for_minutes_is_no_mistake_of_the_command(lake, monkeypatch):
     for module in ("attaching", "commits"):
@@ -70,6 +71,7 @@ def test_a_catalog_that_others_hold_for_minutes_is_no_mistake_of_the_command(lak
     assert rows(lake, "from runs") == []
 
 
+@pytest.mark.nightly
 def test_a_pinned_connection_reads_one_version_whatever_is_committed_meanwhile(lake):
     add_run(lake, "a")
     with connect(lake, read_only=True, is_pinned=True) as connection:
@@ -87,6 +89,7 @@ def ask_twice(lake: Lake) -> None:
             connection.execute("select count(*) from runs").fetchall()
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_reader_whose_statement_meets_a_commit_that_takes_long_is_told(lake):
     with pytest.raises(LakeUnavailable, match="the catalog stayed locked for 5 s"):
@@ -102,6 +105,7 @@ def refuse_commits(lake: Lake, count: int) -> None:
                 connection.execute("commit")
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_commits_that_fail_leave_no_memory_behind(lake):
     refuse_commits(lake, 2)

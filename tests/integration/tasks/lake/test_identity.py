@@ -16,6 +16,7 @@ from gradebook.tasks.lake.connections import commit, connect, prepare_lake, refu
 from gradebook.tasks.lake.errors import NoLakeThere
 from gradebook.tasks.operations.doctor.examine import mend_lake
 from gradebook.tasks.workspace.folder import RunFolder
+from tests.support.nightly import nightly
 from tests.support.published_runs import publish
 from tests.support.samples import write_lines
 
@@ -68,7 +69,7 @@ def in_catalog(lake: Lake, statement: str, *values: object) -> None:
         catalog.commit()
 
 
-@pytest.mark.parametrize("is_emptied", [True, False])
+@pytest.mark.parametrize("is_emptied", [True, *nightly([False])])
 def test_a_lost_catalog_is_never_replaced_by_a_new_lake(lake, is_emptied):
     Path(lake.address).unlink()
     if is_emptied:
@@ -120,7 +121,7 @@ def test_a_lake_without_an_id_gets_it_on_its_first_write(lake):
     assert file.read_text(encoding="utf-8") == noted
 
 
-@pytest.mark.parametrize("emptied", ["catalog", "folder"])
+@pytest.mark.parametrize("emptied", ["catalog", *nightly(["folder"])])
 def test_a_folder_without_an_id_that_contradicts_the_catalog_gets_none(lake, tmp_path, emptied):
     other = find_lake(f"sqlite:{tmp_path}/other/catalog.sqlite")
     prepare_lake(other)
@@ -145,7 +146,10 @@ def test_files_that_were_there_before_the_id_are_never_deleted(lake):
 
 @pytest.mark.parametrize(
     "scheduled",
-    ["{folder}/victim/thesis.txt", "{data}/../../victim/thesis.txt", "{data}/main/verdicts/link/a-shard-00000.parquet"],
+    [
+        "{folder}/victim/thesis.txt",
+        *nightly(["{data}/../../victim/thesis.txt", "{data}/main/verdicts/link/a-shard-00000.parquet"]),
+    ],
 )
 def test_a_file_that_a_foreign_catalog_schedules_for_deletion_stays(lake, tmp_path, scheduled):
     (victim := tmp_path / "victim").mkdir()
@@ -161,7 +165,9 @@ def test_a_file_that_a_foreign_catalog_schedules_for_deletion_stays(lake, tmp_pa
     assert len(list(victim.iterdir())) == 2
 
 
-@pytest.mark.parametrize("name", ["a-shard-00000.parquet", "ducklake-01890a5d-ac96-774b-bcce-b302099a8057.parquet"])
+@pytest.mark.parametrize(
+    "name", ["a-shard-00000.parquet", *nightly(["ducklake-01890a5d-ac96-774b-bcce-b302099a8057.parquet"])]
+)
 def test_no_orphan_is_looked_for_behind_a_link(lake, tmp_path, name):
     (victim := tmp_path / "victim").mkdir()
     (victim / name).write_text("precious", encoding="utf-8")
@@ -177,7 +183,7 @@ def test_a_file_of_another_program_in_a_table_s_folder_is_no_orphan(lake):
     assert mine.exists()
 
 
-@pytest.mark.parametrize("run_id", ["{folder}/victim", "../../victim", "..", ""])
+@pytest.mark.parametrize("run_id", ["{folder}/victim", "../../victim", *nightly(["..", ""])])
 def test_the_doctor_tidies_no_folder_that_a_run_id_of_the_catalog_names(lake, tmp_path, run_id):
     (tmp_path / "victim" / "media").mkdir(parents=True)
     named = run_id.format(folder=tmp_path)

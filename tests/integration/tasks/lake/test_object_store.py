@@ -22,6 +22,7 @@ from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.stages.open_run import opened_run
 from gradebook.tasks.stages.publish import conclude_run
+from tests.support.nightly import nightly
 from tests.support.published_runs import NOW, score_and_publish
 from tests.support.s3 import BUCKET, CANARY, Storage, running_storage
 from tests.support.samples import write_outputs
@@ -105,6 +106,7 @@ def test_evaluate_takes_the_bucket_as_an_option(evaluate, place, tmp_path):
     assert finished.json["output_count"] == 8 and CANARY not in finished.out + finished.err
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_commands_read_it_as_they_read_a_folder(gradebook, place, tmp_path):
     first = publish(request_of(tmp_path, place))
@@ -136,15 +138,19 @@ def test_outputs_of_an_earlier_run_are_not_uploaded_again(storage, place, tmp_pa
     [
         "from duckdb_secrets()",
         "from which_secret('s3://evaluations/x', 's3')",
-        "select current_setting('s3_secret_access_key')",
-        "explain select Current_Setting('http_proxy_password')",
-        "from 's3://evaluations/other.parquet'",
-        "from 's3://evaluations/{prefix}/data/../../other.parquet'",
-        "from 's3://evaluations/{prefix}/data/main/verdicts/**'",
-        "from read_parquet('s3://evaluations/{prefix}/data/**')",
-        "select (from read_text('s3://evaluations/{prefix}/probe'))",
-        "create or replace secret lake_files (type s3, key_id 'x')",
-        "from 'https://127.0.0.1/x.parquet'",
+        *nightly(
+            [
+                "select current_setting('s3_secret_access_key')",
+                "explain select Current_Setting('http_proxy_password')",
+                "from 's3://evaluations/other.parquet'",
+                "from 's3://evaluations/{prefix}/data/../../other.parquet'",
+                "from 's3://evaluations/{prefix}/data/main/verdicts/**'",
+                "from read_parquet('s3://evaluations/{prefix}/data/**')",
+                "select (from read_text('s3://evaluations/{prefix}/probe'))",
+                "create or replace secret lake_files (type s3, key_id 'x')",
+                "from 'https://127.0.0.1/x.parquet'",
+            ]
+        ),
     ],
 )
 def test_a_query_reaches_no_key_and_no_other_object(place, query):
@@ -195,6 +201,7 @@ def test_a_missing_key_and_a_wrong_address_are_named(place, monkeypatch):
         prepare_lake(lake_of(place))
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_storage_that_goes_before_the_upload_publishes_nothing(place, tmp_path, monkeypatch):
     with running_storage() as going:

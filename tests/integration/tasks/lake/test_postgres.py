@@ -227,6 +227,7 @@ def test_the_refusals_are_ours_and_not_a_mistyped_query(lake):
         run_query(lake, f"from postgres_query('{METADATA}', 'select 1')")
 
 
+@pytest.mark.nightly
 def test_reading_shows_no_connection_string(lake):
     shown = [
         run_query(lake, query).to_pylist() for query in ("show databases", "show all tables", "from duckdb_tables()")
@@ -235,6 +236,7 @@ def test_reading_shows_no_connection_string(lake):
 
 
 # -------- earlier versions
+@pytest.mark.nightly
 def test_versions_are_listed_and_found_by_their_time(lake: Lake):
     made = [add_run(lake, run_id) for run_id in ("a", "b")]
     listed = list_versions(lake, 2).versions
@@ -243,6 +245,7 @@ def test_versions_are_listed_and_found_by_their_time(lake: Lake):
     assert [find_version(lake, each.made_at.isoformat()) for each in listed] == made[::-1]
 
 
+@pytest.mark.nightly
 def test_a_version_that_is_not_there_is_named_without_the_connection(lake: Lake):
     with (
         pytest.raises(LakeError, match="--at: found 999, expected a version of the lake"),

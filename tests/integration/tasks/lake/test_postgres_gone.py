@@ -75,12 +75,14 @@ def read_over_a_restart(server: PostgresServer, lake: Lake) -> None:
         connection.execute("from outputs").fetchall()
 
 
+@pytest.mark.nightly
 def test_a_server_that_goes_away_while_a_question_is_answered_is_told(server, lake):
     with pytest.raises(LakeUnavailable, match="its server does not answer"):
         read_over_a_restart(server, lake)
     assert run_query(lake, "from runs").num_rows == 0
 
 
+@pytest.mark.nightly
 def test_a_server_without_room_for_one_more_is_waited_for(server, lake):
     command = [server.programs / "psql", "-qAtX", server.connection("postgres"), "-c", "select pg_sleep(2)"]
     others = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(60)]
@@ -90,6 +92,7 @@ def test_a_server_without_room_for_one_more_is_waited_for(server, lake):
         other.wait()
 
 
+@pytest.mark.nightly
 def test_rows_that_are_still_read_when_the_server_goes_away_end_no_process(server, lake):
     commit(
         lake, "add", lambda connection, _: connection.execute("insert into runs (run_id) select * from range(10000)")

@@ -66,13 +66,14 @@ def add_run(lake: Lake, fault) -> tuple[int, int]:
     return commit(lake, "add", body), len(tries)
 
 
+@pytest.mark.nightly
 def test_a_server_that_restarts_in_the_middle_of_a_transaction_gets_it_once(lake, server):
     version, try_count = add_run(lake, server.restart)
     assert try_count == 2
     assert runs_of(lake) == [("a", version)]
 
 
-@pytest.mark.parametrize(("is_reached", "try_count"), [(True, 1), (False, 2)])
+@pytest.mark.parametrize(("is_reached", "try_count"), [(True, 1), *nightly([(False, 2)])])
 def test_a_commit_whose_answer_is_lost_is_done_once(lake, proxy, is_reached, try_count):
     def lose() -> None:
         proxy.is_reached, proxy.lost_count = is_reached, 1

@@ -18,6 +18,7 @@ from gradebook.tasks.lake.own_parts import KNOWN_VIEWS, digest_of_view
 from gradebook.tasks.lake.schema import VIEWS, is_up_to_date, narrow_to_outputs, tables_without_statistics
 from gradebook.tasks.lake.sql import read_sql
 from gradebook.tasks.rubric_store.versions import delete_pointer, store_rubric
+from tests.support.nightly import nightly
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 GENERAL = read_rubric("general_answer")
@@ -49,6 +50,7 @@ def test_what_tables_views_and_columns_mean_stands_beside_them(lake: Lake):
             assert set(comments) <= MEANINGS
 
 
+@pytest.mark.nightly
 def test_a_table_of_a_new_lake_has_statistics_and_no_row(lake: Lake):
     with connect(lake, read_only=True) as connection:
         assert tables_without_statistics(connection) == []
@@ -57,6 +59,7 @@ def test_a_table_of_a_new_lake_has_statistics_and_no_row(lake: Lake):
         assert all(connection.execute(f"from {table}").fetchall() == [] for (table,) in tables)
 
 
+@pytest.mark.nightly
 def test_compaction_begins_the_statistics_of_a_table_that_never_had_a_row(lake: Lake):
     made_by_others = "create table others (name varchar not null, n integer)"
     earlier = f"drop table ratings; {read_sql('tables.sql')}; {made_by_others}"
@@ -86,10 +89,14 @@ def test_preparing_a_lake_that_is_up_to_date_commits_nothing(lake: Lake):
     "change",
     [
         "drop view output_feedback",
-        "drop table case_criteria",
-        "alter table criteria drop column effective_weight",
-        "create or replace view output_feedback as select 1 as one",
-        "create or replace view criterion_ladders as select 1 as one",
+        *nightly(
+            [
+                "drop table case_criteria",
+                "alter table criteria drop column effective_weight",
+                "create or replace view output_feedback as select 1 as one",
+                "create or replace view criterion_ladders as select 1 as one",
+            ]
+        ),
     ],
 )
 def test_an_older_lake_gets_what_it_misses(lake: Lake, monkeypatch: pytest.MonkeyPatch, change: str):
@@ -102,6 +109,7 @@ def test_an_older_lake_gets_what_it_misses(lake: Lake, monkeypatch: pytest.Monke
         assert is_up_to_date(connection)
 
 
+@pytest.mark.nightly
 def test_rows_of_an_older_lake_stay(lake: Lake):
     def body(connection, _version):
         connection.execute("alter table criteria drop column effective_weight")
@@ -136,6 +144,7 @@ def rows(lake: Lake, query: str) -> list[tuple[Any, ...]]:
         return connection.execute(query).fetchall()
 
 
+@pytest.mark.nightly
 def test_the_pointers_are_the_highest_versions(lake: Lake):
     other = GENERAL.model_copy(update={"id": "other"})
     age(lake, *(GENERAL.model_copy(update={"version": version}) for version in ("1.9.0", "1.10.0", "1.2.0")), other)
@@ -144,6 +153,7 @@ def test_the_pointers_are_the_highest_versions(lake: Lake):
     assert found == [("general_answer", "1.10.0", NOW.timestamp()), ("other", GENERAL.version, NOW.timestamp())]
 
 
+@pytest.mark.nightly
 def test_a_pointer_that_was_deleted_stays_away(lake: Lake):
     age(lake, GENERAL)
     prepare_lake(lake)
@@ -153,7 +163,7 @@ def test_a_pointer_that_was_deleted_stays_away(lake: Lake):
     assert rows(lake, "from rubric_pointers") == []
 
 
-@pytest.mark.parametrize("table", ["criteria", "levels"])
+@pytest.mark.parametrize("table", ["criteria", *nightly(["levels"])])
 def test_an_older_lake_holds_the_same_of_its_rubrics_as_a_new_one(lake: Lake, table: str):
     commit(lake, "keep", lambda connection, _version: store_rubric(connection, GENERAL, NOW))
     new = rows(lake, f"select {COLUMNS[table]} from {table} order by all")
@@ -162,6 +172,7 @@ def test_an_older_lake_holds_the_same_of_its_rubrics_as_a_new_one(lake: Lake, ta
     assert rows(lake, f"select {COLUMNS[table]} from {table} order by all") == new
 
 
+@pytest.mark.nightly
 def test_what_is_filled_in_is_filled_in_once(lake: Lake):
     age(lake, GENERAL)
     prepare_lake(lake)
@@ -171,13 +182,14 @@ def test_what_is_filled_in_is_filled_in_once(lake: Lake):
     assert rows(lake, "select (select count(*) from criteria), (select count(*) from levels)") == [(5, 14)]
 
 
+@pytest.mark.nightly
 def test_what_a_criterion_said_already_stays(lake: Lake):
     age(lake, GENERAL, changes="update criteria set digest = null, weight = 7")
     prepare_lake(lake)
     assert rows(lake, "select distinct digest, weight, effective_weight > 1 from criteria") == [(None, 7.0, False)]
 
 
-@pytest.mark.parametrize("body", ["no JSON", "{}", None])
+@pytest.mark.parametrize("body", ["no JSON", *nightly(["{}", None])])
 def test_a_rubric_that_this_gradebook_can_not_read_stays_as_it_is(lake: Lake, body: str | None):
     text = "null" if body is None else f"'{body}'"
     age(lake, GENERAL, changes=f"update rubrics set body = {text}")

@@ -20,6 +20,7 @@ from gradebook.tasks.lake.connections import commit, prepare_lake
 from gradebook.tasks.lake.errors import NoLakeThere
 from gradebook.tasks.lake.user_queries import _half_memory, run_bounded_query, run_query
 from gradebook.tasks.system import bounded_child
+from tests.support.nightly import nightly
 
 
 @pytest.fixture(scope="module")
@@ -145,8 +146,9 @@ def test_a_query_ends_with_its_time(lake, query):
         run_bounded_query(lake, query, 0.5)
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems count no such limit")
-@pytest.mark.parametrize("query", GREEDY)
+@pytest.mark.parametrize("query", [GREEDY[0], *nightly(GREEDY[1:])])
 def test_a_value_that_needs_more_memory_is_refused_in_a_sentence(lake, monkeypatch, query):
     monkeypatch.setattr("gradebook.tasks.lake.user_queries._half_memory", lambda _connection: "60 MiB")
     with pytest.raises(QueryError, match="needs more memory at once than half of what there is"):

@@ -60,6 +60,7 @@ def test_a_recording_gives_the_very_same_verdicts(judge, faults):
     assert "unscored" in {row[1] for row in told} or not faults
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_recording_of_what_the_ledger_held_is_the_same(judge):
     verdicts("first", record="kept.jsonl")
@@ -78,6 +79,7 @@ def test_a_recording_holds_the_raw_text_of_a_useless_reply_and_no_key(judge):
     assert "canary" not in Path("kept.jsonl").read_text()
 
 
+@pytest.mark.nightly
 def test_an_unfinished_run_keeps_what_it_was_told(judge):
     judge.faults = ["", "401"]
     with pytest.raises(UnfinishedError):
@@ -111,6 +113,7 @@ def test_a_place_that_can_hold_no_file_is_refused(judge, place):
         verdicts("first", record=place)
 
 
+@pytest.mark.nightly
 def test_the_file_that_is_replayed_is_not_written(judge):
     verdicts("first", record="kept.jsonl")
     with pytest.raises(InputError, match="which --judge reads"):

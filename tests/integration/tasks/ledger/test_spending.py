@@ -14,6 +14,7 @@ from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import commit, prepare_lake
 from gradebook.tasks.ledger.spending import CostSum, read_spending
 from tests.support.new_lakes import write_copy
+from tests.support.nightly import nightly
 
 NIGHT, NEXT_NIGHT = datetime(2026, 11, 1, 23, 59, tzinfo=UTC), datetime(2026, 11, 2, 0, 1, tzinfo=UTC)
 JUDGMENT: dict[str, Any] = dict.fromkeys(JUDGMENT_SCHEMA.names) | {
@@ -76,9 +77,13 @@ def test_the_total_has_what_was_billed_and_what_was_saved(lake: Lake):
 @pytest.mark.parametrize(
     ("part", "expected"),
     [
-        ("criterion", {"tone": (0.25, 0.5), "depth": (1.0, 0), "(feedback)": (0.125, 0)}),
-        ("judge", {"small": (0.25, 0.5), "big": (1.125, 0)}),
-        ("day", {"2026-11-01": (0.25, 0.5), "2026-11-02": (1.125, 0)}),
+        *nightly(
+            [
+                ("criterion", {"tone": (0.25, 0.5), "depth": (1.0, 0), "(feedback)": (0.125, 0)}),
+                ("judge", {"small": (0.25, 0.5), "big": (1.125, 0)}),
+                ("day", {"2026-11-01": (0.25, 0.5), "2026-11-02": (1.125, 0)}),
+            ]
+        ),
         ("stage", {"score": (1.25, 0.5), "feedback": (0.125, 0)}),
     ],
 )
@@ -90,6 +95,7 @@ def test_costs_are_summed_by_each_part(lake: Lake, part: Any, expected: dict[str
     assert {each.part: (each.billed_usd, each.saved_usd) for each in sums} == expected
 
 
+@pytest.mark.nightly
 def test_an_unknown_price_is_not_a_price_of_0(lake: Lake):
     add(lake, {"cost_usd": None}, {"cost_usd": None})
     spending = read_spending(lake)
@@ -102,7 +108,7 @@ def test_known_costs_are_summed_beside_unknown_ones(lake: Lake):
     assert (read_spending(lake).total.billed_usd, read_spending(lake).total.unpriced_count) == (0.25, 1)
 
 
-@pytest.mark.parametrize("tokens", [None, 0])  # an earlier gradebook wrote 0
+@pytest.mark.parametrize("tokens", [None, *nightly([0])])  # an earlier gradebook wrote 0
 def test_a_reply_that_does_not_say_its_tokens_is_told_apart(lake: Lake, tokens: int | None):
     add(lake, {"cost_usd": None} | dict.fromkeys(("prompt_tokens", "cached_tokens", "completion_tokens"), tokens))
     spending = read_spending(lake)
@@ -137,6 +143,7 @@ def test_other_runs_and_earlier_days_are_left_out(lake: Lake):
     assert (since.billed_usd, since.saved_usd) == (1.0, 0)
 
 
+@pytest.mark.nightly
 def test_criteria_of_rows_are_one_line(lake: Lake):
     add(lake, {"criterion_id": "own-1"}, {"criterion_id": "own-2"})
 
@@ -147,6 +154,7 @@ def test_criteria_of_rows_are_one_line(lake: Lake):
     assert {each.part: each.billed_usd for each in read_spending(lake).parts["criterion"]} == {"(own)": 0.5, "tone": 0}
 
 
+@pytest.mark.nightly
 def test_a_lake_without_judgments_has_costs_of_nothing(tmp_path: Path):
     found = find_lake(f"sqlite:{tmp_path}/catalog.sqlite")
     prepare_lake(found)

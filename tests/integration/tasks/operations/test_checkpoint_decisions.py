@@ -113,6 +113,7 @@ def test_a_slow_decline_is_found_by_comparison_with_the_best(line):
     assert reason.startswith(f"against the best, 1 (run-1): gate failed: required not ({RULE}), found ")
 
 
+@pytest.mark.nightly
 def test_a_series_spends_alpha_over_the_checkpoints_of_a_model(line, tmp_path):
     # Bonferroni over 4 looks: p of each comparison x 4; and x 2 where the best was chosen from two
     copied = Path(shutil.copytree(line.folder, tmp_path / "copied"))
@@ -125,6 +126,7 @@ def test_a_series_spends_alpha_over_the_checkpoints_of_a_model(line, tmp_path):
     assert second.row["best_p"] is not None
 
 
+@pytest.mark.nightly
 def test_a_reference_replaces_the_best(line, tmp_path):
     copied = Path(shutil.copytree(line.folder, tmp_path / "copied"))
     found = decided(copied, "5", 9, reference="2")
@@ -174,11 +176,13 @@ def test_the_gate_s_event_has_differences_with_intervals(line):
     assert (told["differences"]["latest"]["run_id"], told["step"], told["report"]) == ("run-2", 7, "report.html")
 
 
+@pytest.mark.nightly
 def test_a_checkpoint_is_never_compared_with_itself(line, tmp_path):
     copied = Path(shutil.copytree(line.folder, tmp_path / "copied"))
     assert decided(copied, "4", 3, "again").row["latest_run_id"] == "run-3"  # other outputs of the same checkpoint
 
 
+@pytest.mark.nightly
 def test_the_first_checkpoint_of_a_model_is_decided_by_its_rubric_alone(line, tmp_path):
     copied = Path(shutil.copytree(line.folder, tmp_path / "copied"))
     outputs = write_checkpoint(copied / "n.jsonl", 9, model="n")
@@ -252,6 +256,7 @@ def test_rows_without_a_checkpoint_get_it_and_rows_of_another_do_not_fit():
     assert fitter.fit(row | {"model": "n"}, "jsonl") == "found the model 'n', expected 'm'"
 
 
+@pytest.mark.nightly
 def test_the_same_file_of_two_checkpoints_is_two_runs(tmp_path):
     outputs, rubric = write_checkpoint(tmp_path / "o.jsonl", 6), write_brief_rubric(tmp_path)
     runs = [publish(outputs, rubric, checkpoint=OneCheckpoint("m", name)) for name in ("1", "2")]

@@ -50,6 +50,7 @@ def test_a_link_is_shown_where_a_trend_crosses_the_versions_and_changes_no_run(l
     assert not last.is_joined
 
 
+@pytest.mark.nightly
 def test_what_cannot_be_linked_is_refused(lake, tmp_path):
     with pytest.raises(InputError, match="two versions of one rubric"):
         link_rubrics(lake, LinkRequest("short_answer@1.0.0", "short_answer@1.0.0", "set"), NOW)

@@ -95,6 +95,7 @@ def test_hostile_names_and_faults_are_text_in_the_artifact():
     assert "| 0.500 | 0.400 | +0.100 | $1.00 |" in text
 
 
+@pytest.mark.nightly
 def test_a_rule_without_an_earlier_night_is_said_to_be_unchecked(tmp_path):
     (tmp_path / "rubric.yaml").write_text(RUBRIC, encoding="utf-8")
     outputs = write_lines(tmp_path / "o.jsonl", [{"case_id": "c", "model": "m", "output": "yes"}])
@@ -127,6 +128,7 @@ def test_a_suite_is_compared_with_its_own_earlier_run_only(tmp_path):
     assert [night_of(tmp_path, *each) for each in asked] == [None, None, "a-20-0", "b-20-1"]
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_repeated_nightly_run_is_compared_with_the_same_earlier_one(tmp_path):
     (tmp_path / "rubric.yaml").write_text(RUBRIC, encoding="utf-8")
@@ -147,6 +149,7 @@ def test_a_suite_whose_report_failed_after_its_publication_names_its_run_and_wha
     assert (found.run_id, found.cost_usd, found.fault) == ("a-1", 0.0, "unexpected OSError: no room for the report")
 
 
+@pytest.mark.nightly
 def test_a_series_of_looks_widens_the_comparison_of_each_night(tmp_path):
     (tmp_path / "rubric.yaml").write_text(RUBRIC, encoding="utf-8")
     summaries = {}

@@ -125,6 +125,7 @@ def test_a_judge_that_turns_strict_is_found_and_a_new_epoch_begins(watched):
     assert watched.on(6).rows[0]["state"] == "steady"  # as strict as in its own reference
 
 
+@pytest.mark.nightly
 def test_runs_of_two_epochs_are_not_compared_as_equals(watched):
     outputs = watched.folder / "outputs.jsonl"
     publish(outputs, watched.folder / "rubric.yaml", run_id="second", judge=watched.request.judge)
@@ -138,6 +139,7 @@ def test_runs_of_two_epochs_are_not_compared_as_equals(watched):
     assert history == [("first", None), ("second", True), ("third", False)]
 
 
+@pytest.mark.nightly
 def test_the_report_says_what_the_anchors_showed(watched):
     assert watched.on(2).rows[0]["state"] == "steady"
     outputs = watched.folder / "outputs.jsonl"
@@ -157,6 +159,7 @@ def test_the_report_says_what_the_anchors_showed(watched):
     )
 
 
+@pytest.mark.nightly
 def test_another_answering_model_begins_an_epoch_whatever_it_says(watched):
     watched.judge.model_suffix = "-2027"
     found = watched.on(2)
@@ -165,6 +168,7 @@ def test_another_answering_model_begins_an_epoch_whatever_it_says(watched):
     assert watched.on(4).rows[0]["state"] == "steady"
 
 
+@pytest.mark.nightly
 def test_a_new_fingerprint_of_the_same_model_begins_an_epoch(watched):
     watched.judge.system_fingerprint = "fp_1"
     states = [watched.on(day).rows[0]["state"] for day in (2, 3)]

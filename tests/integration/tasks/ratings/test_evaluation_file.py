@@ -17,6 +17,7 @@ from gradebook.tasks.ratings.evaluation_file import RATING_SCHEMA, read_ratings
 from gradebook.tasks.ratings.run_ratings import match_ratings, score_ratings
 from gradebook.tasks.stages.publish import _insert_ratings
 from gradebook.tasks.workspace.folder import RunFolder
+from tests.support.nightly import nightly
 
 RUBRIC = parse_rubric(
     """
@@ -136,10 +137,14 @@ def test_a_rating_that_fits_two_outputs_is_refused_at_its_line(place):
     ("earlier", "later", "counts"),
     [
         ("none,2026-11-01", "clear,2026-11-02", "clear"),
-        ("clear,2026-11-02", "none,2026-11-01", "clear"),
-        ("none,2026-11-01", "clear,2026-11-01", "clear"),
-        ("none,", "clear,", "clear"),
-        ("clear,2026-11-01", "none,", "clear"),  # a rating without a date comes after all that have one
+        *nightly(
+            [
+                ("clear,2026-11-02", "none,2026-11-01", "clear"),
+                ("none,2026-11-01", "clear,2026-11-01", "clear"),
+                ("none,", "clear,", "clear"),
+                ("clear,2026-11-01", "none,", "clear"),  # a rating without a date comes after all that have one
+            ]
+        ),
     ],
 )
 def test_the_latest_rating_of_a_file_counts_then_its_later_line(place, earlier, later, counts):
@@ -147,7 +152,7 @@ def test_the_latest_rating_of_a_file_counts_then_its_later_line(place, earlier, 
     assert verdict["level_id"] == counts
 
 
-@pytest.mark.parametrize("stored_at", ["", "2026-11-01", "2026-11-03"])
+@pytest.mark.parametrize("stored_at", ["", *nightly(["2026-11-01", "2026-11-03"])])
 @pytest.mark.parametrize("given_at", ["", "2026-11-02"])
 def test_a_rating_given_now_replaces_the_one_of_the_lake(place, stored_at, given_at):
     place.keep("first", f"{DATED_HEAD}c1,m,empathy,a,none,{stored_at}\n")
@@ -155,6 +160,7 @@ def test_a_rating_given_now_replaces_the_one_of_the_lake(place, stored_at, given
     assert place.verdict("second")["level_id"] == "clear"
 
 
+@pytest.mark.nightly
 def test_a_rating_given_now_leaves_the_other_raters_of_the_lake(place):
     place.keep("first", HEAD + "c1,m,empathy,a,none\nc1,m,empathy,b,none\n")
     place.match("second", HEAD + "c1,m,empathy,a,clear\n")
@@ -176,12 +182,14 @@ def test_a_stored_level_has_the_score_of_the_rubric_of_this_run(place):
     assert place.verdict("second", NEXT_RUBRIC)["score"] == 0.25
 
 
+@pytest.mark.nightly
 def test_a_stored_level_that_the_criterion_does_not_have_is_left_out(place):
     place.keep("first", HEAD + "c1,m,empathy,a,clear\nc1,m,empathy,b,some\n")
     place.match("second", None)
     assert place.verdict("second", NEXT_RUBRIC)["score"] == 0.25  # of b alone: 2.0.0 has no level clear
 
 
+@pytest.mark.nightly
 def test_a_stored_score_without_a_level_stays_as_it_is(place):
     place.keep("first", SCORE_HEAD + "c1,m,empathy,a,0.5\n")
     place.match("second", None)
@@ -204,7 +212,7 @@ def test_the_lake_keeps_a_rating_as_the_file_gives_it(place):
     assert row == dict(zip(RATING_SCHEMA.names, values, strict=True)) | unknown
 
 
-@pytest.mark.parametrize("rated_at", ["", "2026-11-01"])
+@pytest.mark.parametrize("rated_at", ["", *nightly(["2026-11-01"])])
 def test_the_same_rating_from_another_path_is_stored_once(place, rated_at):
     text = f"{DATED_HEAD}c1,m,empathy,a,some,{rated_at}\n"
     place.keep("first", text, "ratings.csv")
@@ -217,6 +225,7 @@ def test_a_rating_repeated_in_a_file_is_stored_once(place):
     assert place.kept().num_rows == 1
 
 
+@pytest.mark.nightly
 def test_another_rating_of_the_same_rater_is_stored_beside_the_first(place):
     place.keep("first", HEAD + "c1,m,empathy,a,none\n")
     place.keep("second", HEAD + "c1,m,empathy,a,clear\n")

@@ -22,6 +22,7 @@ from gradebook.tasks.ratings import import_sources as rating_sources
 from gradebook.tasks.ratings.import_ratings import RatingImport, import_ratings
 from gradebook.tasks.ratings.import_sheets import RatingFile
 from gradebook.tasks.ratings.table import count_ratings, find_ratings
+from tests.support.nightly import nightly
 
 RUBRIC = parse_rubric(
     """
@@ -134,6 +135,7 @@ def test_what_does_not_apply_is_counted_and_not_kept(place):
     assert [row[1] for row in place.kept()] == ["clarity"]
 
 
+@pytest.mark.nightly
 def test_the_notes_of_a_sheet_stand_at_its_overall_row(place):
     row = WHO | {"rubric": {"criteria_ratings": {"clarity": 4}, "overall": 5, "notes": "fine"}}
     place.take([row])
@@ -149,9 +151,13 @@ def test_a_criterion_is_known_by_its_name_too(place):
 @pytest.mark.parametrize(
     ("slot", "output"),
     [
-        ({"trace_id": "o3"}, "o3"),
-        ({"output_id": "o3"}, "o3"),
-        ({"case_id": "c2", "model": "m", "checkpoint": 2}, "o3"),
+        *nightly(
+            [
+                ({"trace_id": "o3"}, "o3"),
+                ({"output_id": "o3"}, "o3"),
+                ({"case_id": "c2", "model": "m", "checkpoint": 2}, "o3"),
+            ]
+        ),
         ({"trace_id": "c2", "checkpoint": "1"}, "o2"),
     ],
 )
@@ -163,8 +169,12 @@ def test_an_output_is_found_by_its_id_or_its_case(place, slot, output):
 @pytest.mark.parametrize(
     ("slot", "words"),
     [
-        ({"case_id": "c2"}, "case_id c2: found 2 outputs, expected one: name model, checkpoint"),
-        ({"case_id": "c9"}, "case_id c9: found no such output in the lake"),
+        *nightly(
+            [
+                ({"case_id": "c2"}, "case_id c2: found 2 outputs, expected one: name model, checkpoint"),
+                ({"case_id": "c9"}, "case_id c9: found no such output in the lake"),
+            ]
+        ),
         ({"output_id": "o1", "model": "other"}, "output_id o1, model other: found no such output"),
     ],
 )
@@ -189,6 +199,7 @@ def test_the_criteria_of_an_outputs_own_row_are_rated(place):
     assert place.kept() == [("o4", "rubric_0_criteria_0", "a", "minor_issues", 0.5, None)]
 
 
+@pytest.mark.nightly
 def test_a_criterion_of_another_outputs_row_is_unknown(place):
     own = {"case_id": "c1", "rater": "a", "criterion": "rubric_0_criteria_0", "rating": "minor_issues"}
     assert (
@@ -206,6 +217,7 @@ def test_a_scale_task_rates_the_criteria_of_its_rows(place):
     assert place.kept() == [("o4", "rubric_0_criteria_0", "scale", "minor_issues", 0.5, None)]
 
 
+@pytest.mark.nightly
 def test_an_annotation_of_no_criterion_in_a_scale_task_is_named(place):
     rating = {"id": "rubric_0_criteria_0_rating", "value": "minor_issues"}
     other = {"key": "fluency", "value": "major_issues"}
@@ -223,6 +235,7 @@ def test_errors_beside_ratings_are_stored_with_them(place):
     assert [row[1:5] for row in place.kept()] == [("steps", "anna", None, 0.98), ("tone", "anna", "good", 1.0)]
 
 
+@pytest.mark.nightly
 def test_errors_that_no_criterion_takes_are_named_and_cost_no_rating(place):
     criteria = tuple(each for each in place.rubric.criteria if each.id != "steps")
     place = replace(place, rubric=place.rubric.model_copy(update={"criteria": criteria}))
@@ -256,6 +269,7 @@ def imported_forms(place: Place) -> Place:
     return replace(place, rubric=Rubric.model_validate(read_potato(FORMS, "forms.yaml").rubric))
 
 
+@pytest.mark.nightly
 def test_two_forms_of_one_row_are_rated_side_by_side_overall_too(place):
     place = imported_forms(place)
     forms = {"quality": {"tone": "4", "overall": "5"}, "verdict": {"tone": "1", "overall": "fail"}}
@@ -264,12 +278,14 @@ def test_two_forms_of_one_row_are_rated_side_by_side_overall_too(place):
     assert found == {"tone": ("4", 0.75), "overall": ("5", 1), "tone_2": ("1", 1), "verdict_overall": ("0", 0)}
 
 
+@pytest.mark.nightly
 def test_two_forms_that_mean_one_criterion_are_refused(place):
     row = {"id": "c1", "user_id": "anna", "a": {"tone": "good"}, "b": {"tone": "bad"}}
     imported = place.take([row, rated(tone="good")], form="potato")
     assert "tone: found it twice (as b.tone), expected each criterion once" in imported.faults[0]
 
 
+@pytest.mark.nightly
 def test_errors_rate_the_counts_and_the_steps_of_an_imported_trajectory(place):
     place = imported_forms(place)
     errors = [
@@ -330,12 +346,19 @@ def test_marks_of_steps_land_in_a_table_in_any_shape_of_the_form_and_once(place)
     ("mark", "reason"),
     [
         ({"label": "odd"}, "step 3: found the label 'odd', expected one of incorrect, partially_correct, correct"),
-        ({"label": "wrong"}, "severity: found nothing, expected one of minor, major"),
-        (
-            {"label": "wrong", "severity": "minor"},
-            "annotations: found nothing, expected one of tool / wrong_tool, fact",
+        *nightly(
+            [
+                ({"label": "wrong"}, "severity: found nothing, expected one of minor, major"),
+                (
+                    {"label": "wrong", "severity": "minor"},
+                    "annotations: found nothing, expected one of tool / wrong_tool, fact",
+                ),
+                (
+                    {"label": "right", "severity": "minor"},
+                    "step 3: found an error on a step labelled correct, expected none",
+                ),
+            ]
         ),
-        ({"label": "right", "severity": "minor"}, "step 3: found an error on a step labelled correct, expected none"),
     ],
 )
 def test_a_mark_that_the_taxonomy_lacks_is_refused_with_what_it_has(place, mark, reason):
@@ -343,6 +366,7 @@ def test_a_mark_that_the_taxonomy_lacks_is_refused_with_what_it_has(place, mark,
     assert reason in imported.faults[0]
 
 
+@pytest.mark.nightly
 def test_an_error_that_no_count_has_is_refused_with_those_there_are(place):
     errors = [{"step": 2, "error_type": "tool", "severity": "minor"}]
     imported = imported_forms(place).take([WHO | {"annotations": errors}, WHO | {"annotations": []}])
@@ -362,17 +386,19 @@ def test_a_trajectory_is_a_running_score_from_100(place):
     assert place.kept() == [("o1", "steps", "anna", None, 0.68, notes)]  # (100 - 2 - 30) / 100
 
 
+@pytest.mark.nightly
 def test_what_a_person_wrote_of_a_trajectory_stands_below_its_steps(place):
     place.take([WHO | {"annotations": [{"step": 2, "error_type": "tool", "severity": "minor"}], "notes": "tidy"}])
     assert place.kept()[0][5] == "step 2: tool (minor, -2)\ntidy"
 
 
-@pytest.mark.parametrize(("count", "score"), [(0, 1.0), (2, 0.0)])
+@pytest.mark.parametrize(("count", "score"), [(0, 1.0), *nightly([(2, 0.0)])])
 def test_a_running_score_lies_between_0_and_1(place, count, score):
     place.take([WHO | {"annotations": [{"step": 1, "error_type": "x", "severity": "critical"}] * count}])
     assert place.kept()[0][4] == score  # max(0, 100 - 2 * 80) / 100
 
 
+@pytest.mark.nightly
 def test_a_severity_without_a_penalty_is_refused(place):
     error = {"step": 1, "error_type": "x", "severity": "huge"}
     imported = place.take([WHO | {"annotations": [error]}, WHO | {"annotations": []}])
@@ -380,12 +406,14 @@ def test_a_severity_without_a_penalty_is_refused(place):
 
 
 # -------- numbers
+@pytest.mark.nightly
 def test_numbers_of_a_file_are_ranks_where_one_is_above_1(place):
     imported = place.take([rated(tone=1), rated(tone=3) | {"annotator": "bob"}])
     assert imported.numbers == {"tone": "rank"}
     assert [row[3] for row in place.kept()] == ["bad", "good"]
 
 
+@pytest.mark.nightly
 def test_a_file_of_ones_is_refused_until_somebody_says_what_1_means(place):
     with pytest.raises(RatingsError, match="tone: found no number but 1"):
         place.take([rated(tone=1)])
@@ -393,6 +421,7 @@ def test_a_file_of_ones_is_refused_until_somebody_says_what_1_means(place):
     assert place.kept()[0][3] == "good"
 
 
+@pytest.mark.nightly
 def test_a_number_can_mean_not_applicable(place):
     text = "case_id,rater,tone,clarity\nc1,a,0,4\nc1,b,3.0,0\n"
     assert place.take(text, "wide.csv", missing=("0",)).missing_count == 2
@@ -426,16 +455,24 @@ def test_a_file_that_says_nothing_of_the_criteria_is_refused(place):
 @pytest.mark.parametrize(
     "line",
     [
-        '{"trace_id": "c1", "annotator": "a", "clarity": 4, "clarity": 5}',
-        '{"trace_id": "c1", "annotator": "a", "clarity": NaN}',
-        '{"trace_id": "c1", "annotator": "a", "clarity": 1e999}',
-        '{"trace_id": "c1", "annotator": "a", "clarity": ' + "9" * 5000 + "}",
+        *nightly(
+            [
+                '{"trace_id": "c1", "annotator": "a", "clarity": 4, "clarity": 5}',
+                '{"trace_id": "c1", "annotator": "a", "clarity": NaN}',
+                '{"trace_id": "c1", "annotator": "a", "clarity": 1e999}',
+                '{"trace_id": "c1", "annotator": "a", "clarity": ' + "9" * 5000 + "}",
+            ]
+        ),
         '{"trace_id": "c1", "annotator": "a", "clarity": ' + "[" * 5000 + "]" * 5000 + "}",
-        '{"trace_id": "c1", "annotator": "\\ud800", "clarity": 4}',
-        '{"trace_id": "c1", "annotator": {"a": 1}, "clarity": 4}',
-        '["c1", "a", 4]',
-        "null",
-        "{",
+        *nightly(
+            [
+                '{"trace_id": "c1", "annotator": "\\ud800", "clarity": 4}',
+                '{"trace_id": "c1", "annotator": {"a": 1}, "clarity": 4}',
+                '["c1", "a", 4]',
+                "null",
+                "{",
+            ]
+        ),
     ],
 )
 def test_a_hostile_line_is_one_bad_row(place, line):
@@ -498,6 +535,7 @@ def test_the_text_of_the_first_refused_rows_is_kept_and_of_the_others_the_reason
     assert rows == [(1, '"first"', True), (2, "", True), (3, "", True)]
 
 
+@pytest.mark.nightly
 def test_entries_of_a_list_have_the_lines_on_which_they_begin(place):
     text = json.dumps([WHO | {"clarity": 4}, WHO | {"clarity": 9}], indent=2)
     assert ":7: clarity: found 9" in place.take(text, "list.json").faults[0]
@@ -516,7 +554,7 @@ def test_ratings_are_counted_by_rater_and_criterion(place):
     assert (row["rating_count"], row["output_count"], row["mean_score"]) == (2, 2, 0.5)  # (0.75 + 0.25) / 2
 
 
-@pytest.mark.parametrize("name", ["o1", "c1"])
+@pytest.mark.parametrize("name", ["o1", *nightly(["c1"])])
 def test_the_ratings_of_an_output_are_found_by_its_id_or_case(place, name):
     place.take([rated(clarity=4)])
     assert [row["level_id"] for row in find_ratings(place.lake, name)] == ["4"]

@@ -19,6 +19,7 @@ from gradebook.tasks.ratings.import_sheets import RatingFile
 from gradebook.tasks.ratings.run_ratings import match_ratings, score_ratings
 from gradebook.tasks.ratings.table import count_ratings
 from gradebook.tasks.workspace.folder import RunFolder
+from tests.support.nightly import nightly
 
 RUBRIC = parse_rubric(
     """
@@ -89,6 +90,7 @@ def place(made: Path, tmp_path: Path) -> Place:
 
 
 # -------- a rating said again
+@pytest.mark.nightly
 def test_an_undated_rating_said_again_after_another_one_counts(place):
     for level in ("good", "bad", "good"):
         place.take(level)
@@ -96,10 +98,12 @@ def test_an_undated_rating_said_again_after_another_one_counts(place):
     assert place.verdict()["level_id"] == "good"
 
 
+@pytest.mark.nightly
 def test_undated_ratings_of_one_file_add_nothing_the_second_time(place):
     assert [place.take("good", "bad").new_count for _ in range(2)] == [2, 0]
 
 
+@pytest.mark.nightly
 def test_the_last_rating_of_a_file_counts_though_an_earlier_one_of_it_is_new(place):
     place.take("good")
     place.take("bad", "good")
@@ -107,6 +111,7 @@ def test_the_last_rating_of_a_file_counts_though_an_earlier_one_of_it_is_new(pla
     assert place.take("bad", "good").new_count == 0
 
 
+@pytest.mark.nightly
 def test_a_dry_run_counts_a_rating_said_again(place):
     for level in ("good", "bad"):
         place.take(level)
@@ -114,6 +119,7 @@ def test_a_dry_run_counts_a_rating_said_again(place):
     assert place.kept() == ["good", "bad"]
 
 
+@pytest.mark.nightly
 def test_a_dated_rating_is_stored_once_whatever_came_after_it(place):
     for mark in ("good 2026-11-01", "bad 2026-11-02", "good 2026-11-01"):
         place.take(mark)
@@ -124,12 +130,16 @@ def test_a_dated_rating_is_stored_once_whatever_came_after_it(place):
 @pytest.mark.parametrize(
     ("marks", "kept"),
     [
-        (["good", "n/a"], []),
-        (["good 2026-11-01", "n/a 2026-11-02"], []),
-        (["n/a 2026-11-02", "good 2026-11-01"], []),
-        (["n/a", "good"], ["good"]),
-        (["n/a 2026-11-01", "good 2026-11-02"], ["good"]),
-        (["good 2026-11-01", "n/a"], ["good"]),  # what has no date comes after all that has one
+        *nightly(
+            [
+                (["good", "n/a"], []),
+                (["good 2026-11-01", "n/a 2026-11-02"], []),
+                (["n/a 2026-11-02", "good 2026-11-01"], []),
+                (["n/a", "good"], ["good"]),
+                (["n/a 2026-11-01", "good 2026-11-02"], ["good"]),
+                (["good 2026-11-01", "n/a"], ["good"]),  # what has no date comes after all that has one
+            ]
+        ),
         (["bad", "n/a", "good"], ["bad", "good"]),
     ],
 )
@@ -144,18 +154,21 @@ def test_what_does_not_apply_takes_back_a_rating_of_the_lake(place):
     assert place.verdict()["reason"] == "not_rated"
 
 
+@pytest.mark.nightly
 def test_a_rating_is_taken_back_once(place):
     place.take("good")
     assert [place.take("n/a").taken_back_count for _ in range(2)] == [1, 0]
     assert place.kept() == ["good", None]
 
 
+@pytest.mark.nightly
 def test_a_rating_after_one_taken_back_counts(place):
     for level in ("good", "n/a", "good"):
         place.take(level)
     assert place.verdict()["level_id"] == "good"
 
 
+@pytest.mark.nightly
 def test_a_rating_taken_back_leaves_those_of_other_raters(place):
     place.take("good")
     place.take("bad", rater="bob")
@@ -168,6 +181,7 @@ def test_what_does_not_apply_is_no_row_where_nothing_was_rated(place):
     assert (place.take("n/a").taken_back_count, place.kept()) == (0, [])
 
 
+@pytest.mark.nightly
 def test_a_mark_that_takes_back_is_counted_as_no_rating(place):
     place.take("good")
     place.take("n/a")
@@ -178,7 +192,7 @@ def test_a_mark_that_takes_back_is_counted_as_no_rating(place):
 # -------- a decision of an adjudicator
 @pytest.mark.parametrize(
     ("levels", "verdict"),
-    [(["good"], ("good", 1.0)), (["good", "bad"], ("bad", 0.0)), ([None], (None, None))],
+    [(["good"], ("good", 1.0)), *nightly([(["good", "bad"], ("bad", 0.0)), ([None], (None, None))])],
     ids=["it counts instead of the ratings", "the latest counts", "it does not apply"],
 )
 def test_a_decision_counts_and_the_ratings_stay(place, levels, verdict):

@@ -96,7 +96,7 @@ def test_the_sentence_is_the_one_a_lead_acts_on(world, summary):
 
 
 @pytest.mark.parametrize(
-    "world", ["worse", "gate", "chance", *nightly(["better", "same", "met", "good", "lenient", "unrated"])]
+    "world", ["worse", "gate", *nightly(["chance", "better", "same", "met", "good", "lenient", "unrated"])]
 )
 def test_every_surface_begins_with_the_same_sentence(summary, source, capsys):
     sentence = summary.verdict.sentence
@@ -117,6 +117,7 @@ def fact(verdict, topic):
     return next((each for each in verdict.facts if each.topic == topic), None)
 
 
+@pytest.mark.parametrize("world", ["chance", "lenient", *nightly([*COMPARED, "good", "unrated"])])
 def test_no_section_says_otherwise_of_the_judge(world, source):
     verdict, people = report_verdict(source), read_people(source)
     trust = {each.topic: each for each in read_trust(source).findings}
@@ -135,6 +136,7 @@ def test_no_section_says_otherwise_of_the_judge(world, source):
         assert ("beyond chance and without bias on tone" in told.sentence) == (world == "good")
 
 
+@pytest.mark.parametrize("world", ["worse", "same", *nightly(["better", "gate", "met", *RATED])])
 def test_no_section_says_otherwise_of_the_change(world, source):
     verdict, change = report_verdict(source), read_change(source)
     told = fact(verdict, "change")

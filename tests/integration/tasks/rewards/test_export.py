@@ -115,6 +115,7 @@ def test_pairs_without_a_measured_noise_need_a_margin(tmp_path):
     assert [row["margin"] for row in pair_rows(found, 0.0)] == [0.375, 1.0, 0.625]  # equal ones are no pair
 
 
+@pytest.mark.nightly
 def test_without_a_judge_every_difference_makes_a_pair(tmp_path):
     checked = [CHECKED | {key: each[key] for key in each if key not in CHECKED} for each in RUBRIC["criteria"]]
     checked[0] = {key: value for key, value in checked[0].items() if key != "levels"}
@@ -122,6 +123,7 @@ def test_without_a_judge_every_difference_makes_a_pair(tmp_path):
     assert [row["margin"] for row in pair_rows(found, None)] == [0.375, 1.0, 0.625]
 
 
+@pytest.mark.nightly
 def test_examples_pass_or_reach_the_least_reward_and_fail_no_gate(tmp_path):
     found = export(tmp_path)
     assert [row["output_id"] for row in sft_rows(found, None)] == ["a0", "b0", "b1"]

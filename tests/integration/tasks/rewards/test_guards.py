@@ -76,6 +76,7 @@ def test_each_checkpoint_has_its_gap_to_another_judge_and_what_is_not_rewarded(l
     assert second["list"]["value"] is None  # all are lists: nothing to correlate
 
 
+@pytest.mark.nightly
 def test_the_report_names_them_by_checkpoint(lake, tmp_path):
     summary = summarise(lake, "lenient")
     page = write_report(lake, summary, tmp_path / "report.html").read_text(encoding="utf-8")

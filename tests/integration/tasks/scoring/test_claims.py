@@ -16,6 +16,7 @@ from gradebook.tasks.stages.preview import preview_run
 from gradebook.tasks.stages.rescore import RescoreRequest, rescore_run
 from tests.support.claims_judge import write_claims
 from tests.support.loopback_judge import LoopbackJudge
+from tests.support.nightly import nightly
 from tests.support.published_runs import publish
 from tests.support.samples import write_lines
 
@@ -102,6 +103,7 @@ def test_groundedness_is_the_share_of_supported_claims(judge: LoopbackJudge, tmp
     assert judge.request_count == 5 + 4  # one text has no sentence, and one no claim to check
 
 
+@pytest.mark.nightly
 def test_the_report_shows_each_claim_with_its_passage(judge: LoopbackJudge, tmp_path: Path):
     rubric = tmp_path / "rubric.yaml"
     rubric.write_text(RUBRIC.format(settings=""), encoding="utf-8")
@@ -131,6 +133,7 @@ def test_a_second_run_and_a_second_criterion_ask_nothing_twice(judge: LoopbackJu
     assert again.run["cost_usd"] == 0
 
 
+@pytest.mark.nightly
 def test_a_run_that_lost_its_judge_goes_on_where_it_stopped(judge: LoopbackJudge, tmp_path: Path):
     judge.faults = ["", "", "", "", "", "", *["401"] * 50]  # in the middle of the second stage
     with pytest.raises(UnfinishedError):
@@ -160,6 +163,7 @@ def test_claims_are_verified_while_those_of_another_output_are_still_looked_for(
     }
 
 
+@pytest.mark.nightly
 def test_an_unreadable_reply_leaves_its_output_unscored_and_is_asked_again(judge: LoopbackJudge, tmp_path: Path):
     def write(body: dict[str, Any]) -> str:
         content = body["messages"][-1]["content"]
@@ -186,15 +190,19 @@ def test_an_unreadable_reply_leaves_its_output_unscored_and_is_asked_again(judge
     ("columns", "settings", "expected"),
     [
         ({"context": []}, "", (None, "no_context: nothing to check against")),
-        ({"context": ["", " \u200b"]}, "", (None, "no_context: nothing to check against")),
-        ({"reference": None}, ", against: reference", (None, "no_reference: nothing to check against")),
-        ({"prompt": "The shop is open on Sundays."}, ", against: prompt", (0.5, None)),
-        ({"prompt": [{"role": "user", "content": "Returns take 60 days."}]}, ", against: prompt", (0.5, None)),
-        ({"context": ["Returns take 60 days."]}, ", precision: sentence", (0.5, None)),
-        (
-            {"reference": "Returns take 60 days. A fee is due. Refunds are slow."},
-            ", against: reference, measure: recall",
-            (pytest.approx(1 / 3), None),
+        *nightly(
+            [
+                ({"context": ["", " \u200b"]}, "", (None, "no_context: nothing to check against")),
+                ({"reference": None}, ", against: reference", (None, "no_reference: nothing to check against")),
+                ({"prompt": "The shop is open on Sundays."}, ", against: prompt", (0.5, None)),
+                ({"prompt": [{"role": "user", "content": "Returns take 60 days."}]}, ", against: prompt", (0.5, None)),
+                ({"context": ["Returns take 60 days."]}, ", precision: sentence", (0.5, None)),
+                (
+                    {"reference": "Returns take 60 days. A fee is due. Refunds are slow."},
+                    ", against: reference, measure: recall",
+                    (pytest.approx(1 / 3), None),
+                ),
+            ]
         ),
         (
             {"reference": "Returns take 60 days. A fee is due. Refunds are slow."},
@@ -242,6 +250,7 @@ def test_citations_are_measured_sentence_by_sentence(judge: LoopbackJudge, tmp_p
     }
 
 
+@pytest.mark.nightly
 def test_the_claims_of_a_reference_measure_the_retriever(judge: LoopbackJudge, tmp_path: Path):
     context = ["Nothing of the kind.", "Returns take 60 days.", "Filler.", "A fee is due."]
     rows = rows_of(
@@ -289,6 +298,7 @@ def judged_by(folder: Path, judge_file: str, settings: str = "", run_id: str | N
     return publish(outputs, rubric, judge=str(folder / "judge.yaml"), run_id=run_id)
 
 
+@pytest.mark.nightly
 def test_members_of_a_panel_vote_on_the_same_claims(judge: LoopbackJudge, tmp_path: Path):
     judge.writer = write_of_several
     panel = "panel: [one.yaml, two.yaml, three.yaml]\n"
@@ -334,6 +344,7 @@ def test_members_of_a_panel_vote_on_the_same_claims(judge: LoopbackJudge, tmp_pa
     ]
 
 
+@pytest.mark.nightly
 def test_replicates_show_how_much_a_judge_disagrees_with_itself(judge: LoopbackJudge, tmp_path: Path):
     asked: list[str] = []
 
@@ -355,6 +366,7 @@ def test_replicates_show_how_much_a_judge_disagrees_with_itself(judge: LoopbackJ
     assert disputed == (["not_in_source", "not_in_source", "unverified"],)  # its quote is made up
 
 
+@pytest.mark.nightly
 def test_the_second_judge_of_a_cascade_gets_the_claims_of_which_the_first_is_unsure(judge, tmp_path: Path):
     judge.writer = write_of_several
     cascade = "cascade:\n  first: broken.yaml\n  then: m.yaml\n"

@@ -61,6 +61,7 @@ def test_each_text_is_embedded_and_paid_for_once(endpoint: LoopbackJudge, tmp_pa
     assert verify_ledger(find_lake(asked.lake)).finding_count == 0
 
 
+@pytest.mark.nightly
 def test_a_lost_endpoint_ends_the_run_and_the_same_command_resumes_it(endpoint: LoopbackJudge, tmp_path: Path):
     outputs, rubric, embedder = request_in(tmp_path)
     endpoint.faults = ["", *["401"] * 9]
@@ -78,6 +79,7 @@ def test_no_budget_is_exceeded(endpoint: LoopbackJudge, tmp_path: Path):
     assert endpoint.request_count == 0
 
 
+@pytest.mark.nightly
 def test_one_refused_text_leaves_only_its_own_output_unscored(endpoint: LoopbackJudge, tmp_path: Path):
     outputs, rubric, embedder = request_in(tmp_path)
     endpoint.faults = ["context too long", "", "context too long"]  # its request, the other one, and it alone
@@ -128,6 +130,7 @@ def static_model(folder: Path, words: dict[str, list[float]]) -> Path:
     return folder
 
 
+@pytest.mark.nightly
 def test_a_folder_gives_vectors_without_an_endpoint(tmp_path: Path):
     folder = static_model(tmp_path / "static", {"up": [0.0, 2.0], "right": [1.0, 0.0]})
     # "up right" is the mean (0.5, 1): its cosine with (0, 1) is 2 / sqrt(5)

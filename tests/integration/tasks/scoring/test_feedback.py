@@ -152,6 +152,7 @@ def test_a_second_call_asks_nothing(judge: Writer, lake: Lake):
     assert (judge.request_count, written(folder)) == (3, first)
 
 
+@pytest.mark.nightly
 def test_another_run_with_the_same_verdicts_asks_nothing(judge: Writer, lake: Lake):
     write(judge, lake, make_run(lake, {"a": RUDE, "b": KIND}))
     again = make_run(lake, {"b": KIND, "a": RUDE}, run_id="again")
@@ -164,6 +165,7 @@ def test_another_verdict_asks_for_its_output_and_its_model_alone(judge: Writer, 
     assert write(judge, lake, moved) == FeedbackCount(asked_count=2, replayed_count=1)
 
 
+@pytest.mark.nightly
 def test_the_earliest_text_of_the_ledger_holds(judge: Writer, lake: Lake):
     folder = make_run(lake, {"a": RUDE})
     write(judge, lake, folder)
@@ -186,6 +188,7 @@ def test_a_text_is_in_the_ledger_as_a_judgment_about_an_output(judge: Writer, la
     }
 
 
+@pytest.mark.nightly
 def test_the_ledger_keeps_what_the_texts_cost(judge: Writer, lake: Lake):
     write(judge, lake, make_run(lake, {"a": RUDE, "b": KIND}))
     spent = sum(row["cost_usd"] for row in ledger(lake))
@@ -218,6 +221,7 @@ def test_a_broken_reply_leaves_its_output_without_a_text(judge: Writer, lake: La
     assert [row["status"] for row in ledger(lake) if row["output_id"] == "a"].count("parse_error") == 2
 
 
+@pytest.mark.nightly
 def test_a_broken_reply_is_asked_again_by_the_next_call(judge: Writer, lake: Lake):
     judge.faults = ["empty", "empty"]
     folder = make_run(lake, {"a": RUDE, "b": KIND})
@@ -225,6 +229,7 @@ def test_a_broken_reply_is_asked_again_by_the_next_call(judge: Writer, lake: Lak
     assert write(judge, lake, folder) == FeedbackCount(asked_count=1, replayed_count=2)
 
 
+@pytest.mark.nightly
 def test_a_call_without_a_reply_is_unusable_and_no_end(judge: Writer, lake: Lake):
     judge.faults = ["400"]
     folder = make_run(lake, {"a": RUDE, "b": KIND})
@@ -272,6 +277,7 @@ def test_a_model_is_told_its_weakest_criteria_and_their_common_reasons_first(jud
     assert criteria[1]["reasons"] == []
 
 
+@pytest.mark.nightly
 def test_a_penalty_that_applies_is_weaker_than_one_that_does_not(judge: Writer, lake: Lake):
     criteria = [
         {"id": name, "description": name, "method": {"type": "schema", "schema": {}}, "weight": weight}
@@ -284,6 +290,7 @@ def test_a_penalty_that_applies_is_weaker_than_one_that_does_not(judge: Writer, 
     assert [(part["question"], len(part["reasons"])) for part in found] == [("fault", 1), ("harm", 0), ("merit", 0)]
 
 
+@pytest.mark.nightly
 def test_a_row_s_own_criteria_are_explained_too(judge: Writer, lake: Lake):
     folder = make_run(lake, {"a": {"own.fact": (0.0, "No year.")}}, a={"criteria": OWN})
     write_parquet(folder.case_criteria_file(0), case_criteria_table(["a"], [OWN]))
@@ -292,6 +299,7 @@ def test_a_row_s_own_criteria_are_explained_too(judge: Writer, lake: Lake):
         assert json.loads(sections[-1])["criteria"][0]["question"] == "Names the year."
 
 
+@pytest.mark.nightly
 def test_an_output_without_a_verdict_gets_a_text_as_well(judge: Writer, lake: Lake):
     folder = make_run(lake, {"a": {}, "b": KIND})
     write(judge, lake, folder)

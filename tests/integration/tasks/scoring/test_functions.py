@@ -389,6 +389,7 @@ def test_a_copy_of_the_process_that_a_function_makes_answers_nothing(pool):
     assert levels == ["good", None, "good", None, None]
 
 
+@pytest.mark.nightly
 def test_rows_for_which_a_process_has_no_room_are_told_so(pool):
     scored(pool, shard("keep"))
     assert scored(pool, shard("x" * (150 << 20)))["reason"].to_pylist() == ["function ran out of memory"]

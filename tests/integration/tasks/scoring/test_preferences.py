@@ -75,6 +75,7 @@ def verdicts_in(folder: Path, model: str, column: str = "verdicts.score") -> dic
     return dict(rows_in(folder, query))
 
 
+@pytest.mark.nightly
 def test_an_output_wins_ties_or_loses_against_the_answer_of_another_model(judge: LoopbackJudge, tmp_path: Path):
     outputs, rubric = (
         write_lines(tmp_path / "outputs.jsonl", rows_of(old=OLD, new=NEW)),
@@ -140,6 +141,7 @@ def test_nothing_to_hold_against_is_refused_before_a_question(
     assert judge.request_count == 0
 
 
+@pytest.mark.nightly
 def test_a_lost_judge_goes_on_where_it_stopped_and_a_lost_reply_is_a_gap(judge: LoopbackJudge, tmp_path: Path):
     judge.faults = ["", "", "", *["401"] * 50]
     with pytest.raises(UnfinishedError):

@@ -199,6 +199,7 @@ PARENT = """
 """
 
 
+@pytest.mark.nightly
 def test_a_process_ends_with_the_process_that_started_it(shard, tmp_path):
     import pickle
 

@@ -44,6 +44,7 @@ def verdicts_in(folder: Path) -> dict[str, tuple[Any, ...]]:
     return {case: tuple(rest) for case, *rest in rows}
 
 
+@pytest.mark.nightly
 def test_scores_lie_between_other_cases_and_the_same_text(tmp_path: Path):
     rows = [
         *ROWS,
@@ -71,12 +72,14 @@ def test_scores_lie_between_other_cases_and_the_same_text(tmp_path: Path):
     assert any(note.startswith("like_the_reference: mean similarity 0.") for note in run.run["notes"])
 
 
+@pytest.mark.nightly
 def test_with_few_other_cases_only_the_similarity_itself_is_a_score(tmp_path: Path):
     evaluated(tmp_path, ROWS[:3])
     reason = "too_few_cases: found 2 others to compare with, expected 5"
     assert {verdict[:2] for verdict in verdicts_in(tmp_path).values()} == {(None, reason)}
 
 
+@pytest.mark.nightly
 def test_the_similarity_itself_needs_no_other_case(tmp_path: Path):
     evaluated(tmp_path, ROWS[:1], ", is_rescaled: false")
     ((score, _, rationale),) = verdicts_in(tmp_path).values()
@@ -84,6 +87,7 @@ def test_the_similarity_itself_needs_no_other_case(tmp_path: Path):
     assert rationale == "similarity 1.000 to its reference; no other case"
 
 
+@pytest.mark.nightly
 def test_where_all_references_are_equal_nothing_is_rescaled(tmp_path: Path):
     evaluated(tmp_path, [{**row, "reference": "yes"} for row in ROWS])
     assert {verdict[:2] for verdict in verdicts_in(tmp_path).values()} == {(0.0, None)}

@@ -14,6 +14,7 @@ from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.stages.preview import preview_run
 from gradebook.tasks.stages.rescore import RescoreRequest, rescore_run
 from tests.support.loopback_judge import LoopbackJudge
+from tests.support.nightly import nightly
 from tests.support.published_runs import publish
 from tests.support.samples import write_lines
 from tests.support.steps_judge import sections, write_steps
@@ -106,11 +107,13 @@ def test_errors_of_steps_take_their_penalties_from_the_score(judge: LoopbackJudg
     assert judge.request_count == 2 + 2 + 7  # two steps a question
 
 
+@pytest.mark.nightly
 def test_without_a_taxonomy_the_score_is_the_mean_of_the_labels(judge: LoopbackJudge, tmp_path: Path):
     evaluated(tmp_path, taxonomy="")
     assert scores_in(tmp_path) == {"good": (1.0, None), "slip": (0.75, None), "lost": (pytest.approx(1 / 13), None)}
 
 
+@pytest.mark.nightly
 def test_all_questions_about_an_output_share_the_trajectory_and_the_criterion(judge: LoopbackJudge, tmp_path: Path):
     evaluated(tmp_path, {"lost": WORDS["lost"]})
     heads = {body["messages"][-1]["content"].rpartition("\n\nSTEPS\n")[0] for body in judge.bodies}
@@ -127,6 +130,7 @@ def test_a_second_run_asks_nothing_and_new_penalties_neither(judge: LoopbackJudg
     assert counts == [(0, asked)]
 
 
+@pytest.mark.nightly
 def test_a_dry_run_counts_the_questions_and_the_steps_that_are_left(judge: LoopbackJudge, tmp_path: Path):
     evaluated(tmp_path, {"good": WORDS["good"]})
     outputs = write_lines(tmp_path / "outputs.jsonl", rows_of(WORDS))
@@ -139,6 +143,7 @@ def test_a_dry_run_counts_the_questions_and_the_steps_that_are_left(judge: Loopb
     assert steps.prompt_tokens > 9 * 500
 
 
+@pytest.mark.nightly
 def test_a_run_that_lost_its_judge_goes_on_where_it_stopped(judge: LoopbackJudge, tmp_path: Path):
     judge.faults = ["", "", "", "", *["401"] * 50]
     with pytest.raises(UnfinishedError):
@@ -152,9 +157,13 @@ def test_a_run_that_lost_its_judge_goes_on_where_it_stopped(judge: LoopbackJudge
 @pytest.mark.parametrize(
     "spoil",
     [
-        lambda mark: mark | {"step": 99},
-        lambda mark: mark | {"label": "right"},  # a level's id is not its label
-        lambda mark: mark | {"error": "none"},
+        *nightly(
+            [
+                lambda mark: mark | {"step": 99},
+                lambda mark: mark | {"label": "right"},  # a level's id is not its label
+                lambda mark: mark | {"error": "none"},
+            ]
+        ),
         lambda mark: mark | {"severity": "none"},
     ],
 )
@@ -168,6 +177,7 @@ def test_a_reply_that_does_not_fit_leaves_its_output_unscored(judge: LoopbackJud
     assert scores_in(tmp_path) == {"good": (1.0, None), "slip": (None, "parse_error")}
 
 
+@pytest.mark.nightly
 def test_an_output_without_steps_is_unscored_and_nothing_is_asked(judge: LoopbackJudge, tmp_path: Path):
     rubric = tmp_path / "rubric.yaml"
     rubric.write_text(RUBRIC.format(taxonomy=TRAIL), encoding="utf-8")
@@ -199,6 +209,7 @@ def write_panel(folder: Path, *members: str, text: str = "panel: [{files}]\naggr
     return str(folder / "judge.yaml")
 
 
+@pytest.mark.nightly
 def test_judges_of_a_panel_vote_on_each_step_and_a_vote_that_can_t_be_read_keeps_its_reason(
     judge: LoopbackJudge, tmp_path: Path
 ):
@@ -236,6 +247,7 @@ def test_judges_of_a_panel_vote_on_each_step_and_a_vote_that_can_t_be_read_keeps
     ]
 
 
+@pytest.mark.nightly
 def test_the_second_judge_of_a_cascade_labels_the_windows_of_which_the_first_is_unsure(
     judge: LoopbackJudge, tmp_path: Path
 ):

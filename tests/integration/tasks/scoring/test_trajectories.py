@@ -73,6 +73,7 @@ def test_each_criterion_sees_what_it_asks_for_and_is_paid_for_once(judge: Loopba
     assert (found.finding_count, found.recomputed_count) == (0, 5)
 
 
+@pytest.mark.nightly
 def test_criteria_that_see_the_same_share_a_request(judge: LoopbackJudge, tmp_path: Path):
     (tmp_path / "judge.yaml").write_text("model: m\npacking: 4\n", encoding="utf-8")
     evaluated(tmp_path, str(tmp_path / "judge.yaml"))
@@ -80,6 +81,7 @@ def test_criteria_that_see_the_same_share_a_request(judge: LoopbackJudge, tmp_pa
     assert rows_in(tmp_path, "select count(*), count(score) from verdicts") == [(5, 5)]
 
 
+@pytest.mark.nightly
 def test_an_output_without_steps_is_unscored_with_the_reason(judge: LoopbackJudge, tmp_path: Path):
     (tmp_path / "rubric.yaml").write_text(RUBRIC, encoding="utf-8")
     (tmp_path / "rows.jsonl").write_text('{"case_id": "c", "model": "m", "output": "Done."}\n', encoding="utf-8")
@@ -89,6 +91,7 @@ def test_an_output_without_steps_is_unscored_with_the_reason(judge: LoopbackJudg
     assert len(judge.bodies) == 2
 
 
+@pytest.mark.nightly
 def test_a_shortened_trajectory_is_told_to_the_judge_and_noted(judge: LoopbackJudge, tmp_path: Path):
     (tmp_path / "rubric.yaml").write_text(RUBRIC, encoding="utf-8")
     steps = [{"kind": "tool", "name": "read", "output": "x" * 50_000}]

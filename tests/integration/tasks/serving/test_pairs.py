@@ -60,6 +60,7 @@ def test_sides_are_drawn_for_each_rater_and_choices_are_stored_by_output(served:
     assert (tone.rater_count, tone.a_count, tone.b_count, tone.b_share.value, tone.judge.value) == (2, 4, 4, 0.5, 0.5)
 
 
+@pytest.mark.nightly
 def test_a_hostile_pair_stays_text(served: Served):
     served.enter("anna")
     page = served.client.get(served.client.get("/").headers["location"]).text

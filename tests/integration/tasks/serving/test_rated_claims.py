@@ -16,6 +16,7 @@ from gradebook.tasks.ratings.import_ratings import RatingImport, import_ratings
 from gradebook.tasks.ratings.import_sheets import RatingFile
 from gradebook.tasks.ratings.rating_queue import Queue
 from gradebook.tasks.ratings.rating_session import opened_session
+from tests.support.nightly import nightly
 from tests.support.samples import write_lines
 from tests.support.served_ratings import CLAIMS_RUBRIC, HOSTILE, ORIGIN, RUN, Served, claimed_run
 
@@ -77,7 +78,8 @@ def test_verdicts_on_claims_and_the_score_that_they_make_land_in_the_lake(served
     ]
 
 
-@pytest.mark.parametrize("verdicts", [("supported", ""), ("supported",)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("verdicts", [("supported", ""), *nightly([(("supported",),)])])
 def test_a_claim_without_a_verdict_is_marked_and_nothing_is_stored(served: Served, verdicts: tuple[str, ...]):
     served.client.get("/")
     assert send(served, 1, *verdicts) == 422
@@ -85,6 +87,7 @@ def test_a_claim_without_a_verdict_is_marked_and_nothing_is_stored(served: Serve
     assert send(served, 1, "true", "supported") == 400  # no page sends such a verdict
 
 
+@pytest.mark.nightly
 def test_verdicts_are_exported_and_read_again_and_compared_with_the_judge(served: Served, tmp_path: Path):
     rate_both(served)
     rows = [json.loads(json.dumps(row)) for row in exported_ratings(served.lake, RUN, "jsonl")]
@@ -106,10 +109,17 @@ def test_verdicts_are_exported_and_read_again_and_compared_with_the_judge(served
     ("claims", "expected"),
     [
         ([{"claim": "The sea is dry.", "verdict": "supported"}], "expected a claim that a run of the lake found"),
-        ([{"claim": "The shop is open.", "verdict": "yes"}], "claims[0].verdict: found 'yes', expected one of"),
-        ([{"claim": "The shop is open.", "side": "context"}], "claims[0].side: found 'context', expected one of"),
-        ([{"claim": 7, "verdict": "supported"}], "claims[0].claim: found 7, expected the claim's words"),
-        ([{"claim": "The shop is open."}] * 2, "found a claim twice"),
+        *nightly(
+            [
+                ([{"claim": "The shop is open.", "verdict": "yes"}], "claims[0].verdict: found 'yes', expected one of"),
+                (
+                    [{"claim": "The shop is open.", "side": "context"}],
+                    "claims[0].side: found 'context', expected one of",
+                ),
+                ([{"claim": 7, "verdict": "supported"}], "claims[0].claim: found 7, expected the claim's words"),
+                ([{"claim": "The shop is open."}] * 2, "found a claim twice"),
+            ]
+        ),
     ],
 )
 def test_verdicts_that_do_not_fit_are_refused_by_name(served, tmp_path: Path, claims: Any, expected: str):

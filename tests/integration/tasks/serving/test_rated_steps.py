@@ -17,6 +17,7 @@ from gradebook.tasks.ratings.import_ratings import import_ratings
 from gradebook.tasks.ratings.import_sheets import RatingFile
 from gradebook.tasks.ratings.rating_queue import Queue, choose_outputs
 from gradebook.tasks.ratings.rating_session import opened_session
+from tests.support.nightly import nightly
 from tests.support.samples import write_lines
 from tests.support.served_ratings import ORIGIN, RUN, STEPS_RUBRIC, TWO_RUBRIC, Served, stepped_run
 
@@ -70,7 +71,7 @@ def test_marks_of_steps_and_the_score_that_they_make_land_in_the_lake(served: Se
     assert ratings == [("steps", 0.9, "step 2: tool / wrong_tool (major, -10)"), ("tone", 1.0, None)]
 
 
-@pytest.mark.parametrize("gap", ["error.steps.2", "severity.steps.2", "level.steps.1"])
+@pytest.mark.parametrize("gap", [*nightly(["error.steps.2", "severity.steps.2"]), "level.steps.1"])
 def test_a_step_without_its_error_is_marked_and_nothing_is_lost(served: Served, gap: str):
     assert send(served, **{gap: ""}) == 422
     page = served.client.get("/sheet/1").text
@@ -79,12 +80,18 @@ def test_a_step_without_its_error_is_marked_and_nothing_is_lost(served: Served, 
 
 
 @pytest.mark.parametrize(
-    "field", [{"error.steps.2": "tool/none"}, {"severity.steps.2": "huge"}, {"note.steps.2": "x" * 1_001}]
+    "field",
+    [
+        *nightly([{"error.steps.2": "tool/none"}]),
+        {"severity.steps.2": "huge"},
+        *nightly([{"note.steps.2": "x" * 1_001}]),
+    ],
 )
 def test_a_mark_that_no_page_sends_is_refused(served: Served, field: dict[str, str]):
     assert send(served, **field) == 400
 
 
+@pytest.mark.nightly
 def test_a_revised_step_counts_and_an_error_of_a_step_that_is_right_now_goes(served: Served):
     send(served)
     assert send(served, 1, **{"level.steps.2": "right"}) == 303
@@ -94,6 +101,7 @@ def test_a_revised_step_counts_and_an_error_of_a_step_that_is_right_now_goes(ser
     assert [(mark["step"], mark["label"]) for mark in steps] == [(1, "right"), (2, "right")]
 
 
+@pytest.mark.nightly
 def test_what_is_exported_is_read_again_and_adds_nothing(served: Served, tmp_path: Path):
     send(served, **{"level.steps.3": "right"})
     served.session.store_marks()
@@ -114,6 +122,7 @@ DECISION = {
 }
 
 
+@pytest.mark.nightly
 def test_a_lead_settles_the_steps_on_which_raters_or_the_judge_differ(served: Served):
     send(served, **{"level.steps.3": "right"})
     served.session.store_marks()
@@ -159,6 +168,7 @@ def test_a_lead_settles_the_steps_on_which_raters_or_the_judge_differ(served: Se
     assert (found.kind, found.n, found.percent_agreement.value) == ("judge_raters", 3, pytest.approx(2 / 3))
 
 
+@pytest.mark.nightly
 def test_a_sheet_has_a_row_for_each_step_and_each_criterion_of_steps(tmp_path: Path):
     lake = stepped_run(tmp_path, TWO_RUBRIC)
     with opened_session(lake, RUN, queue=Queue.random, count=1, overlap=1) as session:

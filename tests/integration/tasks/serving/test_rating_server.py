@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from gradebook.tasks.lake.connections import connect
+from tests.support.nightly import nightly
 from tests.support.rating_server import rating_server
 from tests.support.served_ratings import rated_run
 
@@ -83,13 +84,18 @@ def test_no_acknowledged_rating_is_lost_in_fifty_kills_during_saves(tmp_path: Pa
         assert counts[name][0] == counts[name][1] in (count, count + 1), name
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--host", "0.0.0.0"], "--trust-host NAME"),
-        (["--raters", "anna,anna"], "each once"),
-        (["--queue", "gates"], "no gate failed"),
-        (["--show-judge", "--pairs"], "--show-judge: found --pairs"),
+        *nightly(
+            [
+                (["--host", "0.0.0.0"], "--trust-host NAME"),
+                (["--raters", "anna,anna"], "each once"),
+                (["--queue", "gates"], "no gate failed"),
+                (["--show-judge", "--pairs"], "--show-judge: found --pairs"),
+            ]
+        ),
         (["--criterion", "tune"], "expected one of tone"),
     ],
 )

@@ -88,6 +88,7 @@ def test_the_run_s_own_judge_is_the_one_that_it_recorded(lake: Lake, tmp_path: P
     assert (change.difference_usd, change.words) == (0, ())
 
 
+@pytest.mark.nightly
 def test_the_same_model_with_other_settings_is_another_judge(lake: Lake, tmp_path: Path):
     judged_by(lake, OWN)
     change = preview(lake, tmp_path, model="gpt-4o-mini", max_tokens=99)
@@ -96,6 +97,7 @@ def test_the_same_model_with_other_settings_is_another_judge(lake: Lake, tmp_pat
     assert (change.difference_usd or 0) > 0
 
 
+@pytest.mark.nightly
 def test_the_prices_of_a_file_of_the_same_model_count_for_both(lake: Lake, tmp_path: Path):
     judged_by(lake, OWN)
     prices = {"input_usd": 1000.0, "output_usd": 0.0}
@@ -104,6 +106,7 @@ def test_the_prices_of_a_file_of_the_same_model_count_for_both(lake: Lake, tmp_p
     assert (change.earlier.cost_usd or 0) > 0.5
 
 
+@pytest.mark.nightly
 def test_a_panel_is_priced_as_it_was(lake: Lake, tmp_path: Path):
     judged_by(lake, PanelSettings((JudgeSettings(model="gpt-4o-mini"), JudgeSettings(model="gpt-4o", replicates=2))))
     change = preview(lake, tmp_path, model="gpt-4o-mini")
@@ -111,6 +114,7 @@ def test_a_panel_is_priced_as_it_was(lake: Lake, tmp_path: Path):
     assert change.words == ("gpt-4o-mini instead of panel(gpt-4o-mini, gpt-4o)",)
 
 
+@pytest.mark.nightly
 def test_images_are_found_in_the_folder_of_the_run_s_files(lake: Lake, tmp_path: Path):
     judged_by(lake, JudgeSettings(model="gpt-4o-mini"))
     tokens = sum(row.prompt_tokens for row in preview(lake, tmp_path).later.criteria)

@@ -31,10 +31,12 @@ def test_a_run_with_many_unreadable_replies_says_so_first(judge: LoopbackJudge, 
     assert "replies of m can't be read; the first is 'I would say" in notes[0]
 
 
+@pytest.mark.nightly
 def test_a_single_unreadable_reply_is_no_note(judge: LoopbackJudge, tmp_path: Path):
     assert not any("can't be read" in note for note in notes_with(judge, tmp_path, ["", "prose"]))
 
 
+@pytest.mark.nightly
 def test_a_summary_counts_unscored_verdicts_by_reason(judge: LoopbackJudge, tmp_path: Path):
     def row(number: int) -> dict[str, Any]:
         image = {"type": "image_url", "image_url": {"url": f"file:{number}.png"}}

@@ -69,6 +69,7 @@ def test_a_resumed_run_counts_its_rows_once_and_its_own_criteria_are_no_gates():
 
 
 # -------- many criteria
+@pytest.mark.nightly
 @pytest.mark.usefixtures("request_files")
 def test_criteria_that_share_stages_each_have_their_verdicts():
     words = [f"word{place}" for place in range(2 * MOST_STAGES + 1)]

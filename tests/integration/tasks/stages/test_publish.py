@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import connect
 from tests.support.published_runs import publish
@@ -21,6 +23,7 @@ OWN = {
 }
 
 
+@pytest.mark.nightly
 def test_nuls_in_the_lists_of_new_outputs_are_stored_beside_outputs_of_an_earlier_run(tmp_path: Path):
     rubric = tmp_path / "rubric.yaml"
     rubric.write_text(RUBRIC, encoding="utf-8")

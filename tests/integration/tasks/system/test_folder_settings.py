@@ -15,6 +15,7 @@ import pytest
 
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.system.folder_settings import refuse_folder_settings
+from tests.support.nightly import nightly
 from tests.support.samples import write_outputs
 
 ROOT = Path(__file__).parents[4]
@@ -56,7 +57,7 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", ["prefect.toml", *nightly(list(FILES)[1:])])
 def test_a_planted_file_of_settings_sends_no_key(tmp_path, sink, name):
     address, keys = sink
     write_outputs(tmp_path / "outputs.jsonl")

@@ -54,6 +54,7 @@ def test_garbage_collection_resumes_after_the_last_import():
     assert gc.isenabled()
 
 
+@pytest.mark.nightly
 def test_great_expectations_does_not_import_its_tests_and_renderers():
     code = "from gradebook.tasks.stages import suite_process; suite_process.warm_up().join(); import sys;"
     code += "print('scipy.stats' in sys.modules)"

@@ -28,6 +28,7 @@ def test_the_published_example_is_reproduced():
     assert found.posteriors.sum(axis=1) == pytest.approx(np.ones(45))
 
 
+@pytest.mark.nightly
 def test_known_errors_and_labels_are_found_and_a_strange_label_decides_nothing():
     rng = np.random.default_rng(3)
     truth = rng.choice(3, 3_000, p=[0.2, 0.3, 0.5])

@@ -20,6 +20,7 @@ def test_severities_are_the_least_squares_of_a_regression_on_dummies():
     assert fit.mean_of(np.arange(12) < 5).adjusted == pytest.approx(found[4:9].mean() + found[:4].mean(), abs=1e-9)
 
 
+@pytest.mark.nightly
 def test_models_that_a_strict_rater_rated_more_often_are_not_lowered_by_it():
     rng = np.random.default_rng(2)
     held, plain = [], []

@@ -94,6 +94,7 @@ def test_an_empty_output_is_kept(tmp_path):
     assert only_row(json_lines(tmp_path, row(output="")))["output"] == ""
 
 
+@pytest.mark.nightly
 def test_an_output_of_ten_megabytes_with_nul_characters_is_kept(tmp_path):
     output = "é\0" * 5_000_000
     assert only_row(json_lines(tmp_path, row(output=output)))["output"] == output
@@ -283,6 +284,7 @@ def test_a_file_of_bad_rows_is_read_until_no_good_rows_could_make_them_few(tmp_p
     assert refusal(path).startswith(f"{path}: found 2000 of the first 2000 rows that do not fit, expected outputs\n")
 
 
+@pytest.mark.nightly
 def test_good_rows_behind_a_thousand_bad_ones_are_read(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes(b"case_id,model,output\n" + b"x\n" * 1000 + b"a,m,\n" * 101_000)

@@ -205,6 +205,7 @@ def dear_judge(judge, folder):
     return path
 
 
+@pytest.mark.nightly
 def test_the_budget_of_a_job_holds_over_restarts_and_is_spent_by_one_process(judge, tmp_path):
     path = str(dear_judge(judge, tmp_path))
     settings = {"budget_usd": 8.0, "lake": f"sqlite:{tmp_path}/lake/catalog.sqlite", "job": "policy-7"}
@@ -340,6 +341,7 @@ def test_a_judge_that_hears_gets_the_sound_of_a_row_and_text_judges_do_not(monke
     assert deaf.unscored == {"heard": "unreadable_media: the row names no sound, expected its `audio`"}
 
 
+@pytest.mark.nightly
 def test_a_warning_about_the_judge_is_not_printed():
     code = "import logging; import gradebook; gradebook.Scorer; logging.getLogger('gradebook.judge').warning('gone')"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

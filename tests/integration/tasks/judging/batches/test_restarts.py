@@ -17,6 +17,7 @@ from gradebook.tasks.judging.batches.run import ask_in_batches
 from gradebook.tasks.judging.batches.state import RECORD, BatchRecord, has_open_batches
 from tests.support.batch_jobs import ALL_KEYS, COUNT, billed_usd, journaled, make_job, spent_usd
 from tests.support.loopback_judge import LoopbackJudge
+from tests.support.nightly import nightly
 
 CALLS = ("upload", "begin", "look", "download", "delete the requests", "delete the replies")
 
@@ -61,7 +62,7 @@ def cut_record(job: BatchJob, line_count: int, tail: str = "") -> None:
     (job.folder / RECORD).write_text("".join(lines[:line_count]) + tail)
 
 
-@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("moment", ["before", *nightly(["after"])])
 @pytest.mark.parametrize("call", range(1, len(CALLS) + 1), ids=CALLS)
 def test_killed_at_any_call_everything_is_asked_and_paid_once(
     job: BatchJob, judge: LoopbackJudge, call: int, moment: str

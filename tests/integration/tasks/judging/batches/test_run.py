@@ -29,6 +29,7 @@ from tests.support.batch_jobs import (
     spent_usd,
 )
 from tests.support.loopback_judge import LoopbackJudge
+from tests.support.nightly import nightly
 
 CANARY = "sk-canary-0123456789"
 
@@ -181,7 +182,7 @@ def test_the_key_is_in_nothing_that_a_batch_leaves(job: BatchJob, judge: Loopbac
 
 
 # -------- what endpoints do to requests
-@pytest.mark.parametrize("fault", ["500", "429", "drop"])
+@pytest.mark.parametrize("fault", ["500", *nightly(["429", "drop"])])
 @pytest.mark.parametrize("place", range(7))  # upload, create, retrieve, content, delete twice, nothing
 def test_what_passes_is_asked_again(job: BatchJob, judge: LoopbackJudge, fault: str, place: int):
     judge.batches.faults = [""] * place + [fault]

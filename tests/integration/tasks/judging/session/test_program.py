@@ -140,6 +140,7 @@ with pytest.MonkeyPatch.context() as patch, program.session_of(Path({folder!r}),
 """
 
 
+@pytest.mark.nightly
 def test_what_a_program_wrote_before_a_kill_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     code = KILLED.format(root=str(PROGRAM.parents[2]), file=__file__, folder=str(tmp_path))
     killed = subprocess.run([sys.executable, "-c", code], cwd=PROGRAM.parents[2], check=False, capture_output=True)

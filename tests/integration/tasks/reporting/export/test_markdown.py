@@ -162,6 +162,7 @@ def test_a_comment_has_the_cost_and_the_command_for_the_page(comment):
     assert comment.endswith("Full report: `` gradebook report b ``\n")
 
 
+@pytest.mark.nightly
 def test_a_comment_names_the_run_of_against(folder):
     with opened(folder, "a", "b") as source:
         text = run_comment(source, "b")
@@ -180,6 +181,7 @@ def test_a_comment_shows_twenty_compared_rows_and_counts_the_others(folder):
     assert line_of(section, "| and")[0].startswith("and 30 others")
 
 
+@pytest.mark.nightly
 def test_regressions_without_room_are_counted(folder):
     with opened(folder, "b") as source:
         table = comparison_table(source.comparison, 3)

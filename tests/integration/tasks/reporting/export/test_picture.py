@@ -25,6 +25,7 @@ def size_of(png: bytes) -> tuple[int, int]:
     return struct.unpack(">II", png[16:24])
 
 
+@pytest.mark.nightly
 def test_many_models_and_criteria_are_drawn_in_one_picture(many):
     with source_of(*many) as source:
         width, height = size_of(run_picture(source))
@@ -43,6 +44,7 @@ def test_eight_models_and_twenty_criteria_are_drawn_with_the_total_numbers(many)
     assert max(map(len, values["models"])) <= 29
 
 
+@pytest.mark.nightly
 def test_changes_beyond_chance_are_drawn_first_and_marked(many):
     with source_of(*many) as source:
         rows, values = picture_parts(source)
@@ -54,6 +56,7 @@ def test_changes_beyond_chance_are_drawn_first_and_marked(many):
     assert "the 16 largest of 207" in values["changes_title"]  # 9 x (overall + 22)
 
 
+@pytest.mark.nightly
 def test_the_means_are_those_of_the_run(tmp_path):
     summary = publish_run(tmp_path, {"large": 9}, [{"id": "kind"}, {"id": "safe", "gate": True}])
     with source_of(tmp_path, summary) as source:
@@ -67,6 +70,7 @@ def test_the_means_are_those_of_the_run(tmp_path):
     assert not values["has_changes"]
 
 
+@pytest.mark.nightly
 def test_a_run_without_scores_is_drawn_without_means(tmp_path):
     judged = {"method": {"type": "judge"}, "levels": [{"id": "bad", "score": 0}, {"id": "good", "score": 1}]}
     summary = publish_run(tmp_path, {"large": 9, "small": 3}, [{"id": "kind", **judged}], allow_unscored=True)

@@ -145,6 +145,7 @@ def test_text_from_inputs_is_shown_as_text(site):
     assert "&lt;b&gt;Words&lt;/b&gt;" in text_of(site.home)
 
 
+@pytest.mark.nightly
 def test_an_existing_report_is_unchanged_unless_anew_rewrites_it(lake, tmp_path):
     site = write_site(lake, tmp_path)
     report = tmp_path / "runs" / "a.html"
@@ -156,6 +157,7 @@ def test_an_existing_report_is_unchanged_unless_anew_rewrites_it(lake, tmp_path)
     assert site.home == anew.home
 
 
+@pytest.mark.nightly
 def test_a_report_missing_in_the_lake_is_written_again(lake, tmp_path):
     made = lake.root / "runs" / "a" / "report.html"
     made.rename(made.with_name("away"))
@@ -189,6 +191,7 @@ def test_a_page_that_can_not_be_drawn_is_reported_and_does_not_fail_the_run(lake
     assert (found.report_fault, found.is_met, list(tmp_path.iterdir())) == ("ValueError: no page", True, [])
 
 
+@pytest.mark.nightly
 def test_a_folder_that_is_a_file_is_refused(lake, tmp_path):
     (tmp_path / "file").write_text("here", encoding="utf-8")
     with pytest.raises(InputError, match="site: can't write .*file"):

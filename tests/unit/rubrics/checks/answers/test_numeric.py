@@ -173,6 +173,7 @@ def test_wrong_settings_are_refused(given_settings):
 PIECES = ["1,234", "1/", "1.", "(", "\n", "\\boxed{", "\\frac{1}", "x2 ", "1'", "1^"]
 
 
+@pytest.mark.nightly
 @law_over(
     ("take", "piece", "is_passed"),
     [

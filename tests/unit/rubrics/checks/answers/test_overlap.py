@@ -195,6 +195,7 @@ def test_a_long_output_is_not_held_against_very_many_answers(name):
     assert "words or characters and 23 accepted answers" in many.reasons[0].as_py()
 
 
+@pytest.mark.nightly
 @law_over("name", MEASURES)
 @pytest.mark.parametrize("piece", ["a ", *nightly(["(", "\n", "中"])])
 def test_a_megabyte_is_measured(name, piece):

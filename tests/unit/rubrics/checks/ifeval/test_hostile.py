@@ -1,6 +1,7 @@
 """Outputs of a megabyte that are made to be slow: each instruction still comes to a verdict."""
 
 import pyarrow as pa
+import pytest
 
 from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.checks.registry import check_names, find_check
@@ -18,6 +19,7 @@ def test_all_instructions_of_the_paper_are_here():
     assert len(NAMES) == 25
 
 
+@pytest.mark.nightly
 @law_over("name", NAMES)
 def test_hostile_texts_are_judged(name):
     check = find_check(name)

@@ -20,6 +20,7 @@ from gradebook.tasks.datasets.row_parser import RowFitter
 from gradebook.tasks.datasets.traces import otlp
 from gradebook.tasks.datasets.traces.grouping import Part, grouped
 from tests.support import agent_traces as made
+from tests.support.nightly import nightly
 
 _Write = Callable[[Path], Path]
 
@@ -246,8 +247,9 @@ _HOSTILE = (
 )
 
 
+@pytest.mark.parametrize("place_count", [15, *nightly([60])])
 @pytest.mark.parametrize("name", [name for name in _FILES if not name.startswith("inspect eval")])
-def test_a_trace_with_any_value_in_any_place_is_read_or_named(name: str, tmp_path: Path) -> None:
+def test_a_trace_with_any_value_in_any_place_is_read_or_named(name: str, place_count: int, tmp_path: Path) -> None:
     """Places of the file get hostile values in turn: no error but ours, no row that is neither read nor named."""
     path = _FILES[name](tmp_path)
     is_lines = path.suffix == ".jsonl"
@@ -256,7 +258,7 @@ def test_a_trace_with_any_value_in_any_place_is_read_or_named(name: str, tmp_pat
     places = list(_places(content))
     fuzz = random.Random(name)  # noqa: S311
     fitter = RowFitter({})
-    for place in fuzz.sample(places, min(len(places), 60)):
+    for place in fuzz.sample(places, min(len(places), place_count)):
         for value in _HOSTILE:
             changed = json.loads(json.dumps(content))
             _put(changed, place, value)

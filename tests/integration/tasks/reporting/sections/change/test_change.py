@@ -211,6 +211,7 @@ def test_a_published_comparison_gets_its_wins_on_the_page(source):
     assert any(sentence.startswith("B wins ") for sentence in sentences)
 
 
+@pytest.mark.nightly
 def test_two_models_of_one_run_are_named_as_sides(tmp_path: Path):
     lake = make_lake(tmp_path)
     scores = {"m": {"tone": 1.0, "brief": 1.0}, "n": {"tone": 0.5, "brief": 1.0}}

@@ -258,6 +258,7 @@ def test_scores_and_gates_on_the_page_are_those_of_sql(lake, read):
     assert rows == [(key, shown[key]["score"], shown[key]["failed_gates"]) for key in sorted(shown)]
 
 
+@pytest.mark.nightly
 def test_reading_examples_leaves_no_temporary_tables_and_no_narrowed_views(lake):
     with opened_source(lake, summary_of(lake, "two"), "one") as source:
         read_examples(source)

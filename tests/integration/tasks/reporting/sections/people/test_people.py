@@ -218,6 +218,7 @@ def test_hostile_and_equal_level_names_are_shown_as_distinct_text(lake, tmp_path
     assert "&lt;script&gt;alert(1)&lt;/script&gt; (2)" in page
 
 
+@pytest.mark.nightly
 def test_raters_and_sources_of_variance_have_tables_where_there_are_some(tmp_path):
     lake = make_lake(tmp_path)
     rng = np.random.default_rng(5)
