@@ -5,7 +5,7 @@ from prefect.artifacts import acreate_table_artifact
 
 from gradebook.tasks.agreement.calibration import Calibration, RunCalibration, calibrate_run
 from gradebook.tasks.lake.address import find_lake
-from gradebook.tasks.runs.request import DEFAULT_LAKE
+from gradebook.tasks.workspace.folder import DEFAULT_LAKE
 
 
 @flow(name="calibrate-judge", flow_run_name="judge of {run_id}")

@@ -132,7 +132,9 @@ def load_command(name: str) -> Any:
 
     if isinstance(found, typer.Typer):
         for each in found.registered_commands:
-            each.callback = with_wide(each.callback) if each.callback else None
+            if each.callback:
+                each.short_help = (each.callback.__doc__ or "").partition("\n")[0]  # whole: click cuts a docstring
+                each.callback = with_wide(each.callback)
         command: Any = get_group(found)
     else:
         single = typer.Typer(add_completion=False, rich_markup_mode=None)

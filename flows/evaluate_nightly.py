@@ -34,9 +34,9 @@ from gradebook.tasks.operations.suites import (
     suites_lake,
     watch_request,
 )
-from gradebook.tasks.runs.request import DEFAULT_LAKE, EvaluationRequest
+from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.stages.suite_process import warm_up
-from gradebook.tasks.workspace.folder import RunFolder
+from gradebook.tasks.workspace.folder import DEFAULT_LAKE, RunFolder
 
 DRIFTED_EVENT = "gradebook.judge.drifted"
 

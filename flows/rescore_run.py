@@ -3,10 +3,11 @@
 from prefect import flow
 
 from gradebook.flows.deployment.artifacts import show_artifacts
+from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.published.summary import RunSummary
-from gradebook.tasks.runs.request import DEFAULT_LAKE
 from gradebook.tasks.stages.rescore import RescoreRequest
 from gradebook.tasks.stages.rescore import rescore_run as rescore
+from gradebook.tasks.workspace.folder import DEFAULT_LAKE
 
 
 @flow(name="rescore-run", flow_run_name="{run} by {rubric}")
@@ -19,5 +20,5 @@ async def rescore_run(
 ) -> RunSummary:
     """Publish a published run's verdicts as a new run with another rubric, and show its artifacts."""
     summary, report = rescore(RescoreRequest(run, rubric, lake, data, run_id))
-    await show_artifacts(summary, report)
+    await show_artifacts(summary, report, find_lake(lake, data))
     return summary

@@ -7,7 +7,7 @@ from prefect import flow, get_run_logger
 from gradebook.flows.deployment.notify import DEPLOYMENT
 from gradebook.flows.deployment.sweep import SweepRequest, sweep_saved
 from gradebook.rubrics.model.errors import UnfinishedError
-from gradebook.tasks.runs.request import DEFAULT_LAKE
+from gradebook.tasks.workspace.folder import DEFAULT_LAKE
 
 
 @flow(name="sweep-checkpoints", flow_run_name="sweep by {rubric}")

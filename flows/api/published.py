@@ -23,8 +23,8 @@ from gradebook.tasks.published.run_list import latest_run, list_runs
 from gradebook.tasks.published.summary import RunSummary, summarise
 from gradebook.tasks.published.tables import RunTable, read_table
 from gradebook.tasks.reporting.export.picture import run_report
-from gradebook.tasks.runs.request import DEFAULT_LAKE
 from gradebook.tasks.system.files import write_bytes
+from gradebook.tasks.workspace.folder import DEFAULT_LAKE
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,7 +16,7 @@ from gradebook.flows.commands.options import (
 )
 from gradebook.flows.deployment.notify import DEPLOYMENT
 from gradebook.flows.deployment.sweep import SweepRequest, Swept, sweep_saved
-from gradebook.flows.display.terminal import notes, show_rows
+from gradebook.flows.display.terminal import notes, say, show_rows
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.operations.checkpoint_decisions import list_checkpoints
 from gradebook.tasks.runs.request import read_column_map
@@ -127,4 +127,4 @@ def _show_sweep(swept: Swept) -> None:
             flow_run = ("", saved.fault or "") if notified is None else (notified.flow_run_id, notified.state)
             cells.append((saved.model, saved.checkpoint, saved.step, saved.outputs, *flow_run))
         show_rows(("Model", "Checkpoint", "Step", "Outputs", "Flow run", "State"), cells)
-    typer.echo(swept.sentence)
+    say(swept.sentence)

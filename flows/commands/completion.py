@@ -8,7 +8,7 @@ from functools import wraps
 import typer
 
 from gradebook.tasks.lake.address import Lake, find_lake
-from gradebook.tasks.runs.request import DEFAULT_LAKE
+from gradebook.tasks.workspace.folder import DEFAULT_LAKE
 
 Completion = Callable[[typer.Context, str], list[str]]
 _CRITERIA = "select distinct criterion_id from criteria order by all"

@@ -62,6 +62,7 @@ def _print_summary(summary: RunSummary, report: Path, lake: tuple[str, ...], *, 
 def _print_plan(request: EvaluationRequest, *, as_json: bool) -> None:
     from gradebook.flows.display.progress_bars import shown_progress
     from gradebook.flows.display.summary import show_plan
+    from gradebook.flows.display.terminal import notes
     from gradebook.tasks.stages.preview import preview_run
 
     with shown_progress():
@@ -83,6 +84,6 @@ def _print_plan(request: EvaluationRequest, *, as_json: bool) -> None:
     else:
         show_plan(plan, ingested.output_count, request.budget_usd)
         if plan.stop is not None:
-            typer.echo(f"note: {plan.stop.sentence}", err=True)
+            notes.print(f"note: {plan.stop.sentence}", markup=False)
         if ingested.sample and ingested.sample.sentence:
-            typer.echo(f"note: {ingested.sample.sentence}", err=True)
+            notes.print(f"note: {ingested.sample.sentence}", markup=False)

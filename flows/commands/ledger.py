@@ -12,6 +12,7 @@ from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.ledger.ledger import find_judgments
 from gradebook.tasks.ledger.verify import verify_ledger
 from gradebook.tasks.ledger.verify_sources import Verification
+from gradebook.tasks.system.number_format import counted
 from gradebook.tasks.system.progress import reporter
 
 MOST_SHOWN = 20
@@ -75,8 +76,9 @@ def show(
 
 def _show(verification: Verification) -> None:
     say(
-        f"{verification.judgment_count} judgments: {verification.recomputed_count} keys recomputed, "
-        f"{verification.reread_count} replies parsed again; {verification.verdict_count} verdicts looked up"
+        f"{counted(verification.judgment_count, 'judgment')}: {counted(verification.recomputed_count, 'key')} "
+        f"recomputed, {counted(verification.reread_count, 'reply', 'replies')} parsed again; "
+        f"{counted(verification.verdict_count, 'verdict')} looked up"
     )
     for why, count in sorted(verification.not_recomputed.items()):
         say(f"not checked: {count} {why}")
@@ -86,7 +88,7 @@ def _show(verification: Verification) -> None:
     if verification.finding_count > MOST_SHOWN:
         say(f"... {verification.finding_count} differences in total; --json lists the first thousand")
     count = verification.finding_count
-    say("no differences" if not count else f"{count} difference{'s' if count > 1 else ''}")
+    say("no differences" if not count else counted(count, "difference"))
 
 
 def _shown(value: Any) -> str:

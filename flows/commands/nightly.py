@@ -36,7 +36,7 @@ from gradebook.tasks.operations.suites import (
 from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.system.number_format import usd_words
 
-HEADINGS = ("suite", "verdict", "model", "mean", "before", "difference", "cost")
+HEADINGS = ("suite", "verdict", "model", "mean", "before", "difference", "billed")
 
 
 def nightly(  # noqa: PLR0913 - each is an option

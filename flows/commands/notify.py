@@ -10,6 +10,7 @@ import typer
 
 from gradebook.flows.commands.options import NOT_FINISHED, JsonOption, print_json
 from gradebook.flows.deployment.notify import DEPLOYMENT, MOST_TRIES, Notified, notify_checkpoint
+from gradebook.flows.display.terminal import say
 from gradebook.rubrics.model.errors import InputError
 
 DeploymentOption = Annotated[
@@ -73,7 +74,7 @@ def notify(  # noqa: PLR0913 - each is an option
     if as_json:
         print_json(notified.as_json())
     else:
-        typer.echo(_sentence(notified))
+        say(_sentence(notified))
     if notified.is_given_up:
         raise typer.Exit(NOT_FINISHED)
 

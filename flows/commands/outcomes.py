@@ -71,6 +71,9 @@ def list_names(lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_json
     if as_json:
         print_json({"outcomes": list(rows)})
         return
+    if not rows:
+        notes.print("no outcomes yet; `gradebook outcomes import` reads a file of them")
+        return
     headings = ("name", "by", "values", "least", "most", "better", "source")
     names = ("name", "grain", "value_count", "least", "most")
     cells = [

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from gradebook.flows.commands.options import JsonOption, print_json
+from gradebook.flows.display.terminal import say
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.statistics.power import Margin, detectable_effect, needed_n, power_of, sd_of_case
 from gradebook.rubrics.statistics.rule_parser import EQUIVALENT, NOT_WORSE
@@ -64,7 +65,7 @@ def power(  # noqa: PLR0913 - each is an option
     if as_json:
         print_json(row)
     else:
-        typer.echo(_sentence(row))
+        say(_sentence(row))
 
 
 def _solved(

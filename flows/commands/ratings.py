@@ -110,10 +110,7 @@ def list_ratings(
     at: AtOption = None, lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_json: JsonOption = False
 ) -> None:
     """Show the number of ratings per rater and criterion."""
-    rows = count_ratings(find_lake_at(lake, data, at))
-    _show_rows(rows, as_json=as_json)
-    if not (rows or as_json):
-        notes.print(f"no rating in {escape(plain(lake))}; gradebook rate or ratings import adds them")
+    _show_rows(count_ratings(find_lake_at(lake, data, at)), as_json=as_json)
 
 
 @app.command()

@@ -25,7 +25,7 @@ from gradebook.flows.commands.options import (
     print_json,
 )
 from gradebook.flows.display.rubric import show_difference, show_findings, show_import, show_lost
-from gradebook.flows.display.terminal import for_stdout, notes, plain, show_rows
+from gradebook.flows.display.terminal import for_stdout, notes, people, plain, say, show_rows
 from gradebook.rubrics.files.dump import rubric_values, rubric_yaml
 from gradebook.rubrics.files.editor_schema import editor_schema
 from gradebook.rubrics.files.load import shipped_rubrics
@@ -143,9 +143,10 @@ def list_rubrics(
     if as_json:
         print_json({"shipped": shipped, "versions": versions})
         return
-    for rows in (shipped, versions):
+    for title, rows in (("shipped rubrics", shipped), ("versions in the lake", versions)):
         if rows:
-            show_rows(rows[0], (row.values() for row in rows))
+            people.print(f"[bold]{title}[/]")
+            show_rows((name.replace("_", " ") for name in rows[0]), (row.values() for row in rows))
     if not shipped and not versions:
         notes.print(f"no rubric has the target_type {escape(plain(target_type))}")
 
@@ -178,7 +179,7 @@ def register(
     if as_json:
         print_json(stored)
     else:
-        typer.echo(f"{found.id} {found.version}: {state.value} in {found_lake.name}")
+        say(f"{found.id} {found.version}: {state.value} in {found_lake.name}")
 
 
 @app.command()
@@ -328,4 +329,4 @@ def delete(
     if not lake_exists(found):
         raise InputError("rubric", f"no lake at {found.name}", "one")
     delete_pointer(found, rubric_id)
-    typer.echo(f"{rubric_id}: no longer has a latest version; its versions stay: `gradebook rubric list`")
+    say(f"{rubric_id}: no longer has a latest version; its versions stay: `gradebook rubric list`")

@@ -1,5 +1,7 @@
 """The commands `gradebook server start`, `stop` and `status`."""
 
+from datetime import datetime
+
 import typer
 
 from gradebook.flows.commands.options import NOT_MET, JsonOption, print_json
@@ -83,11 +85,10 @@ def status(as_json: JsonOption = False) -> None:
         print_json({"servers": servers})
     for server in servers if not as_json else []:
         state = "answers" if server["answers"] else "does not answer (yet)"
+        since = f"{datetime.fromisoformat(str(server['started_at'])):%Y-%m-%d %H:%M} UTC"
         people.print(
-            f"{server['address']} {state}: process {server['process_id']}, since {server['started_at']}, "
-            f"ends after {server['idle_s']:g} s without a command",
-            highlight=False,
-            soft_wrap=True,
+            f"{server['address']} {state}: process {server['process_id']}, since {since}, "
+            f"ends after {server['idle_s']:g} s without a command"
         )
     if not servers:
         if not as_json:

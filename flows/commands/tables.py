@@ -37,8 +37,9 @@ def tables(
 
 def show_tables() -> None:
     """Print each table, mart and view with its kind and one line."""
-    rows = ((each.name, each.kind, each.line) for each in list_tables())
-    show_rows(("name", "kind", "what it has"), rows, is_whole=True)
+    order = ("mart", "view", "table")  # the scores first
+    found = sorted(list_tables(), key=lambda each: order.index(each.kind))
+    show_rows(("name", "kind", "what it has"), ((each.name, each.kind, each.line) for each in found), is_whole=True)
 
 
 def show_columns(name: str) -> None:

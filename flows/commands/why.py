@@ -1,17 +1,20 @@
 """The command `gradebook why`: where a verdict comes from."""
 
 import json
+from collections.abc import Sequence
+from itertools import groupby
 from typing import Annotated
 
 import typer
 
 from gradebook.flows.commands.completion import complete_run
-from gradebook.flows.commands.options import DEFAULT_LAKE, DataOption, JsonOption, LakeOption, print_json
-from gradebook.flows.display.terminal import for_stdout, plain, say, show_rows
+from gradebook.flows.commands.options import DEFAULT_LAKE, DataOption, JsonOption, LakeOption, lake_words, print_json
+from gradebook.flows.display.terminal import for_stdout, people, plain, show_rows
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.published.provenance import Origin, read_origins
 from gradebook.tasks.system.number_format import score_words, usd_words
+from gradebook.tasks.system.shell import shell_line
 
 LONGEST = 2_000  # characters of a text on the screen
 
@@ -36,24 +39,33 @@ def why(
     if as_json:
         print_json({"verdicts": [origin.as_json() for origin in origins]})
     elif criterion is None:
-        headings = ("output", "model", "criterion", "level", "score", "method", "judge", "people", "dollars")
-        show_rows(headings, [_cells(origin.row) for origin in origins])
-        say(f"more: gradebook why {plain(run)} {plain(case)} CRITERION")
+        for _, of_output in groupby(origins, lambda origin: origin.row["output_id"]):
+            _show_output([origin.row for origin in of_output])
+        command = shell_line(("gradebook", "why", run, case, "CRITERION", *lake_words(lake, data)))
+        people.print(f"all about one of them:\n  {plain(command)}", markup=False, soft_wrap=True)
     else:
         for origin in origins:
             _show(origin)
 
 
+def _show_output(rows: Sequence[Row]) -> None:
+    """Print an output and a table of its verdicts."""
+    first = rows[0]
+    _part("output", f"{first['output_id']} of {model_name(first)}, score {score_words(first['output_score'])}")
+    _part("text", first["output"])
+    show_rows(("criterion", "level", "score", "why", "people", "method", "judge", "billed"), map(_cells, rows))
+    people.print()
+
+
 def _cells(row: Row) -> tuple[str, ...]:
     return (
-        row["output_id"],
-        model_name(row),
         row["criterion_id"],
-        row["level_id"] or (f"unscored ({row['reason']})" if row["score"] is None else ""),
+        row["level_id"] or ("unscored" if row["score"] is None else ""),
         score_words(row["score"]),
+        row["reason"] or row["rationale"] or row["evidence"] or "",
+        score_words(row["people_score"]),
         row["method"],
         row["asked_judge"] or "",
-        score_words(row["people_score"]),
         "" if row["judgment_id"] is None else usd_words(row["cost_usd"]),
     )
 
@@ -63,10 +75,9 @@ def _show(origin: Origin) -> None:
     level = f"{row['level_id']}, " if row["level_id"] else ""
     verdict = f"unscored, {row['reason']}" if row["score"] is None else f"{level}{score_words(row['score'])}"
     _part("verdict", f"{row['criterion_id']} of {model_name(row)}, case {row['case_id']}: {verdict}")
-    _part(
-        "counts",
-        f"weight {row['weight']}, threshold {row['threshold']}; output's score {score_words(row['output_score'])}",
-    )
+    weight = "no weight (a gate)" if not row["weight"] else f"weight {row['weight']}"
+    threshold = "" if row["threshold"] is None else f", threshold {row['threshold']}"
+    _part("counts", f"{weight}{threshold}; output's score {score_words(row['output_score'])}")
     _part("rationale", row["rationale"])
     _part("evidence", row["evidence"])
     _part("output", row["output"])
@@ -108,4 +119,4 @@ def _show_judgment(origin: Origin) -> None:
 def _part(name: str, text: str | None) -> None:
     if text:
         cut = text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text):,} characters; --json has all)"
-        typer.echo(for_stdout(f"{name}: {cut}".replace("\n", "\n  ")))
+        people.print(for_stdout(f"{name}: {cut}".replace("\n", "\n  ")), markup=False)

@@ -8,6 +8,7 @@ from prefect import get_run_logger
 from prefect.artifacts import acreate_link_artifact, acreate_markdown_artifact
 
 from gradebook.flows.deployment.names import artifact_key
+from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.operations.nightly import Night, night_text
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.reporting.export.comment import artifact_texts
@@ -16,7 +17,7 @@ LONGEST_S = 30.0  # maximum wait for a server
 SITE_URL = "GRADEBOOK_SITE_URL"  # where the folder of `gradebook site` is served: links to reports then open anywhere
 
 
-async def show_artifacts(summary: RunSummary, report: Path, suite: str | None = None) -> None:
+async def show_artifacts(summary: RunSummary, report: Path, lake: Lake, suite: str | None = None) -> None:
     """Store the run's scores, comparison, costs and report link as artifacts, under keys of the suite or rubric.
 
     The run is already published, so a missing server is only logged.
@@ -24,7 +25,7 @@ async def show_artifacts(summary: RunSummary, report: Path, suite: str | None = 
     subject = suite or summary.run["rubric_id"]
     try:
         async with asyncio.timeout(LONGEST_S):
-            for kind, description, text in artifact_texts(summary):
+            for kind, description, text in artifact_texts(summary, lake.words):
                 await acreate_markdown_artifact(text, key=artifact_key(subject, kind), description=description)
             key, text = artifact_key(subject, "report"), f"Report of run {summary.run_id}"
             await acreate_link_artifact(report_url(summary.run_id, report), key=key, link_text=text)

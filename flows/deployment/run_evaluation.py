@@ -38,7 +38,7 @@ async def publish_evaluation(request: EvaluationRequest) -> RunSummary:
     with opened_run(request, datetime.now(UTC)) as run:
         _last_run[:] = [run]
         summary = complete_run(run, PrefectStages())
-    await show_artifacts(summary, run.folder.report_file, request.suite)
+    await show_artifacts(summary, run.folder.report_file, run.lake, request.suite)
     return summary
 
 

@@ -7,7 +7,8 @@ from gradebook.tasks.stages.review import APPROVED, Review
 
 
 def show_review(review: Review) -> None:
-    """Print each rubric's verdict with its feedback, then the status."""
+    """Print the status, then each rubric's verdict with its feedback."""
+    people.print(f"{escape(plain(review.artifact))}: [bold]{review.status}[/]")
     for evaluation in review.evaluations:
         colour = "green" if evaluation.status == APPROVED else "red"
         people.print(f"\n[bold]{escape(plain(evaluation.rubric))}[/]: [{colour}]{evaluation.status}[/]")
@@ -15,4 +16,3 @@ def show_review(review: Review) -> None:
             people.print(f"  {escape(plain(line))}")
         for sentence in (*evaluation.unmet, *evaluation.notes):
             people.print(f"  [yellow]{escape(plain(sentence))}[/]")
-    people.print(f"\n{escape(plain(review.artifact))}: [bold]{review.status}[/]")

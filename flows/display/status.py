@@ -42,7 +42,7 @@ def age_words(seconds: float) -> str:
 
 
 def _show_at_work(status: Status) -> None:
-    headings = ("run", "rubric", "stage", "done", "judged", "dollars", "age", "last sign")
+    headings = ("run", "rubric", "stage", "done", "judged", "billed", "age", "last sign")
     show_rows(headings, [_row_at_work(run, status) for run in status.at_work])
 
 
@@ -73,7 +73,7 @@ def _show_published(status: Status) -> None:
         people.print("no run is published yet")
         return
     people.print("\n[bold]published last[/]")
-    headings = ("rubric", "run", "verdict", "at (UTC)", "version", "outputs", "dollars")
+    headings = ("rubric", "run", "verdict", "at (UTC)", "version", "outputs", "billed")
     show_rows(headings, [_row_published(row) for row in status.last_published])
 
 
@@ -115,4 +115,4 @@ def _row_published(row: Row) -> tuple[str, ...]:
 def _show_sizes(lake: str, sizes: Row) -> None:
     catalog = "" if sizes["catalog_bytes"] is None else f", a catalog of {size_words(sizes['catalog_bytes'])}"
     words = f"{counted(sizes['version_count'], 'version')}, {size_words(sizes['data_bytes'])} in "
-    people.print(f"\n{escape(plain(lake))}: {words}{counted(sizes['file_count'], 'file')}{catalog}", soft_wrap=True)
+    people.print(f"\n{escape(plain(lake))}: {words}{counted(sizes['file_count'], 'file')}{catalog}")

@@ -38,10 +38,10 @@ def show_summary(summary: RunSummary, report: str | None, lake_words: Sequence[s
     people.print(_score_table(summary))
     people.print(_criterion_table(summary))
     for row in summary.unscored:
-        example = "" if row["example"] == row["reason"] else f", such as {row['example']}"
-        people.print(
-            f"[yellow]unscored:[/] {escape(plain(row['reason']))} x {row['verdict_count']:,}{escape(plain(example))}"
-        )
+        why = row["example"].removeprefix(f"{row['reason']}: ")
+        words = row["reason"] if why == row["reason"] else f"{row['reason']}, such as: {why}"
+        count = counted(row["verdict_count"], "verdict")
+        people.print(f"[yellow]unscored:[/] {count}, {escape(plain(words))}")
     if summary.comparison is not None:
         from gradebook.flows.display.comparison import show_run_comparison
 
@@ -52,7 +52,7 @@ def show_summary(summary: RunSummary, report: str | None, lake_words: Sequence[s
     people.print(_time_words(summary))
     for note in run["notes"] or ():
         people.print(f"[yellow]note:[/] {escape(plain(note))}")
-    if any(each.brief not in verdict.sentence for each in summary.unmet):
+    if any(each.model is None or each.brief not in verdict.sentence for each in summary.unmet):
         for unmet in summary.unmet:
             people.print(f"[red]not met:[/] {escape(plain(unmet))}")
     for sentence in summary.waived:
@@ -67,12 +67,13 @@ def show_summary(summary: RunSummary, report: str | None, lake_words: Sequence[s
 
 def show_plan(plan: "RunPlan", output_count: int, budget_usd: float | None) -> None:
     """Print the requests and the cost of a run."""
-    headings = ("rows", "replayed", "to ask", "tokens in", "tokens out", "estimated")
+    headings = ("rows", "replayed", "to ask", "estimated", "tokens in", "tokens out")
     table = table_titled(f"plan over {output_count:,} outputs", "criterion", "method", right=headings)
     for row in plan.criteria:
-        counts = (row.row_count, row.replayed_count, row.request_count, row.prompt_tokens, row.completion_tokens)
+        counts = (f"{count:,}" for count in (row.row_count, row.replayed_count, row.request_count))
+        tokens = (f"{count:,}" for count in (row.prompt_tokens, row.completion_tokens))
         estimated = usd_range_words(row.cost_usd, row.cost_low_usd, row.cost_high_usd)
-        table.add_row(escape(plain(row.criterion_id)), row.method, *(f"{count:,}" for count in counts), estimated)
+        table.add_row(escape(plain(row.criterion_id)), row.method, *counts, estimated, *tokens)
     people.print(table)
     budget = "" if budget_usd is None else f" of a budget of {usd_words(budget_usd)}"
     estimated = usd_range_words(plan.cost_usd, plan.cost_low_usd, plan.cost_high_usd)

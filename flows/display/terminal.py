@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import Container, Iterable
 from datetime import datetime
@@ -12,6 +13,7 @@ from rich.markup import escape
 from gradebook.flows.display.fitted_table import FittedTable
 
 NO_WIDTH = 1_000_000
+_NUMBER = re.compile(r"[-+<>≤]*\$?\d[\d,]*(\.\d+)?(e[-+]\d+)?%?")  # a column of these alone goes to the right
 
 
 class _Console(Console):
@@ -60,9 +62,12 @@ def show_rows(
     """
     table = FittedTable(*(escape(plain(heading)) for heading in headings))
     table.is_whole = is_whole
-    for index, row in enumerate(rows):
-        cells = (escape(null if value is None else plain(value)) for value in row)
-        table.add_row(*cells, style="bold" if index in bold else None)
+    lines = [[null if value is None else plain(value) for value in row] for row in rows]
+    for column, cells in zip(table.columns, zip(*lines, strict=True), strict=False):
+        if all(cell == null or _NUMBER.fullmatch(cell) for cell in cells):
+            column.justify = "right"
+    for index, line in enumerate(lines):
+        table.add_row(*map(escape, line), style="bold" if index in bold else None)
     people.print(table)
 
 

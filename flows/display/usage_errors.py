@@ -22,6 +22,10 @@ def usage_error(error: Any) -> InputError:
         close = " or ".join(sorted(error.possibilities or ()))
         return InputError(command or name, f"the unknown option {name}", close or "one of its own", hint)
     message = error.message.rstrip(".")
+    if message.startswith("No such command"):
+        _, name, *others = message.split("'")
+        close = " or ".join(each for each in others if each.isidentifier() or "-" in each)
+        return InputError("COMMAND", repr(name), close or "one of its own", hint)
     place = name or (_name(parameter) if parameter is not None else command)
     return InputError(place, message, hint=hint) if place else InputError(message, hint=hint)
 

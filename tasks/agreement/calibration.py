@@ -179,7 +179,7 @@ def _note(judged: Judged, rows: tuple[Calibration, ...]) -> str | None:
         return None
     is_judged = judged.table.num_rows > 0
     nothing = "nobody rated an output that the judge scored" if is_judged else "no verdict of it is a judge's"
-    return f"{nothing}; {judged.unjudged_words or 'there is nothing to calibrate'}"
+    return f"{nothing}; {judged.unjudged_words or '`gradebook rate` or `ratings import` adds ratings'}"
 
 
 def _next_outputs(judged: pa.Table, count: int) -> tuple[Row, ...]:

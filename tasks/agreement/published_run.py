@@ -31,6 +31,7 @@ from gradebook.tasks.lake.rows import Row, read_rows
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.system.number_format import counted
 
+UNRATED = "nobody rated its outputs: `gradebook rate` or `ratings import` adds ratings"
 _RUN = "select run_id, status, rubric_id, rubric_version, judge from runs where run_id = ?"
 _LATEST = """
 select run_id from runs where status = 'published' and ($1 is null or rubric_id = $1) order by version desc limit 1
@@ -124,7 +125,7 @@ def measure_parts(
     connection: to the lake. is_by_rater: measure each rater separately too.
     """
     if not add_statements_of_run(connection, run_id):
-        return (), "nobody rated its outputs, and it asked one judge or none"
+        return (), f"it asked one judge or none, and {UNRATED}"
     parts: list[AgreementPart] = []
     crowded: list[str] = []
     for voices in read_voices(connection, criterion_id):

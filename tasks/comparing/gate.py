@@ -108,6 +108,12 @@ class GateFinding:
         found = first_of(self.reasons if self.is_failed else self.figures, MOST_REASONS_NAMED)
         return f"gate {outcome}: required {self.rule.required}, found {found}"
 
+    @property
+    def brief(self) -> str:
+        """What is required and not met, to stand in a sentence."""
+        found = first_of(self.reasons, MOST_REASONS_NAMED)
+        return f"{self.rule.required} against the baseline is not shown ({found})"
+
     def as_json(self) -> dict[str, Any]:
         found = {"is_failed": self.is_failed, "reasons": list(self.reasons), "figures": list(self.figures)}
         return self.rule.as_json() | found

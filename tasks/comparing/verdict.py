@@ -136,7 +136,9 @@ def _next_steps(found: Comparison, run_a: str, run_b: str) -> list[NextStep]:
     lost = [case.case_id for pair in found.models if pair.explanation for case in pair.explanation.lost_most]
     steps = []
     if lost:
-        steps.append(NextStep(f"read the cases that lost most: {', '.join(dict.fromkeys(lost[:MOST_NAMED]))}"))
+        named = ", ".join(dict.fromkeys(lost[:MOST_NAMED]))
+        words = f"read the cases that lost most, such as the first ({named})"
+        steps.append(NextStep(words, ("gradebook", "why", run_b, lost[0])))
     against = () if run_a == run_b else ("--against", run_a)
     steps.append(NextStep("see both answers to them side by side", ("gradebook", "report", run_b, *against)))
     return steps

@@ -8,6 +8,7 @@ from urllib.parse import unquote
 
 from gradebook.rubrics.model.errors import LakeError
 from gradebook.tasks.lake.object_store import BucketPlace, read_place
+from gradebook.tasks.workspace.folder import DEFAULT_LAKE
 
 CATALOGS = ("sqlite", "postgres")
 # libpq's keywords, as KEY=VALUE or in a URL's query, and the user part of a URL; a `dbname` may be a URL too.
@@ -67,9 +68,30 @@ class Lake:
         return name if self.at is None else f"{name} at version {self.at}"
 
     @property
+    def words(self) -> tuple[str, ...]:
+        """Options that name the lake in a command of a page, from this folder; none for the lake of all commands.
+
+        A catalog in PostgreSQL is left to GRADEBOOK_LAKE: a page is passed on, and its connection string says too much.
+        """
+        words: tuple[str, ...] = ()
+        if self.catalog == "sqlite" and self.address != str(Path(_usual_file()).absolute()):
+            path = Path(self.address)
+            here = Path.cwd()
+            words = ("--lake", f"sqlite:{path.relative_to(here) if path.is_relative_to(here) else path}")
+        if not self.has_data:
+            return words
+        return (*words, "--data", self.bucket.uri if self.bucket else str(self.root))
+
+    @property
     def is_there(self) -> bool:
         """Whether the catalog's file exists; a server is not asked."""
         return self.catalog != "sqlite" or os.path.exists(self.address)  # noqa: PTH110 - Path raises on too long a name
+
+
+def _usual_file() -> str:
+    """File of the lake that commands take without `--lake`; empty if it is in PostgreSQL."""
+    catalog, _, address = os.environ.get("GRADEBOOK_LAKE", DEFAULT_LAKE).partition(":")
+    return address if catalog == "sqlite" else ""
 
 
 def find_lake(uri: str, data: str | None = None) -> Lake:

@@ -27,8 +27,9 @@ from gradebook.tasks.judging.settings.files import is_path_to_settings
 from gradebook.tasks.judging.settings.judge import REPLAY_PREFIX
 from gradebook.tasks.operations.anchors import WatchRequest
 from gradebook.tasks.runs.option_fields import suite_field
-from gradebook.tasks.runs.request import DEFAULT_LAKE, EvaluationRequest, SeriesOfNights, Use, options_of, read_request
+from gradebook.tasks.runs.request import EvaluationRequest, SeriesOfNights, Use, options_of, read_request
 from gradebook.tasks.system.operator_settings import FOLDERS, is_below, read_operator_settings, where_to_allow
+from gradebook.tasks.workspace.folder import DEFAULT_LAKE
 
 DATE = "{date}"
 MOST_BYTES = 10_000_000

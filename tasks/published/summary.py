@@ -75,6 +75,7 @@ class RunSummary:
                 self.standings,
                 self.reading,
                 self.comparison,
+                self.unscored,
             )
         )
 
@@ -134,7 +135,8 @@ def cost_words(rows: Iterable[Row]) -> str:
     billed, saved = (_sum(rows, name) for name in ("cost_usd", "saved_usd"))
     counts = [sum(row[name] for row in rows) for name in ("request_count", "replayed_count")]
     asked, replayed = counted(counts[0], "request"), counted(counts[1], "verdict")
-    return f"Billed {price_words(billed)} for {asked}; {replayed} used again, which saved {price_words(saved)}."
+    again = f"; {replayed} used again, which saved {price_words(saved)}" if counts[1] else ""
+    return f"Billed {price_words(billed)} for {asked}{again}."
 
 
 def _sum(rows: tuple[Row, ...], name: str) -> float | None:
@@ -208,10 +210,9 @@ def _outcome(connection: duckdb.DuckDBPyConnection, lake: Lake, run: Row) -> _Ou
     has_requirement, unmet = unmet_requirements(connection, run["run_id"])
     comparison, unheld = _comparison(connection, lake, run)
     has_rule = unheld is not None or (comparison is not None and comparison.gate is not None)
-    of_baseline = tuple(
-        Unmet(None, words, words)
-        for words in ((() if unheld is None else (unheld,)) + (() if comparison is None else comparison.unmet))
-    )
+    of_baseline: tuple[Unmet, ...] = () if unheld is None else (Unmet(None, unheld, unheld),)
+    if comparison is not None and comparison.gate is not None:
+        of_baseline += tuple(Unmet(None, words, comparison.gate.brief) for words in comparison.unmet)
     gate = _gate_of(run)
     counts_rubric, counts_baseline = gate in ("both", "rubric"), gate in ("both", "baseline")
     return _Outcome(

@@ -1,5 +1,6 @@
 """The verdict on a published run: which model may ship and why, how far to trust that, and what to do next."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from gradebook.tasks.system.number_format import counted, rate_words, score_word
 
 LONGEST_QUESTION = 90
 MOST_REASONS = 2  # of a model
+_MARGIN = re.compile(r"not_worse_by\(\s*([0-9.]+)\s*\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,12 @@ class Grounds:
     standings: Sequence[JudgeStanding]
     reading: Sequence[Row]
     comparison: RunComparison | None
+    unscored: Sequence[Row] = ()
+
+    @property
+    def has_missed_judge(self) -> bool:
+        """Whether criteria are unscored for want of a judge."""
+        return any(row["reason"] == "no_judge" for row in self.unscored)
 
     @property
     def is_against_baseline(self) -> bool:
@@ -40,7 +48,7 @@ class Grounds:
 
 def run_verdict(found: Grounds) -> RunVerdict:
     """Make the verdict; all decisions on chance come from the rows and standings themselves."""
-    clauses = [_shipping(found), *_change(found), *_doubt(found.standings)]
+    clauses = [_shipping(found), *_missing(found), *_change(found), *_doubt(found.standings)]
     is_good = not found.unmet if found.has_requirement else None
     sentence = f"{'; '.join(clauses)}."
     facts = (*_change_facts(found), *_gate_facts(found, sentence), *_judge_facts(found))
@@ -64,24 +72,25 @@ def _shipping(found: Grounds) -> str:
             why = f"no requirement counts under --gate {found.gate}"
         return f"Nothing decides whether {_listed(names)} may ship: {why}" if names else f"Nothing is decided: {why}"
     of_run = [each for each in found.unmet if each.model is None]
-    if of_run:
-        return f"No model may ship: {_reasons(of_run)}"
     faults = {name: [each for each in found.unmet if each.model == name] for name in names}
+    if found.unmet and len(names) == 1:
+        return f"{names[0]} may not ship: {_reasons([*faults[names[0]], *of_run])}"
     good, bad = [name for name in names if not faults[name]], [name for name in names if faults[name]]
+    if of_run:
+        return f"No model may ship: {'; '.join([_reasons(of_run), *_named_faults(bad, faults)])}"
     if not bad:
         what = "every gate and threshold" if found.has_rubric_requirement else "the rule against the baseline"
         return f"{_listed(good)} may ship: {what} is met"
-    if len(names) == 1:
-        return f"{bad[0]} may not ship: {_reasons(faults[bad[0]])}"
-    named = [f"{name} ({_reasons(faults[name])})" for name in bad[:MOST_NAMED]]
-    named += [f"{len(bad) - MOST_NAMED:,} more"] if len(bad) > MOST_NAMED else []
     if len(bad) == 1:
         return f"{_listed(good)} may ship; {bad[0]} may not: {_reasons(faults[bad[0]])}"
-    return (
-        f"{_listed(good)} may ship; these may not: {', '.join(named)}"
-        if good
-        else f"No model may ship: {', '.join(named)}"
-    )
+    start = f"{_listed(good)} may ship; these may not" if good else "No model may ship"
+    return f"{start}: {', '.join(_named_faults(bad, faults))}"
+
+
+def _named_faults(names: Sequence[str], faults: dict[str, list[Unmet]]) -> list[str]:
+    """The first models that may not ship, each with its reasons, and how many more there are."""
+    named = [f"{name} ({_reasons(faults[name])})" for name in names[:MOST_NAMED]]
+    return [*named, *([f"{len(names) - MOST_NAMED:,} more"] if len(names) > MOST_NAMED else [])]
 
 
 def _reasons(unmet: Sequence[Unmet]) -> str:
@@ -90,6 +99,11 @@ def _reasons(unmet: Sequence[Unmet]) -> str:
     words = [each.brief for each in first[:MOST_REASONS]]
     more = len(unmet) - MOST_REASONS
     return " and ".join(words) + (f", and {counted(more, 'other fault')}" if more > 0 else "")
+
+
+def _missing(found: Grounds) -> Iterator[str]:
+    if found.has_missed_judge:
+        yield "the judged criteria are unscored, as the run had no --judge"
 
 
 def _change(found: Grounds) -> Iterator[str]:
@@ -208,9 +222,12 @@ def _leanings(standings: Sequence[JudgeStanding]) -> str:
 
 def _next_steps(found: Grounds) -> Iterator[NextStep]:
     run_id = str(found.run["run_id"])
+    if found.has_missed_judge:
+        yield NextStep("name a judge: the same command with --judge MODEL; --dry-run shows the price first")
     yield from _to_read(found, run_id)
     yield from _weakest(found)
     if found.comparison is not None and found.is_against_baseline:
+        yield from _more_cases(found.comparison)
         yield NextStep("see what changed in full", ("gradebook", "compare", found.comparison.baseline_run_id, run_id))
     doubtful = [each.criterion_id for each in found.standings if each.trust in (Trust.CHANCE, Trust.WEAK)]
     if doubtful:
@@ -221,6 +238,19 @@ def _next_steps(found: Grounds) -> Iterator[NextStep]:
         yield NextStep(words, ("gradebook", "rate", run_id, "--n", "50"))
 
 
+def _more_cases(comparison: RunComparison) -> Iterator[NextStep]:
+    """Where a margin is not shown although nothing is worse: the number of cases that would show it."""
+    gate = comparison.gate
+    margin = _MARGIN.search(gate.rule.require or "") if gate is not None and gate.is_failed else None
+    overall = [row for pair in comparison.models for row in pair.rows if row.scope == OVERALL]
+    if margin is None or not overall or any(row.outcome is not Chance.WITHIN for row in overall):
+        return
+    pairs = counted(min(row.figures.n for row in overall), "pair")
+    sd = max(row.figures.sd_diff or 0.0 for row in overall)
+    words = ("gradebook", "power", "--sd", f"{sd:.3g}", "--margin", margin[1]) if sd else ()
+    yield NextStep(f"compare more cases: {pairs} can't show a margin of {margin[1]}", words)
+
+
 def _to_read(found: Grounds, run_id: str) -> Iterator[NextStep]:
     """The cases to read, of a model that may not ship or else of the one with the lowest mean."""
     cases = {model_name(row): row for row in found.reading}
@@ -228,12 +258,11 @@ def _to_read(found: Grounds, run_id: str) -> Iterator[NextStep]:
     lowest = [name for row in reversed(found.scores) if (name := model_name(row)) in cases]
     for name in (failing or lowest)[:1]:
         of_model = "" if len(found.scores) == 1 else f" of {name}"
-        columns = "case_id, model, score, failed_gates"
-        order = "order by len(failed_gates) desc, score limit 9"
-        select = f"select {columns} from output_scores where run_id = '{run_id}' {order}"
-        which = "the worst cases" if cases[name]["are_failed"] else "the cases with the lowest scores"
-        words = f"read {which}{of_model}: {', '.join(cases[name]['case_ids'])}"
-        yield NextStep(words, ("gradebook", "sql", select))
+        first, *others = cases[name]["case_ids"]
+        which = "the worst" if cases[name]["are_failed"] else "the lowest-scoring"
+        noun = f"cases{of_model}, such as the first" if others else f"case{of_model}"
+        words = f"read {which} {noun} ({', '.join([first, *others])})"
+        yield NextStep(words, ("gradebook", "why", run_id, first))
 
 
 def _weakest(found: Grounds) -> Iterator[NextStep]:
@@ -248,9 +277,9 @@ def _weakest(found: Grounds) -> Iterator[NextStep]:
         return
     question = question_words(row.get("description"))
     asked = f": {question}" if question else ""
-    of_model = "" if len(found.scores) == 1 else f" of {model_name(row)}"
+    of_model = "" if len(found.scores) == 1 else f" {model_name(row)}"
     yield NextStep(
-        f"work on {row['criterion_id']}, which costs most score{of_model} (mean {score_words(row['mean'])}){asked}"
+        f"work on {row['criterion_id']}, which costs{of_model} most score (mean {score_words(row['mean'])}){asked}"
     )
 
 

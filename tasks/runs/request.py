@@ -14,9 +14,7 @@ from gradebook.rubrics.statistics.series import Series
 from gradebook.tasks.datasets.one_checkpoint import OneCheckpoint
 from gradebook.tasks.datasets.traces.names import GIVEN_FORMATS
 from gradebook.tasks.judging.settings.deadline import read_deadline
-from gradebook.tasks.workspace.folder import RUN_ID
-
-DEFAULT_LAKE = "sqlite:lake/catalog.sqlite"
+from gradebook.tasks.workspace.folder import DEFAULT_LAKE, RUN_ID
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,13 +34,13 @@ from gradebook.tasks.published.stored_run import (
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.rubric_store.versions import find_rubric, refuse_changed_rubric
 from gradebook.tasks.runs.function_settings import FunctionSettings
-from gradebook.tasks.runs.request import DEFAULT_LAKE, EvaluationRequest, refuse_bad_run_id
+from gradebook.tasks.runs.request import EvaluationRequest, refuse_bad_run_id
 from gradebook.tasks.runs.run import Run, code_version
 from gradebook.tasks.stages.open_run import claimed_run
 from gradebook.tasks.stages.pipeline import complete_run, publish_verdicts
 from gradebook.tasks.stages.submit import Stages
 from gradebook.tasks.system.files import write_parquet
-from gradebook.tasks.workspace.folder import RunFolder
+from gradebook.tasks.workspace.folder import DEFAULT_LAKE, RunFolder
 from gradebook.tasks.workspace.lock import created_at
 from gradebook.tasks.workspace.timings import Timing, append_timing, timed
 

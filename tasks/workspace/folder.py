@@ -11,6 +11,7 @@ from typing import Literal, Self, get_args
 from gradebook.rubrics.model.errors import LakeError
 from gradebook.tasks.system.files import write_text
 
+DEFAULT_LAKE = "sqlite:lake/catalog.sqlite"  # of commands and flows that are given none
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")  # a folder's name, and no path
 DetailTable = Literal[
     "opinions", "claims", "claim_verdicts", "step_verdicts", "step_opinions", "similarities", "judged_preferences"

@@ -22,6 +22,7 @@ from gradebook.tasks.system.number_format import (
     signed_words,
     sqrt_words,
 )
+from gradebook.tasks.system.shell import shell_line
 
 
 def page_text(file: str) -> str:
@@ -61,6 +62,7 @@ def environment() -> jinja2.Environment:
         "script": script,
         "digest": digest,
         "counted": counted,
+        "shell_line": shell_line,
     }
     return found
 

@@ -42,11 +42,11 @@ def run_comment(source: ReportSource, against: str | None = None) -> str:
     return f"{text[: MOST_CHARACTERS - 2]}…\n"
 
 
-def artifact_texts(summary: RunSummary) -> Iterator[tuple[str, str, str]]:
-    """Artifacts of a run's flow run: key, description and Markdown of each."""
+def artifact_texts(summary: RunSummary, lake_words: tuple[str, ...] = ()) -> Iterator[tuple[str, str, str]]:
+    """Artifacts of a run's flow run: key, description and Markdown of each. lake_words: options that name the lake."""
     run_id, comparison = summary.run_id, summary.comparison
     scores = table_text(score_table(summary.scores))
-    verdict = verdict_text(summary.verdict)
+    verdict = verdict_text(summary.verdict, lake_words)
     words = f"Scores of run {run_id}, version {summary.run['version']}"
     models = summary.scores[:MOST_DRAWN]
     criteria = table_text(criterion_table(summary.criteria, (), models))
@@ -60,22 +60,23 @@ def artifact_texts(summary: RunSummary) -> Iterator[tuple[str, str, str]]:
     yield "costs", f"Costs of run {run_id}", f"{escaped(cost_words(summary.costs))}\n\n{costs}\n"
 
 
-def verdict_text(verdict: RunVerdict) -> Markup:
+def verdict_text(verdict: RunVerdict, lake_words: tuple[str, ...]) -> Markup:
     """Verdict in Markdown: its sentence, then the facts and what to do next."""
     values = {
         "sentence": escaped(verdict.sentence, MOST_LETTERS),
         "facts": [escaped(fact.sentence, MOST_LETTERS) for fact in verdict.facts],
         "next_steps": verdict.next_steps,
+        "lake_words": lake_words,
     }
     return Markup(render_markdown("verdict.md.j2", values).strip())
 
 
 def _values(source: ReportSource, against: str | None) -> dict[str, Any]:
     summary, run = source.summary, source.summary.run
-    words = ("gradebook", "report", source.run_id, *(("--against", against) if against else ()))
+    words = ("gradebook", "report", source.run_id, *(("--against", against) if against else ()), *source.lake.words)
     return {
         "summary": summary,
-        "verdict": verdict_text(report_verdict(source)),
+        "verdict": verdict_text(report_verdict(source), source.lake.words),
         "run": run,
         "comparison": source.comparison,
         "sides": sides_words(source.comparison) if source.comparison else "",

@@ -79,7 +79,7 @@ def test_a_reader_that_closes_the_pipe_early_is_no_failure(tmp_path, form):
 def test_a_misspelled_command_gets_a_suggestion(gradebook):
     finished = gradebook("evalute")
     assert finished.code == 2
-    assert "No such command 'evalute'. Did you mean 'evaluate'?" in finished.err
+    assert "COMMAND: found 'evalute', expected evaluate; `gradebook --help` lists" in finished.err
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from gradebook.tasks.system.number_format import (
     rate_words,
     seconds_words,
 )
+from gradebook.tasks.system.shell import shell_line
 
 STAGE_NUMBERS = (
     *("Rows", "Wall, s", "CPU, s", "Requests", "Replayed", "Tokens in", "Cached", "Tokens out"),
@@ -49,12 +50,13 @@ def read_cost(source: ReportSource) -> CostContents | None:
     spending = sum_spending(source.connection, source.lake, source.run_id, parts=("criterion",))
     found = (criterion_figure(rows, spending.parts["criterion"]), stage_figure(rows))
     forecast, run = read_forecast(source, spending), source.summary.run
+    words = ("gradebook", "cost", source.run_id, "--judge", "MODEL")
     return CostContents(
         tuple(_numbers(run, rows, spending.total)),
         _reading(run, rows, spending.total),
         tuple(f"{note[0].upper()}{note[1:]}." for note in spending.notes),
         forecast,
-        None if forecast or run["judge"] is None else f"gradebook cost {run['run_id']} --judge MODEL",
+        None if forecast or run["judge"] is None else shell_line((*words, *source.lake.words)),
         tuple(figure for figure in found if figure is not None),
         table_of("Costs by stage and criterion", ("Stage", "Criterion"), STAGE_NUMBERS, map(_stage_cells, rows)),
     )

@@ -208,4 +208,4 @@ def test_without_ratings_there_is_nothing_to_compare(gradebook, tmp_path):
     (tmp_path / "reply.txt").write_text("one two three", encoding="utf-8")
     gradebook("review", "reply.txt", "--rubrics", write_rubric(tmp_path / "rubric.yaml"), "--allow-unscored")
     assert gradebook("agreement", "--json").json["agreement"] == []
-    assert "nobody rated its outputs, and it asked one judge or none" in gradebook("agreement").out
+    assert "it asked one judge or none, and nobody rated its outputs: `gradebook rate`" in gradebook("agreement").out

@@ -166,8 +166,8 @@ def test_a_comparison_begins_with_its_verdict(lakes, world, begins):
 
 def test_what_to_do_next_names_the_cases_the_criterion_and_a_command(lakes):
     first, second = summarise(lakes["gate"], "gate").verdict.next_steps
-    assert first.sentence == "read the worst cases: c10, c11, c9"
-    assert first.command().startswith('gradebook sql "select case_id, model, score')
+    assert first.sentence == "read the worst cases, such as the first (c10, c11, c9)"
+    assert first.command().startswith("gradebook why gate c10")
     assert second.sentence.startswith("work on kind, which costs most score (mean 0.750): Says yes")
     (*_, rate) = summarise(lakes["unrated"], "unrated").verdict.next_steps
     assert rate.command() == "gradebook rate unrated --n 50"
@@ -175,7 +175,7 @@ def test_what_to_do_next_names_the_cases_the_criterion_and_a_command(lakes):
 
 def test_cases_of_which_none_failed_are_not_the_worst(lakes):
     first, *_ = summarise(lakes["worse"], "worse").verdict.next_steps
-    assert first.sentence == "read the cases with the lowest scores: c10, c11, c2"
+    assert first.sentence == "read the lowest-scoring cases, such as the first (c10, c11, c2)"
 
 
 def test_a_rule_that_passed_alone_is_not_every_gate(lakes):

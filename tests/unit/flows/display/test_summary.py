@@ -39,5 +39,5 @@ def test_the_reasons_of_unscored_verdicts_are_counted(capsys):
     )
     show_summary(RunSummary(RUN, (), (), (), (), (), False, (), unscored=unscored), report=None)
     shown = capsys.readouterr().out
-    assert "unscored: parse_error x 1,200\n" in shown
-    assert f"unscored: unreadable_media x 3, such as {media}\n" in shown
+    assert "unscored: 1,200 verdicts, parse_error\n" in shown
+    assert "unscored: 3 verdicts, unreadable_media, such as: cat.png: found no such file\n" in shown

@@ -159,7 +159,7 @@ def test_a_comment_has_the_criteria_by_model_with_their_weights(comment):
 def test_a_comment_has_the_cost_and_the_command_for_the_page(comment):
     assert f"- Billed {price_words(0)} for 0 requests" in comment
     assert "data-quality expectations met, 0 rows refused, every output scored on every criterion." in comment
-    assert comment.endswith("Full report: `` gradebook report b ``\n")
+    assert "Full report: `` gradebook report b --lake sqlite:" in comment
 
 
 @pytest.mark.nightly
@@ -167,7 +167,7 @@ def test_a_comment_names_the_run_of_against(folder):
     with opened(folder, "a", "b") as source:
         text = run_comment(source, "b")
     assert "A is run b, B this one, a." in text
-    assert "`` gradebook report a --against b ``" in text
+    assert "`` gradebook report a --against b --lake sqlite:" in text
     assert line_of(text, "| large | overall")[2:6] == ["better", "0.250", "1.000", "+0.750"]
 
 

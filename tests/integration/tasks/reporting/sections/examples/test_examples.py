@@ -5,6 +5,7 @@ import json
 import re
 from functools import cache, partial
 from html import unescape
+from types import SimpleNamespace
 
 import pytest
 
@@ -219,7 +220,8 @@ def kinds_of(example):
 
 
 def page_of(contents):
-    return render("parts/examples.html.j2", contents=contents, run={"run_id": "two"})
+    source = SimpleNamespace(lake=SimpleNamespace(words=("--lake", "sqlite:x y")))
+    return render("parts/examples.html.j2", contents=contents, run={"run_id": "two"}, source=source)
 
 
 def test_each_output_is_shown_once_with_all_its_kinds(read):
