@@ -2,7 +2,7 @@
 
 python bench/inference.py [ROUNDS]
 
-Weak spots, a tenth of the rounds: 300 outputs with 6 metadata keys of 5 values and 5 criteria. "Interval": the former
+Weak spots: 300 outputs with 6 metadata keys of 5 values and 5 criteria. "Interval": the former
 rule, a slice whose 95% interval lies below the mean of the rest.
 """
 
@@ -203,6 +203,6 @@ def main(round_count: int) -> None:
 if __name__ == "__main__":
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     main(rounds)
-    search_slices(rounds // 10)
-    compare_different_cases(rounds // 5)
+    search_slices(rounds)
+    compare_different_cases(rounds)
     follow_checkpoints(rounds)

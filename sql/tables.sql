@@ -606,7 +606,8 @@ create table if not exists run_comparisons (
     risen_case_count bigint,
     fallen_case_count bigint,
     skewness double,
-    p_family double
+    p_family double,
+    p_holm double
 );
 
 create table if not exists written_feedback (

@@ -114,5 +114,7 @@ def show(
         headings = ("score", "Spearman", "95% interval", "Pearson", "weight", "suggested", "cases")
         show_rows(headings, [cells_of(row) for row in each.rows], bold=(0,))
         if each.r2_fit is not None and each.r2_now is not None:
-            say(f"explained: {rate_words(each.r2_now)} by the score, {rate_words(each.r2_fit)} by suggested weights")
+            has_some = any(row.suggested is not None for row in each.rows)
+            fit = f"{rate_words(each.r2_fit)} by suggested weights" if has_some else "no weights follow the outcome"
+            say(f"explained: {rate_words(each.r2_now)} by the score, {fit}")
     say(LIMITS)

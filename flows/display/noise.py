@@ -42,6 +42,8 @@ def show_noise(found: JudgeNoise) -> None:
         people.print(_option_table(found.study))
     for sentence in _notes(found):
         people.print(escape(plain(sentence)))
+    if found.note is not None:
+        people.print(f"note: {found.note}")
     if replicates.left_out_count:
         words = counted(replicates.left_out_count, "output")
         people.print(f"[yellow]left out:[/] {words} with fewer than {replicates.replicate_count} replies")

@@ -30,10 +30,10 @@ class PairFigures:
     case_count: number of clusters; moved_case_count: clusters whose pairs rose or fell in sum, risen_case_count and
     fallen_case_count: each alone. diff_low, diff_high: 95% interval of mean_diff, and p: its test, both by
     `measure_difference`; boot_low, boot_high: the percentile bootstrap's. p_wilcoxon: of signed ranks. p_adjusted: p
-    after Benjamini and Hochberg, over the rows next to it. p_family: adjusted for all rows of the comparison, see
-    `adjust_families`. effect_size: mean_diff over sd_diff, after Hedges. detectable_diff: detectable with this n at a
-    power of 0.8. dominance: the side whose distribution is nowhere worse. skewness: of the cases' differences. Rows
-    published by earlier versions have neither p_family nor risen_case_count, fallen_case_count and skewness.
+    after Benjamini and Hochberg, over the rows next to it; p_holm: after Holm. p_family: adjusted for all rows of the
+    comparison, see `adjust_families`. effect_size: mean_diff over sd_diff, after Hedges. detectable_diff: detectable
+    with this n at a power of 0.8. dominance: the side whose distribution is nowhere worse. skewness: of the cases'
+    differences. Rows of earlier versions lack p_family, p_holm, risen_case_count, fallen_case_count and skewness.
     """
 
     n: int
@@ -69,6 +69,7 @@ class PairFigures:
     fallen_case_count: int | None
     skewness: float | None
     p_family: float | None
+    p_holm: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

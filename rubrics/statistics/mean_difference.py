@@ -17,6 +17,7 @@ from gradebook.rubrics.statistics.intervals import DIFFERENCES, LEVEL, Interval,
 from gradebook.rubrics.statistics.vectorised_means import Means
 
 FEW_AGAINST = 5
+WIDEST = 2.0  # times the margin of t, where Hall's goes too far: the exact one of three rare events is 1.7 times t's
 STRAIGHT = 1e-6  # of the skewness over the root of the cases: t as it is
 TIED = 1e-9  # of a difference: the rounding error of a float sum
 
@@ -107,7 +108,8 @@ def skewness_of(sums: Floats) -> Floats:
 def _by_skewness(value: Floats, error: Floats, df: Floats, skewness: Floats, alpha: float) -> tuple[Floats, ...]:
     """p, low and high by Hall's (1992) transformation of t; NaN where the differences are symmetric.
 
-    T = (x^3 - 1) / a + a / 6 with x = 1 + a t / 3 and a = skewness / sqrt(n) is nearly normal, and rises with t.
+    T = (x^3 - 1) / a + a / 6 with x = 1 + a t / 3 and a = skewness / sqrt(n) is nearly normal, and rises with t. Each
+    end is at most `WIDEST` times as far as that of t.
     """
     from scipy.special import stdtr, stdtrit
 
@@ -118,8 +120,8 @@ def _by_skewness(value: Floats, error: Floats, df: Floats, skewness: Floats, alp
         t = value / error
         transformed = ((1.0 + a * t / 3.0) ** 3 - 1.0) / a + a / 6.0
         critical = stdtrit(df, 1.0 - alpha / 2.0)
-        low, high = (
-            value - error * 3.0 / a * (np.cbrt(1.0 + a * (side - a / 6.0)) - 1.0) for side in (critical, -critical)
-        )
-        towards = np.maximum(transformed * np.sign(value), 0.0)
+        least, most = (3.0 / a * (np.cbrt(1.0 + a * (side - a / 6.0)) - 1.0) for side in (-critical, critical))
+        low = value - error * np.minimum(most, WIDEST * critical)
+        high = value - error * np.maximum(least, -WIDEST * critical)
+        towards = np.maximum(transformed * np.sign(value), np.abs(t) / WIDEST)
     return 2.0 * stdtr(df, -towards), low, high

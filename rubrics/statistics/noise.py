@@ -15,7 +15,7 @@ from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics.comparison import CORRECTED_FIGURES, PASS_FIGURES, WIN_FIGURES, measure_pairs
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval
 from gradebook.rubrics.statistics.mean_difference import TIED, MeanDifference, count_moved, measure_difference
-from gradebook.rubrics.statistics.paired import adjust_for_many, mcnemar, wilcoxon
+from gradebook.rubrics.statistics.paired import adjust_for_many, adjust_step_down, mcnemar, wilcoxon
 from gradebook.rubrics.statistics.rule_false_alarms import holds_in_each
 from gradebook.rubrics.statistics.rules import OVERALL, Rule
 from gradebook.rubrics.statistics.vectorised_means import Codes, Means, mean_intervals, measure_means, sum_clusters
@@ -127,7 +127,7 @@ class DrawnFigures:
         self._passes, self._of_a, self._of_b = outputs.passes, of_a, of_b
         self._means: dict[tuple[str, str], Means] = {}
         self._tests: dict[tuple[str, str], MeanDifference] = {}
-        self._adjusted: dict[str, dict[str, Floats]] = {}
+        self._adjusted: dict[tuple[str, str], dict[str, Floats]] = {}
 
     @property
     def draw_count(self) -> int:
@@ -144,8 +144,8 @@ class DrawnFigures:
             return np.full(self.draw_count, np.nan)
         if figure in PASS_FIGURES:
             return self._pass_figure(figure)
-        if figure == "p_adjusted":
-            return self._adjusted_ps(scope)[scope_id]
+        if figure in _ADJUSTED:
+            return self._adjusted_ps(scope, figure)[scope_id]
         if figure in _OF_TESTS:
             return _OF_TESTS[figure](self._test_of(line))
         means = self._means_of(line)
@@ -171,13 +171,14 @@ class DrawnFigures:
             )
         return self._tests[key]
 
-    def _adjusted_ps(self, scope: str) -> dict[str, Floats]:
-        if scope not in self._adjusted:
+    def _adjusted_ps(self, scope: str, figure: str) -> dict[str, Floats]:
+        key = scope, figure
+        if key not in self._adjusted:
             lines = [line for (found, _), line in self._lines.items() if found == scope]
             raw = np.stack([self._test_of(line).p for line in lines], axis=1)
-            adjusted = np.stack([adjust_for_many(ps) for ps in raw], axis=1)
-            self._adjusted[scope] = {line.scope_id: ps for line, ps in zip(lines, adjusted, strict=True)}
-        return self._adjusted[scope]
+            adjusted = np.stack([_ADJUSTED[figure](ps) for ps in raw], axis=1)
+            self._adjusted[key] = {line.scope_id: ps for line, ps in zip(lines, adjusted, strict=True)}
+        return self._adjusted[key]
 
     def _figure_of_pairs(self, figure: str, line: ReplicateScores) -> Floats:
         """Figure that needs the pairs: means and shares for all draws at once, others draw by draw."""
@@ -223,6 +224,7 @@ _IS_KIND: dict[str, Callable[[Floats], NDArray[np.bool_]]] = {
 }
 
 
+_ADJUSTED = {"p_adjusted": adjust_for_many, "p_holm": adjust_step_down}
 _OF_TESTS: dict[str, Callable[[MeanDifference], Floats]] = {
     "p": lambda tested: tested.p,
     "diff_low": lambda tested: tested.low,

@@ -113,6 +113,19 @@ def adjust_for_many(p_values: ArrayLike) -> Floats:
     return adjusted
 
 
+def adjust_step_down(p_values: ArrayLike) -> Floats:
+    """Adjust p values so that any false rejection at all has the probability of the level at most (Holm 1979).
+
+    p_values: as in `adjust_for_many`. For a few tests each of which decides, such as gates.
+    """
+    found = np.asarray(p_values, dtype=np.float64)
+    adjusted = np.full(found.size, np.nan)
+    places = np.flatnonzero(~np.isnan(found))
+    rising = places[np.argsort(found[places], kind="stable")]
+    adjusted[rising] = np.minimum(np.maximum.accumulate(found[rising] * np.arange(rising.size, 0, -1)), 1.0)
+    return adjusted
+
+
 def _signed_ranks(differences: Floats) -> Floats:
     """Mean rank of each |difference|, from 1, with its sign; 0 for ties. Integers or halves."""
     sizes = np.round(np.abs(differences), 9)

@@ -9,7 +9,7 @@ import numpy as np
 from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics.rules import OPERATORS, AnyOf, Comparison, Junction, Negation, Rule
 
-P_FIGURES = frozenset({"p", "p_adjusted", "p_family", "p_wilcoxon", "p_mcnemar"})
+P_FIGURES = frozenset({"p", "p_adjusted", "p_family", "p_holm", "p_wilcoxon", "p_mcnemar"})
 SIGNED_FIGURES = frozenset({"mean_diff", "pass_diff", "effect_size"})
 
 
@@ -74,7 +74,7 @@ def nominal_rate(rule: Rule) -> Nominal | None:
         its_around is around and _is_same_row(part, bound) and _is_direction(part) for part, its_around in comparisons
     )
     rate = bound.number / 2.0 if is_one_sided else bound.number
-    is_of_each = bound.name.scope_id is None and bound.name.figure not in ("p_adjusted", "p_family")
+    is_of_each = bound.name.scope_id is None and bound.name.figure not in ("p_adjusted", "p_family", "p_holm")
     return Nominal(rate, around.scope if around is not None and is_of_each else None)
 
 

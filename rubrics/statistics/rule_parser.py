@@ -26,6 +26,8 @@ from gradebook.rubrics.statistics.rules import (
 MOST_LETTERS = 2_000
 NOT_WORSE, EQUIVALENT = "not_worse_by", "equivalent_within"
 MARGINS = (NOT_WORSE, EQUIVALENT)
+RELEASE_MARGIN = 0.02  # of the default release rule
+RELEASE_RULE = f"{NOT_WORSE}({RELEASE_MARGIN:g})"
 MOST_DEPTH = 50
 _TOKEN = re.compile(
     r"""\s*(?:

@@ -21,6 +21,7 @@ final as (
         or p_wilcoxon not between 0 and 1
         or p_adjusted not between p - 1e-9 and 1
         or p_family not between p - 1e-9 and 1
+        or p_holm not between p - 1e-9 and 1
         or risen_case_count + fallen_case_count <> moved_case_count
         or p_mcnemar not between 0 and 1
         or better_rate not between better_low - 1e-9 and better_high + 1e-9

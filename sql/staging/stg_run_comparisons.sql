@@ -68,6 +68,7 @@ final as (
         fallen_case_count,
         skewness,
         p_family,
+        p_holm,
     from source
 )
 

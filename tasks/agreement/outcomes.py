@@ -26,7 +26,7 @@ OVERALL = ""
 LIMITS = (
     "Correlations over the cases of this run show no cause, and weights fitted to an outcome hold for these cases "
     "alone: criteria that hardly vary can't show what they are worth, noise of the judge weakens all, and outcomes may "
-    "have causes that no criterion asks about."
+    "have causes that no criterion asks about. Cases that were drawn by stratum count as one each."
 )
 _GROUPS = "select model, checkpoint from run_scores where run_id = ? order by model, checkpoint"
 

@@ -1,7 +1,7 @@
 """Agreement of raters and judges on a published run's outputs, by all current ratings."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -33,6 +33,10 @@ from gradebook.tasks.system.number_format import counted
 
 UNRATED = "nobody rated its outputs: `gradebook rate` or `ratings import` adds ratings"
 _RUN = "select run_id, status, rubric_id, rubric_version, judge from runs where run_id = ?"
+UNWEIGHTED = (
+    "the cases were drawn by stratum and count as one each here: these figures are of the sample, not of all cases"
+)
+_DRAWN = "select count(stratum) from output_scores where run_id = ?"
 _LATEST = """
 select run_id from runs where status = 'published' and ($1 is null or rubric_id = $1) order by version desc limit 1
 """
@@ -131,7 +135,8 @@ def measure_parts(
     for voices in read_voices(connection, criterion_id):
         parts.extend(_parts(voices, is_by_rater=is_by_rater))
         crowded.extend([voices.criterion_id] if is_by_rater and is_crowded(voices) else [])
-    return tuple(parts), _note(parts, crowded, _chosen_words(connection, run_id, criterion_id))
+    words = (_chosen_words(connection, run_id, criterion_id), unweighted_words(connection, run_id))
+    return tuple(parts), _note(parts, crowded, words)
 
 
 def find_run(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str | None, rubric_id: str | None) -> Row:
@@ -177,12 +182,18 @@ def _parts(voices: Voices, *, is_by_rater: bool) -> Iterator[AgreementPart]:
             yield AgreementPart(*names, found.n, found.pair_count, found.measures, levels, confusion)
 
 
-def _note(parts: list[AgreementPart], crowded: list[str], chosen: str | None) -> str | None:
+def unweighted_words(connection: duckdb.DuckDBPyConnection, run_id: str) -> str | None:
+    """Words on cases that were drawn by stratum but count as one each; None if a run's were not."""
+    ((drawn_count,),) = connection.execute(_DRAWN, [run_id]).fetchall()
+    return UNWEIGHTED if drawn_count else None
+
+
+def _note(parts: list[AgreementPart], crowded: list[str], others: Sequence[str | None]) -> str | None:
     if not parts:
         return f"no {LEAST_OUTPUTS} outputs have two ratings, or a rating and a verdict, on a criterion"
     names = ", ".join(crowded)
     words = f"{names}: more than {MOST_ONE_BY_ONE} raters, measured together, not one by one" if crowded else None
-    return "; ".join(filter(None, (words, chosen))) or None
+    return "; ".join(filter(None, (words, *others))) or None
 
 
 def _chosen_words(connection: duckdb.DuckDBPyConnection, run_id: str, criterion_id: str | None) -> str | None:

@@ -14,8 +14,10 @@ from gradebook.rubrics.statistics.comparison import CORRECTED_FIGURES, WIN_FIGUR
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval, wilson
 from gradebook.rubrics.statistics.noise import UNDRAWN_FIGURES, DrawnOutputs, HeldDraws, ReplicateScores, hold_in_draws
 from gradebook.rubrics.statistics.rule_false_alarms import Nominal, nominal_rate
+from gradebook.rubrics.statistics.rule_parser import RELEASE_RULE
 from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL, Rule, names_in
 from gradebook.rubrics.statistics.series import Series
+from gradebook.tasks.agreement.published_run import unweighted_words
 from gradebook.tasks.comparing.attribution import weigh_pairs
 from gradebook.tasks.comparing.case_pairs import ScorePairs, pair_sides
 from gradebook.tasks.comparing.decision_study import DecisionStudy, study_decisions
@@ -28,7 +30,11 @@ from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, model_name, read_rows
 from gradebook.tasks.lake.sql import open_database
 
-DEFAULT_RULES = ("mean_diff < 0 and p < 0.05", "any criterion (mean_diff < 0 and p_adjusted < 0.05)")
+DEFAULT_GATES = (
+    GateRule(require=RELEASE_RULE),
+    GateRule("mean_diff < 0 and p < 0.05"),
+    GateRule("any criterion (mean_diff < 0 and p_adjusted < 0.05)"),
+)
 USUAL_SHARE = 0.95  # of the draws, whose overall difference is reported
 _NOISE = "select * exclude (run_id) from judge_noise where run_id = ? order by criterion_id, model, checkpoint"
 _GROUPS = "select distinct model, checkpoint from output_scores order by model, checkpoint"
@@ -104,7 +110,10 @@ class JudgedTwice:
 
 @dataclass(frozen=True, slots=True)
 class JudgeNoise:
-    """A/A test of a run's judge. noise: rows of judge_noise. study: variance components, and larger designs."""
+    """A/A test of a run's judge. noise: rows of judge_noise. study: variance components, and larger designs.
+
+    note: on cases that were drawn by stratum.
+    """
 
     run: Row
     noise: tuple[Row, ...]
@@ -113,6 +122,7 @@ class JudgeNoise:
     seed: int
     rules: tuple[RuleNoise, ...]
     study: DecisionStudy
+    note: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -124,6 +134,7 @@ class JudgeNoise:
             "seed": self.seed,
             "rules": [rule.as_json() for rule in self.rules],
             **self.study.as_json(),
+            "note": self.note,
         }
 
 
@@ -136,11 +147,11 @@ def measure_noise(
     seed: int = 0,
     series: Series | None = None,
 ) -> JudgeNoise:
-    """Evaluate gates, by default `DEFAULT_RULES`, on draws of a published run's own replicates, and in a series.
+    """Evaluate gates, by default `DEFAULT_GATES`, on draws of a published run's own replicates, and in a series.
 
     Raises `InputError` for an unknown run, a judge that did not reply twice, or an invalid rule.
     """
-    gates = tuple(gates) or tuple(GateRule(rule) for rule in DEFAULT_RULES)
+    gates = tuple(gates) or DEFAULT_GATES
     parsed = [gate.parse() for gate in gates]
     for gate, rule in zip(gates, parsed, strict=True):
         _refuse_undrawn(gate.option, rule)
@@ -149,6 +160,7 @@ def measure_noise(
         noise = read_rows(connection, _NOISE, run_id)
         replicates = split_replicates(connection, memory, side)
         found = [_ModelReplicates(memory, side.rubric, group, replicates) for group in read_rows(memory, _GROUPS)]
+        note = unweighted_words(connection, run_id)
         study = study_decisions(connection, run_id, [(model.name, model.lines) for model in found])
     for gate in gates:
         ids = {line.scope_id: None for model in found for line in model.lines if line.scope == CRITERION}
@@ -171,6 +183,7 @@ def measure_noise(
             for index, (gate, rule) in enumerate(zip(gates, parsed, strict=True))
         ),
         study,
+        note,
     )
 
 

@@ -20,7 +20,7 @@ from gradebook.rubrics.statistics.comparison import (
     measure_passes,
 )
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval
-from gradebook.rubrics.statistics.paired import adjust_for_many
+from gradebook.rubrics.statistics.paired import adjust_for_many, adjust_step_down
 from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
 from gradebook.rubrics.statistics.spread import SpreadFigures, measure_spread
 from gradebook.tasks.comparing.case_pairs import PairCounts, PairedSides, ScorePairs
@@ -277,5 +277,8 @@ def _category_parts(weights: Mapping[str, float]) -> Iterator[tuple[str, float]]
 def adjust_rows(rows: Sequence[ComparedRow]) -> tuple[ComparedRow, ...]:
     """Rows with p adjusted for their number."""
     raw = [np.nan if row.figures.p is None else row.figures.p for row in rows]
-    found = [None if np.isnan(p) else float(p) for p in adjust_for_many(raw)]
-    return tuple(replace(row, figures=replace(row.figures, p_adjusted=p)) for row, p in zip(rows, found, strict=True))
+    both = [[None if np.isnan(p) else float(p) for p in adjust(raw)] for adjust in (adjust_for_many, adjust_step_down)]
+    return tuple(
+        replace(row, figures=replace(row.figures, p_adjusted=p_adjusted, p_holm=p_holm))
+        for row, p_adjusted, p_holm in zip(rows, *both, strict=True)
+    )

@@ -26,9 +26,10 @@ MOST_REASONS_NAMED = 3
 _MARGIN = re.compile(rf"(?:{'|'.join(MARGINS)})\s*\([^()]*\)")
 COUNTS = tuple(field.name for field in fields(PairCounts))
 # The overall score is a single test, so its p needs no adjustment.
+_OF_MANY = ("p_adjusted", "p_holm")
 FIGURES: dict[str, Collection[str]] = {
     OVERALL: (
-        *(name for name in ROW_FIGURES if name != "p_adjusted"),
+        *(name for name in ROW_FIGURES if name not in _OF_MANY),
         *COUNTS,
         *PASS_FIGURES,
         *CORRECTED_FIGURES,

@@ -45,7 +45,8 @@ class Side:
     """One published run. run: its row of `runs`, without the rubric's text and the settings.
 
     own_methods: of the per-case criteria. embedder: identity of what gave the vectors, None: they are lexical.
-    baseline: id of the run that it was compared with. stopping: last look of a run that might stop, see `Stopping`.
+    baseline: id of the run that its outputs were compared with. stopping: last look of a run that might stop, see
+    `Stopping`.
     """
 
     run: Row
@@ -72,13 +73,16 @@ def read_side(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str, op
     if body is None:
         name = f"{run['rubric_id']} {run['rubric_version']}"
         raise InputError(option, f"no rubric {name}", f"the rubric that run {run_id} used")
+    asked = json.loads(settings or "{}")
     try:
         return Side(
             run,
             rubric_from_body(body),
             read_asked_judge(connection, run_id, run["judge"], settings, run["judge_epoch"]),
             frozenset(method for (method,) in connection.execute(_OWN_METHODS, [run_id]).fetchall()),
-            *(json.loads(settings or "{}").get(name) for name in ("embedder", "baseline_run_id", "stopping")),
+            asked.get("embedder"),
+            asked.get("verdicts_baseline_run_id") or asked.get("baseline_run_id"),  # first: of a rescored run
+            asked.get("stopping"),
         )
     except RubricError as error:
         raise InputError(option, f"the rubric of {run_id} can't be read: {error}") from error

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gradebook.rubrics.statistics.chance import Chance
 from gradebook.rubrics.statistics.comparison import CorrectedFigures, PassFigures, WinFigures
+from gradebook.rubrics.statistics.power import Margin, detectable_effect
+from gradebook.rubrics.statistics.rule_parser import RELEASE_MARGIN, RELEASE_RULE
 from gradebook.rubrics.statistics.rules import CATEGORY, OVERALL
 from gradebook.rubrics.statistics.spread import SpreadFigures
 from gradebook.tasks.agreement.preferences import EQUAL
@@ -111,6 +113,8 @@ def outcome_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
         yield corrected_sentence(overall.corrected)
     if overall.figures.detectable_diff is not None:
         yield power_sentence(overall)
+    if overall.figures.diff_low is not None and overall.is_paired:
+        yield release_sentence(overall)
 
 
 def spread_sentence(spread: SpreadFigures, case_count: int) -> str:
@@ -156,6 +160,23 @@ def power_sentence(row: ComparedRow) -> str:
     figures = row.figures
     difference = f"a true overall difference of {figures.detectable_diff:.3f}"
     return f"{counted(figures.n, 'pair' if row.is_paired else 'output')} would find {difference} four times in five."
+
+
+def release_sentence(row: ComparedRow) -> str:
+    """Whether the overall row, of pairs, meets the default release rule, and how many cases an equal model takes."""
+    figures = row.figures
+    low, n = figures.diff_low or 0.0, figures.case_count
+    rule = f"{RELEASE_RULE}, the default release rule"
+    if low > -RELEASE_MARGIN:
+        return f"{rule}, is met: the 95% interval begins at {low:+.3f}."
+    words = f"{rule}, is not met: the 95% interval begins at {low:+.3f}."
+    if figures.detectable_diff is None:
+        return words
+    sd = figures.detectable_diff / detectable_effect(1.0, n)  # of a case's difference
+    margin = Margin(RELEASE_MARGIN)
+    needed, power = margin.needed_n(0.0, sd), margin.power_of(0.0, sd, n)
+    more = "" if needed is None else f", and four times in five with {needed:,}"
+    return f"{words} An equal model meets it in {rate_words(power)} of comparisons with {counted(n, 'case')}{more}."
 
 
 def _beyond_chance(word: str, rows: Sequence[ComparedRow]) -> str | None:

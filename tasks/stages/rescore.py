@@ -150,10 +150,12 @@ def _refuse(connection: duckdb.DuckDBPyConnection, source: KeptRun, rubric: Rubr
 def _taken_over(source: KeptRun) -> Row:
     """Columns of the new run's row that describe the origin of its verdicts."""
     settings = json.loads(source.row["settings"] or "{}")
+    # Of verdicts against a baseline; the new run itself is compared with none.
+    compared_with = settings.get("verdicts_baseline_run_id") or settings.get("baseline_run_id")
     settings |= dict.fromkeys(
         ("budget_usd", "feedback", "ratings", "baseline", "baseline_run_id", "baseline_fault", "fail_if", "require")
     )
-    settings |= {"ratings_version": None, "rescored_from": source.run_id}
+    settings |= {"ratings_version": None, "rescored_from": source.run_id, "verdicts_baseline_run_id": compared_with}
     same = {name: source.row[name] for name in ("judge", "stopped_at")}
     return same | {"settings": json.dumps(settings)}
 

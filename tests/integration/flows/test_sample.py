@@ -2,8 +2,10 @@
 
 import json
 
+import duckdb
 import pytest
 
+from gradebook.tasks.agreement.published_run import UNWEIGHTED, unweighted_words
 from tests.support.samples import write_outputs
 
 FIVE = {"case_count": 5, "dataset_case_count": 20, "column": None, "strata": []}
@@ -66,3 +68,10 @@ def test_a_sample_by_stratum_is_weighted_in_every_figure_and_says_so(evaluate, g
     assert gradebook("compare", "full", "drawn", "--unpaired").code == 2
     assert gradebook("rebuild", "drawn", "--check").code == 0
     assert evaluate(*words, "--sample", "10", "--run-id", "drawn").code == 2  # without strata it is another run
+
+
+def test_agreement_and_noise_say_that_strata_are_not_weighed():
+    with duckdb.connect() as lake:
+        lake.execute("create table output_scores (run_id text, stratum text)")
+        lake.execute("insert into output_scores values ('drawn', 'easy'), ('full', null)")
+        assert (unweighted_words(lake, "drawn"), unweighted_words(lake, "full")) == (UNWEIGHTED, None)

@@ -110,10 +110,8 @@ def test_a_rescored_run_does_not_inherit_the_baseline():
         row = MappingProxyType({"judge": None, "stopped_at": None, "settings": settings})
 
     settings = json.loads(_taken_over(Source)["settings"])
-    assert [settings[name] for name in ("baseline", "baseline_run_id", "fail_if", "rescored_from")] == [
-        *(None, None, None),
-        "b",
-    ]
+    names = ("baseline", "baseline_run_id", "fail_if", "rescored_from", "verdicts_baseline_run_id")
+    assert [settings[name] for name in names] == [None, None, None, "b", "a"]
 
 
 @pytest.mark.parametrize("found", ["good", "bad", "other"])

@@ -9,6 +9,7 @@ import pytest
 
 from gradebook.rubrics.model.errors import InputError, UnfinishedError
 from gradebook.tasks.agreement.published_run import measure_run
+from gradebook.tasks.comparing.compare import compare_runs
 from gradebook.tasks.judging.opinions.parts import PartVote
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.judging.settings.panels import Opinion
@@ -18,6 +19,7 @@ from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.scoring.preferences import _combine
 from gradebook.tasks.stages import batches
 from gradebook.tasks.stages.preview import preview_run
+from gradebook.tasks.stages.rescore import RescoreRequest, rescore_run
 from tests.support.batch_jobs import PACE
 from tests.support.loopback_judge import LoopbackJudge
 from tests.support.preference_judge import write_preference
@@ -122,6 +124,11 @@ def test_a_baseline_is_held_against_and_nothing_is_asked_twice(judge: LoopbackJu
     assert dict(rows_in(tmp_path, of_new.format("third"))) == SCORES
     assert judge.request_count == 8
     assert rows_in(tmp_path, "select distinct other_model from preference_rates") == [("old",)]
+    lake = f"sqlite:{tmp_path}/lake/catalog.sqlite"
+    later = rubric_against(tmp_path, "baseline")
+    later.write_text(later.read_text().replace("1.0.0", "1.1.0"), encoding="utf-8")
+    rescore_run(RescoreRequest("second", str(later), lake, run_id="rescored"))
+    assert "different baselines" not in (compare_runs(find_lake(lake), "second", "rescored").banner or "")
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from gradebook.rubrics.statistics.intervals import measure_mean
 from gradebook.rubrics.statistics.paired import (
     adjust_for_many,
+    adjust_step_down,
     count_shares,
     effect_of,
     mcnemar,
@@ -121,3 +122,9 @@ def test_shares_count_pairs_up_down_and_tied():
     shares = count_shares([0.5, -0.5, 0.0, 1e-12])
     assert (shares.better_count, shares.worse_count, shares.tied_count) == (1, 1, 2)
     assert shares.tied_rate.low == pytest.approx(0.15, abs=0.005)  # Wilson of 2 in 4: 0.150..0.850
+
+
+def test_holm_multiplies_each_p_by_the_tests_that_are_left():
+    # 15 x 0.0001, 14 x 0.0004, 13 x 0.0019, 12 x 0.0095: three are at 0.05, of which BH has four
+    assert adjust_step_down(FIFTEEN)[:4] == pytest.approx([0.0015, 0.0056, 0.0247, 0.114])
+    assert adjust_step_down([0.04, np.nan, 0.03]) == pytest.approx([0.06, np.nan, 0.06], nan_ok=True)
