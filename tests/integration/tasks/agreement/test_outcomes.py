@@ -90,6 +90,9 @@ def test_every_fault_of_a_file_is_reported_and_nothing_is_imported(gradebook, ru
         {"name": "x", "value": 0, "day": "2026-11-01", "model": "m\0"},
     ]
     (run / "bad.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (run / "none.csv").write_text("name,case_id\nx,c1\n")
+    finished = gradebook("outcomes", "import", run / "none.csv")
+    assert (finished.code, "expected value: name the column that holds it" in finished.err) == (2, True), finished.err
     finished = gradebook("outcomes", "import", run / "bad.jsonl")
     assert finished.code == 2
     for line, words in enumerate(("a number", "the name None", "no output_id", "a date such as"), 1):
