@@ -21,6 +21,7 @@ from gradebook.rubrics.importers.registry import FORMAT_NAMES, find_format
 from gradebook.rubrics.model.errors import GradebookError
 from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
 from gradebook.rubrics.prompts.reply_parser import read_reply
+from gradebook.tasks.agreement.import_outcomes import OutcomeFile, read_outcomes
 from gradebook.tasks.datasets.ingest import ingest_outputs
 from gradebook.tasks.judging.replies.completion import read_completion
 from gradebook.tasks.judging.replies.journal import Journal, read_journal
@@ -29,6 +30,7 @@ from gradebook.tasks.judging.settings.files import read_judge
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import connect, prepare_lake
 from gradebook.tasks.ledger.ledger import settle_journals
+from gradebook.tasks.operations.case_coverage import read_cases
 from gradebook.tasks.operations.suites import read_suites
 from gradebook.tasks.ratings.evaluation_file import read_ratings
 from gradebook.tasks.ratings.import_sheets import RatingFile, read_sheets
@@ -51,6 +53,11 @@ COMPLETION = {
 }
 RECORDED = {"case_id": "a", "model": "m", "criterion_id": "c", "level": "good", "distribution": {"good": 1.0}}
 RATING = {"case_id": "a", "model": "m", "criterion_id": "clarity", "level_id": "clear", "rater": "ann"}
+MARK = {"step": 1, "label": "wrong", "error_type": "x", "severity": "minor", "rationale": "r"}
+STEPS = {"trace_id": "t", "annotator": "ann", "timestamp": "2026-11-20T10:00:00Z", "annotations": [MARK]}
+CLAIMS = {"output_id": "b" * 32, "rater": "ann", "rated_at": "2026-11-20", "claims": [{"claim": "c", "verdict": None}]}
+OUTCOME = {"name": "n", "value": 1.5, "case_id": "a", "model": "m", "day": "2026-11-20"}
+CASE = {"case_id": "a", "prompt": "Why?", "topic": "t", "metadata": {"a": [1, None]}, "steps": [{"kind": "tool"}]}
 COUNTS = ("prompt_bytes", "prompt_tokens", "cached_tokens", "completion_tokens", "replicate", "attempts")
 PAID = dict.fromkeys(JUDGMENT_SCHEMA.names, "x") | dict.fromkeys(COUNTS, 1)
 PAID |= {
@@ -110,6 +117,10 @@ READERS: dict[str, tuple[Callable[[Path], object], str, bytes]] = {
     "recorded": (read_replies, "r.jsonl", line(RECORDED)),
     "ratings": (lambda path: read_ratings(path, RATED), "r.jsonl", line(RATING)),
     "rating sheets": (read_rating_sheets, "r.json", line([{"case_id": "a", "annotations": [{"result": [1]}]}])),
+    "step sheets": (read_rating_sheets, "r.jsonl", line(STEPS)),
+    "claim sheets": (read_rating_sheets, "r.jsonl", line(CLAIMS)),
+    "outcomes": (lambda path: read_outcomes(OutcomeFile(str(path))), "u.jsonl", line(OUTCOME) * 2),
+    "cases": (lambda path: read_cases([str(path)], {}), "c.jsonl", line(CASE) * 2),
     "journal": (read_journal_of, "j.jsonl", line(JOURNAL) * 2),
     "suites": (read_suites, "s.yaml", SUITES.encode()),
     "judge": (lambda path: read_judge(str(path), {}), "j.yaml", JUDGE.encode()),
