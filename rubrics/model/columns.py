@@ -75,4 +75,4 @@ def _of_conversations(found: Collection[str], column_map: Mapping[str, str]) -> 
 def _likely_name(column: str, found: Iterable[str]) -> str:
     """Column in the file that most likely corresponds to this one, or the word FOUND."""
     present = set(found)
-    return next((name for name in _COMMON_NAMES[column] if name in present), "FOUND")
+    return next((name for name in _COMMON_NAMES.get(column, ()) if name in present), "FOUND")

@@ -97,7 +97,7 @@ def _by_group(cells: Sequence[Row], rubric: Rubric) -> Iterator[OutcomeFollowing
 
     for _, group in groupby(sorted(cells, key=key), key):
         rows = [*group]
-        units = [*dict.fromkeys(row["output_id"] for row in rows if row["criterion_id"] == OVERALL)]
+        units = [*dict.fromkeys(row["output_id"] for row in rows)]  # an output without an overall score has others
         if len(units) > MOST_UNITS:
             chosen = np.random.default_rng(SEED).choice(len(units), MOST_UNITS, replace=False)
             units = [units[place] for place in np.sort(chosen).tolist()]

@@ -17,7 +17,7 @@ from gradebook.rubrics.model.outputs import QUARANTINE_SCHEMA, SHARD_SCHEMA, Out
 from gradebook.tasks.datasets.file_formats import RawRow
 from gradebook.tasks.lake.rows import make_table
 from gradebook.tasks.lake.sql import open_database
-from gradebook.tasks.system.files import replaced_file, temporary_path
+from gradebook.tasks.system.files import PARQUET_SETTINGS, replaced_file, temporary_path
 
 _MOST_ROW_CHARACTERS = 2_000
 _QUARANTINE_BATCH_ROWS = 5_000
@@ -41,10 +41,10 @@ def write_shard(table: pa.Table, path: Path) -> None:
         pq.write_table(
             table,
             partial,
-            compression="zstd",
             compression_level=1,
             use_dictionary=_REPEATED_COLUMNS,
             write_statistics=_SHORT_COLUMNS,
+            **PARQUET_SETTINGS,
         )
 
 
@@ -161,7 +161,7 @@ class QuarantineWriter:
 
     def __init__(self, path: Path, run_id: str) -> None:
         self._path, self._run_id = path, run_id
-        self._writer = pq.ParquetWriter(temporary_path(path), QUARANTINE_SCHEMA, compression="zstd")
+        self._writer = pq.ParquetWriter(temporary_path(path), QUARANTINE_SCHEMA, **PARQUET_SETTINGS)
         self._rows: list[tuple[str, str, int, str, str]] = []
         self.count = 0
 

@@ -138,7 +138,7 @@ def _insert(lake: Lake, judgments: pa.Table, path: Path) -> int:
         nonlocal count
         connection.register("journal", judgments)
         row = connection.execute(
-            "insert into judgments by name select * from journal "
+            "insert into judgments by name select distinct on (judgment_id) * from journal "
             "where judgment_id not in (select judgment_id from judgments)"
         ).fetchone()
         count = int(row[0]) if row else 0

@@ -25,7 +25,7 @@ MOST_FINDINGS_STORED = 1_000
 FEEDBACK = "feedback texts"
 JUDGE_UNKNOWN = "judgments of runs that did not record their judge"
 UNPUBLISHED = "judgments of runs that were never published"
-IN_PARTS = "claims, preferences and vectors, which are asked for in parts"
+IN_PARTS = "claims, steps, preferences and vectors, which are asked for in parts"
 PACKED = "judgments of several criteria a request"
 WITH_MEDIA = "judgments of cases with images or sounds"
 LOGPROBS = "replies whose log-probabilities were not kept"
@@ -134,7 +134,7 @@ class Verifier:
         if run is None or not run.judges:
             return self.verification.skip(JUDGE_UNKNOWN)
         criterion = self._criterion(run, row)
-        if criterion is not None and criterion.method.type != "judge":
+        if criterion is not None and (criterion.method.type != "judge" or criterion.method.unit == "step"):
             return self.verification.skip(IN_PARTS)
         if row["output"] is None or criterion is None:
             return self._miss(row, run, criterion)

@@ -39,7 +39,7 @@ from gradebook.tasks.lake.sql import query
 from gradebook.tasks.planning.cases import media_bytes
 from gradebook.tasks.planning.request_counts import COUNTED_SCHEMA, Tallies, Tally, count_asked
 from gradebook.tasks.ratings.run_ratings import rated_outputs
-from gradebook.tasks.system.files import replaced_file
+from gradebook.tasks.system.files import PARQUET_SETTINGS, replaced_file
 from gradebook.tasks.workspace.folder import RunFolder
 
 _PLACE = ("output_id", "criterion_id", "replicate", "is_swapped", "request_key")
@@ -305,7 +305,7 @@ def _by_criterion(planned: pa.Table, criteria: Sequence[Criterion]) -> Iterator[
 
 def _write_file(planned: pa.Table, path: Path) -> None:
     with replaced_file(path) as temporary:
-        pq.write_table(planned, temporary, compression="zstd")
+        pq.write_table(planned, temporary, **PARQUET_SETTINGS)
 
 
 def _prompt_overhead(pack: Pack, style: PromptStyle, *, is_packed: bool) -> int:

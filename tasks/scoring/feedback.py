@@ -40,7 +40,7 @@ from gradebook.tasks.lake.sql import query
 from gradebook.tasks.marts.models import build_marts, connect_marts
 from gradebook.tasks.marts.sources import add_score_sources
 from gradebook.tasks.planning.cases import read_cases
-from gradebook.tasks.system.files import replaced_file, write_parquet
+from gradebook.tasks.system.files import PARQUET_SETTINGS, replaced_file, write_parquet
 from gradebook.tasks.workspace.folder import RunFolder
 
 FEEDBACK_SCHEMA = pa.schema(
@@ -90,7 +90,7 @@ def write_feedback(
     with (
         _scored_run(folder, rubric, shards) as connection,
         replaced_file(path) as temporary,
-        pq.ParquetWriter(temporary, FEEDBACK_SCHEMA, compression="zstd") as writer,
+        pq.ParquetWriter(temporary, FEEDBACK_SCHEMA, **PARQUET_SETTINGS) as writer,
     ):
         for questions in _all_questions(connection, folder, rubric, shards, judge.judge_digest):
             rows, written = _answer(lake, folder.run_id, list(questions), session)

@@ -26,7 +26,7 @@ from gradebook.tasks.scoring.process_worker import LastShard
 from gradebook.tasks.scoring.setup import ScoringSetup
 from gradebook.tasks.scoring.similarity import score_similarity
 from gradebook.tasks.scoring.steps import score_steps_of
-from gradebook.tasks.system.files import replaced_file
+from gradebook.tasks.system.files import PARQUET_SETTINGS, replaced_file
 from gradebook.tasks.system.processes import COMPUTING
 from gradebook.tasks.system.progress import reporter
 from gradebook.tasks.workspace.folder import RunFolder
@@ -90,7 +90,7 @@ def collect_shard(folder: RunFolder, rubric: Rubric, shard_index: int) -> int:
     count = 0
     with (
         replaced_file(folder.collected_file(shard_index)) as partial_path,
-        pq.ParquetWriter(partial_path, VERDICT_SCHEMA, compression="zstd", compression_level=1) as writer,
+        pq.ParquetWriter(partial_path, VERDICT_SCHEMA, compression_level=1, **PARQUET_SETTINGS) as writer,
     ):
         for file in files:
             verdicts = pq.read_table(file, schema=VERDICT_SCHEMA)

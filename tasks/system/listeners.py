@@ -21,6 +21,7 @@ MOST_CONNECTIONS = 512
 HEADER_TIMEOUT_S = 5.0  # until a request's header, or a password, is complete
 BODY_TIMEOUT_S = 60.0
 MOST_BODY_BYTES = 2**26
+MOST_HELD_BYTES = 2**28  # of the bodies of all requests of a server that are not answered yet
 MOST_HEADER_BYTES = 32_768
 MOST_LINE_BYTES = 1000  # of a plain connection's first line
 MOST_JSON_DEPTH = 100
@@ -35,6 +36,7 @@ REFUSALS = {
     413: "The body is too large.",
     421: "This server does not answer for that host.",
     429: "Too many wrong tokens. Try again in a minute.",
+    503: "Too many large requests at once. Try again.",
 }
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -156,11 +158,13 @@ class Guard:
     """ASGI application in front of another one.
 
     Refuses other hosts' names (a web page whose name was rebound to this address), other origins, requests without
-    access, and bodies that are too large, too slow or JSON too deep. A request is closed with its refusal.
+    access, and bodies that are too large, too slow, too many at once or JSON too deep. A request is closed with its
+    refusal.
     """
 
     def __init__(self, app: App, rules: Rules) -> None:
         self._app, self._rules = app, rules
+        self._held_bytes = 0
         self._hosts = frozenset(host.lower() for host in rules.hosts)
         self._origins = frozenset(f"{scheme}://{host}" for scheme in rules.schemes for host in self._hosts)
         headers = {**HEADERS, **rules.headers}
@@ -180,15 +184,41 @@ class Guard:
                 return
             await self._app(scope, _with_timely_start(receive), send)
             return
-        content = b""
-        if status is None:
-            status, content = await _body(headers, receive, self._rules.most_body_bytes)
-        if status is None and any("json" in kind.lower() for kind in headers.get("content-type", [])):
-            status = 400 if json_depth(content) > MOST_JSON_DEPTH else None
-        if status is None:
-            await self._app(scope, _replayed(content, receive), self._with_headers(send))
-        else:
-            await _refuse(self._with_headers(send), status)
+        body: list[bytes] = []
+        try:
+            if status is None:
+                status = await self._read_body(headers, receive, body)
+            if status is None and any("json" in kind.lower() for kind in headers.get("content-type", [])):
+                status = 400 if json_depth(body[0]) > MOST_JSON_DEPTH else None
+            if status is None:
+                await self._app(scope, _replayed(body[0], receive), self._with_headers(send))
+            else:
+                await _refuse(self._with_headers(send), status)
+        finally:
+            self._held_bytes -= sum(map(len, body))
+
+    async def _read_body(self, headers: Headers, receive: Receive, body: list[bytes]) -> int | None:
+        """Read a body into a list, which holds it whole afterwards. Returns the HTTP status of one that is refused."""
+        most_bytes, size = self._rules.most_body_bytes, 0
+        with suppress(ValueError):
+            if any(int(length) > most_bytes for length in headers.get("content-length", [])):
+                return 413
+        try:
+            async with asyncio.timeout(BODY_TIMEOUT_S):
+                while (message := await receive())["type"] == "http.request":
+                    body.append(message.get("body", b""))
+                    size += len(body[-1])
+                    self._held_bytes += len(body[-1])
+                    if size > most_bytes:
+                        return 413
+                    if self._held_bytes > MOST_HELD_BYTES:
+                        return 503
+                    if not message.get("more_body", False):
+                        break
+        except TimeoutError:
+            return 408
+        body[:] = [b"".join(body)]
+        return None
 
     def _refusal(self, scope: Message, headers: Headers) -> int | None:
         """HTTP status of a request that is refused before its body is read; None if it is not."""
@@ -221,26 +251,6 @@ def json_depth(content: bytes) -> int:
         depth += 1 if bracket in b"[{" else -1
         deepest = max(deepest, depth)
     return deepest
-
-
-async def _body(headers: Headers, receive: Receive, most_bytes: int) -> tuple[int | None, bytes]:
-    """HTTP status of a body that is refused, None if it is not; and the whole body."""
-    with suppress(ValueError):
-        if any(int(length) > most_bytes for length in headers.get("content-length", [])):
-            return 413, b""
-    parts, size = [], 0
-    try:
-        async with asyncio.timeout(BODY_TIMEOUT_S):
-            while (message := await receive())["type"] == "http.request":
-                parts.append(message.get("body", b""))
-                size += len(parts[-1])
-                if size > most_bytes:
-                    return 413, b""
-                if not message.get("more_body", False):
-                    break
-    except TimeoutError:
-        return 408, b""
-    return None, b"".join(parts)
 
 
 def _replayed(content: bytes, receive: Receive) -> Receive:

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import secrets
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -138,8 +138,11 @@ def _evaluates_other(run_id: str) -> InputError:
 
 
 def created_at(folder: RunFolder) -> datetime:
-    """Time when the run began, UTC."""
-    return datetime.fromisoformat(json.loads(folder.identity_file.read_text(encoding="utf-8"))["created_at"])
+    """Time when the run began, UTC. Raises `InputError` if its file has none."""
+    identity = _identity_of(folder)
+    if identity is None:
+        raise InputError(f"{folder.identity_file}", "no such file", "the file that a run begins with")
+    return identity[1]
 
 
 def lock_folder(folder: RunFolder) -> RunClaim:
@@ -175,18 +178,24 @@ def _is_of(folder: RunFolder, fingerprint: str) -> bool:
 
 def _fingerprint_of(folder: RunFolder) -> str | None:
     """Fingerprint of a run; None if it has not begun. Raises `InputError` if its file has none."""
+    identity = _identity_of(folder)
+    return None if identity is None else identity[0]
+
+
+def _identity_of(folder: RunFolder) -> tuple[str, datetime] | None:
+    """Fingerprint and time of a run's begin; None if it has not begun. Raises `InputError` for a damaged file."""
     try:
-        fingerprint: str = json.loads(folder.identity_file.read_text(encoding="utf-8"))["fingerprint"]
+        identity = json.loads(folder.identity_file.read_text(encoding="utf-8"))
+        return str(identity["fingerprint"]), datetime.fromisoformat(identity["created_at"]).astimezone(UTC)
     except FileNotFoundError:
         return None
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
         raise InputError(
             f"{folder.identity_file}",
-            "no fingerprint of a run",
-            "what it evaluates",
+            "no fingerprint and time of a run",
+            "what it evaluates and when it began",
             "remove its folder: its judgments stay in the ledger",
         ) from None
-    return fingerprint
 
 
 def _try_claim(folder: RunFolder) -> RunClaim | None:

@@ -60,8 +60,8 @@ def _is_json(content: bytes) -> bool:
 
 
 def _is_parquet(path: Path) -> bool:
-    """Whether the file ends as a Parquet file does; its pages are not read."""
-    with suppress(pa.ArrowInvalid, OSError):
-        pq.read_metadata(path)
-        return True
+    """Whether each page of a Parquet file reads, and has its checksum; earlier versions wrote none."""
+    with suppress(pa.ArrowException, OSError), pq.ParquetFile(path, page_checksum_verification=True) as file:
+        row_count = sum(batch.num_rows for batch in file.iter_batches())
+        return bool(row_count == file.metadata.num_rows)  # a page's own header has no checksum
     return False

@@ -37,6 +37,10 @@ class DaskCluster:
         words = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", self._folder)
         return self._start("dask_worker", self.runner.removeprefix("dask:"), *words)
 
+    def kill_scheduler(self) -> None:
+        """Kill the scheduler; its workers end by themselves."""
+        self._processes[0].kill()
+
     def __enter__(self) -> Self:
         return self
 

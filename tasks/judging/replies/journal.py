@@ -29,6 +29,7 @@ _NUMBERS = tuple(
     field.name for field in JUDGMENT_SCHEMA if pa.types.is_floating(field.type) or pa.types.is_integer(field.type)
 )
 MOST_COST_USD = 1e6  # of one reply; a larger cost is damage, and would drown all others in a sum
+MOST_COUNT = 1e12  # of tokens, bytes or milliseconds of one reply
 _CHECKSUM = re.compile(rb'\{"crc32":(\d+),')
 
 # A shorter line is no judgment: a megabyte may hold half a million of them, and runs of them are one fault.
@@ -277,10 +278,25 @@ def _read_line(line: bytes, path: Path, number: int) -> dict[str, Any]:
     if missing:
         raise LakeError(place, f"null in {', '.join(missing)}", "a value")
     for name in _NUMBERS:
-        value, most = judgment[name], MOST_COST_USD if name == "cost_usd" else math.inf
+        value, most = judgment[name], MOST_COST_USD if name == "cost_usd" else MOST_COUNT
         if isinstance(value, int | float) and not (0 <= value <= most and math.isfinite(value)):
             raise LakeError(place, f"{name} {value!r}", f"0 to {most:g}")
+    if not "0002" <= str(judgment["asked_at"])[:4] <= "9998":  # clocks may be wrong; Python has no other years
+        raise LakeError(place, f"asked_at {judgment['asked_at']!r:.60}", "a year of 2 to 9998")
+    if rb"\u0000" in line and any("\0" in value for value in judgment.values() if isinstance(value, str)):
+        raise LakeError(place, "a null character", "text, from which they were taken out")
+    if judgment["distribution"] is not None and not _is_distribution(judgment["distribution"], judgment["level_id"]):
+        raise LakeError(place, f"distribution {judgment['distribution']!r:.60}", "probabilities of levels, and its own")
     return judgment
+
+
+def _is_distribution(text: Any, level_id: Any) -> bool:
+    """Whether a text is JSON with probabilities of levels, among them the judgment's own if it has one."""
+    try:
+        shares = orjson.loads(text)
+        return level_id in (None, *shares) and all(0 <= share <= 1 + 1e-6 for share in shares.values())
+    except (orjson.JSONDecodeError, AttributeError, TypeError):
+        return False
 
 
 def _parse_line(line: bytes, place: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,18 @@ from gradebook.rubrics.importers.ratings.grading import scales_of_rubric
 from gradebook.rubrics.importers.ratings.shapes import Naming
 from gradebook.rubrics.importers.registry import FORMAT_NAMES, find_format
 from gradebook.rubrics.model.errors import GradebookError
+from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
 from gradebook.rubrics.prompts.reply_parser import read_reply
+from gradebook.tasks.agreement.import_outcomes import OutcomeFile, read_outcomes
 from gradebook.tasks.datasets.ingest import ingest_outputs
 from gradebook.tasks.judging.replies.completion import read_completion
-from gradebook.tasks.judging.replies.journal import read_journal
+from gradebook.tasks.judging.replies.journal import Journal, read_journal
 from gradebook.tasks.judging.replies.recorded_judge import read_replies
 from gradebook.tasks.judging.settings.files import read_judge
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.lake.connections import connect, prepare_lake
+from gradebook.tasks.ledger.ledger import settle_journals
+from gradebook.tasks.operations.case_coverage import read_cases
 from gradebook.tasks.operations.suites import read_suites
 from gradebook.tasks.ratings.evaluation_file import read_ratings
 from gradebook.tasks.ratings.import_sheets import RatingFile, read_sheets
@@ -46,6 +53,19 @@ COMPLETION = {
 }
 RECORDED = {"case_id": "a", "model": "m", "criterion_id": "c", "level": "good", "distribution": {"good": 1.0}}
 RATING = {"case_id": "a", "model": "m", "criterion_id": "clarity", "level_id": "clear", "rater": "ann"}
+MARK = {"step": 1, "label": "wrong", "error_type": "x", "severity": "minor", "rationale": "r"}
+STEPS = {"trace_id": "t", "annotator": "ann", "timestamp": "2026-11-20T10:00:00Z", "annotations": [MARK]}
+CLAIMS = {"output_id": "b" * 32, "rater": "ann", "rated_at": "2026-11-20", "claims": [{"claim": "c", "verdict": None}]}
+OUTCOME = {"name": "n", "value": 1.5, "case_id": "a", "model": "m", "day": "2026-11-20"}
+CASE = {"case_id": "a", "prompt": "Why?", "topic": "t", "metadata": {"a": [1, None]}, "steps": [{"kind": "tool"}]}
+COUNTS = ("prompt_bytes", "prompt_tokens", "cached_tokens", "completion_tokens", "replicate", "attempts")
+PAID = dict.fromkeys(JUDGMENT_SCHEMA.names, "x") | dict.fromkeys(COUNTS, 1)
+PAID |= {
+    "distribution": '{"x":1.0}',
+    "cost_usd": 0.25,
+    "latency_ms": 1.5,
+    "asked_at": datetime(2026, 11, 20, tzinfo=UTC),
+}
 JOURNAL = {"request_key": "a" * 32, "output_id": "b" * 32, "criterion_id": "c", "judge": "j", "cost_usd": 0.1}
 SUITES = "lake: sqlite:lake/catalog.sqlite\nbudget_usd: 5\nsuites:\n  - {id: a, outputs: 'o/*.jsonl', rubric: r.yaml}\n"
 JUDGE = "model: m\nbase_url: http://localhost/v1\nmax_in_flight: 4\nprices: {input_usd: 1, output_usd: 2}\n"
@@ -97,6 +117,10 @@ READERS: dict[str, tuple[Callable[[Path], object], str, bytes]] = {
     "recorded": (read_replies, "r.jsonl", line(RECORDED)),
     "ratings": (lambda path: read_ratings(path, RATED), "r.jsonl", line(RATING)),
     "rating sheets": (read_rating_sheets, "r.json", line([{"case_id": "a", "annotations": [{"result": [1]}]}])),
+    "step sheets": (read_rating_sheets, "r.jsonl", line(STEPS)),
+    "claim sheets": (read_rating_sheets, "r.jsonl", line(CLAIMS)),
+    "outcomes": (lambda path: read_outcomes(OutcomeFile(str(path))), "u.jsonl", line(OUTCOME) * 2),
+    "cases": (lambda path: read_cases([str(path)], {}), "c.jsonl", line(CASE) * 2),
     "journal": (read_journal_of, "j.jsonl", line(JOURNAL) * 2),
     "suites": (read_suites, "s.yaml", SUITES.encode()),
     "judge": (lambda path: read_judge(str(path), {}), "j.yaml", JUDGE.encode()),
@@ -226,3 +250,62 @@ def test_no_importer_of_rubrics_takes_2_s_of_cpu_or_200_mb(tmp_path, name):
 
     found.read(text, str(example))
     call_in_child(work, 300)
+
+
+# -------- journals of a lake: lines of its own run and of another
+def disturbed(lines: list[bytes], others: list[bytes], dice: random.Random) -> bytes:
+    """A journal with lines cut, doubled, moved, joined, of another run or with changed bits, one to six times."""
+    content = list(lines)
+    for _ in range(dice.randint(1, 6)):
+        at, other = dice.randrange(len(content)), dice.randrange(len(content))
+        line = content[at]
+        place = dice.randrange(max(1, len(line) - 1))
+        changed = {
+            "cut": [line[:place] + b"\n"],
+            "double": [line, line],
+            "swap": [content[other]],
+            "join": [line[:place] + content[other][place:]],
+            "foreign": [dice.choice(others), line],
+            "bit": [line[:place] + bytes([line[place] ^ 1 << dice.randrange(8)]) + line[place + 1 :]],
+            "zeros": [line[:place] + b"\0" * dice.choice((1, 8, 4096)) + line[place:]],
+            "word": [line[:place] + dice.choice(WORDS) + line[place:]],
+        }
+        kind = dice.choice([*changed])
+        content[at : at + 1] = changed[kind]
+        if kind == "swap":
+            content[other] = line
+    return b"".join(content)[: dice.choice((None, None, -1, -30))]
+
+
+@pytest.mark.nightly
+def test_a_damaged_journal_loses_no_whole_reply_and_brings_no_other(tmp_path):
+    lake = find_lake(f"sqlite:{tmp_path}/catalog.sqlite")
+    prepare_lake(lake)
+    dice = random.Random("journals 27")  # noqa: S311 - the same inputs each night
+    for trial in range(150):
+        rows = [
+            PAID | {"judgment_id": f"{trial}-{run}-{number}", "run_id": run, "reply": f'{number} "ä"'}
+            for run in ("r", "other")
+            for number in range(6)
+        ]
+        with Journal(tmp_path / "written", "r") as journal:
+            journal.append(*rows)
+        lines = journal.path.read_bytes().splitlines(keepends=True)
+        damaged = disturbed(lines[:6], lines[6:], dice)
+        path = lake.journal_folder / f"r.{trial}.aa.jsonl"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(damaged)
+        kept = [each + b"\n" for each in damaged.split(b"\n")[:-1]]  # the last one was being written
+        notes: list[str] = []
+        settle_journals(lake, notes)
+        with connect(lake, read_only=True) as connection:
+            found = (
+                connection.execute("from judgments where judgment_id like ?", [f"{trial}-%"])
+                .to_arrow_table()
+                .to_pylist()
+            )
+        whole = [row for row, each in zip(rows, lines, strict=True) if each in kept]
+        assert sorted(found, key=rows.index) == whole, damaged
+        is_broken = any(each not in lines for each in kept)
+        assert (len(notes), path.with_name(f"{path.name}.broken").exists()) == (is_broken, is_broken), damaged
+        assert not path.exists()

@@ -62,6 +62,20 @@ def test_outcomes_are_imported_once_and_shown_beside_scores(gradebook, run):
     assert "any never varies within a model" in page
 
 
+@pytest.mark.nightly
+def test_a_run_whose_outputs_have_no_overall_score_still_has_a_report(gradebook, run, evaluate):
+    levels = "[{id: bad, score: 0}, {id: good, score: 1}]"
+    rated = f"  - {{id: rated, description: R, weight: 1, method: {{type: ratings}}, levels: {levels}}}\n"
+    (run / "r.yaml").write_text(RUBRIC.replace("id: r\n", "id: s\n") + rated)
+    words = ("--rubric", run / "r.yaml", "--run-id", "unrated", "--allow-unscored")
+    assert evaluate(run / "o.jsonl", *words).code == 0
+    assert gradebook("outcomes", "import", run / "clicks.csv", "--name", "clicks").code == 0
+    (shown,) = gradebook("outcomes", "show", "unrated", "--json").json["outcomes"]
+    assert [row["criterion_id"] for row in shown["rows"]] == ["long", "short", "any"]
+    assert gradebook("report", "unrated", "--out", run / "page.html").code == 0
+    assert "clicks by case, m: " in (run / "page.html").read_text()
+
+
 def test_every_fault_of_a_file_is_reported_and_nothing_is_imported(gradebook, run):
     rows = [
         {"name": "x", "value": "abc", "case_id": "c1"},
@@ -76,6 +90,9 @@ def test_every_fault_of_a_file_is_reported_and_nothing_is_imported(gradebook, ru
         {"name": "x", "value": 0, "day": "2026-11-01", "model": "m\0"},
     ]
     (run / "bad.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (run / "none.csv").write_text("name,case_id\nx,c1\n")
+    finished = gradebook("outcomes", "import", run / "none.csv")
+    assert (finished.code, "expected value: name the column that holds it" in finished.err) == (2, True), finished.err
     finished = gradebook("outcomes", "import", run / "bad.jsonl")
     assert finished.code == 2
     for line, words in enumerate(("a number", "the name None", "no output_id", "a date such as"), 1):

@@ -99,14 +99,20 @@ def test_a_long_journal_is_settled_a_batch_at_a_time(lake, monkeypatch):
 
 
 def harmed(harm: str, line: bytes) -> bytes:
+    plain = b"{" + line.partition(b",")[2]  # as earlier versions wrote it
     return {
         "cut in the middle": line[:40] + b"\n",
         "zeros": b"\0" * 99 + b"\n",
         "a cost that is none": line.replace(b'"cost_usd":0.5', b'"cost_usd":1e308'),
         "another level": line.replace(b'"level_id":"good"', b'"level_id":"gold"'),
-        "no checksum, a cost that is none": b"{" + line.partition(b",")[2].replace(b":0.5", b":1e308"),
-        "no checksum, a negative cost": b"{" + line.partition(b",")[2].replace(b":0.5", b":-0.5"),
-        "no checksum, a wrong type": b"{" + line.partition(b",")[2].replace(b'"good"', b"[1]"),
+        "no checksum, a cost that is none": plain.replace(b":0.5", b":1e308"),
+        "no checksum, a negative cost": plain.replace(b":0.5", b":-0.5"),
+        "no checksum, a wrong type": plain.replace(b'"good"', b"[1]"),
+        "no checksum, a year of no calendar": plain.replace(b'"asked_at":"2026', b'"asked_at":"0000'),
+        "no checksum, a null character": plain.replace(b'"rationale":null', b'"rationale":"a\\u0000b"'),
+        "no checksum, tokens beyond any sum": plain.replace(b'"prompt_tokens":10', b'"prompt_tokens":%d' % 2**62),
+        "no checksum, probabilities of no levels": plain.replace(b'"distribution":null', b'"distribution":"{"'),
+        "no checksum, probabilities above 1": plain.replace(b'"distribution":null', rb'"distribution":"{\"good\":7}"'),
     }[harm]
 
 
@@ -122,6 +128,11 @@ def harmed(harm: str, line: bytes) -> bytes:
                 "no checksum, a cost that is none",
                 "no checksum, a negative cost",
                 "no checksum, a wrong type",
+                "no checksum, a year of no calendar",
+                "no checksum, a null character",
+                "no checksum, tokens beyond any sum",
+                "no checksum, probabilities of no levels",
+                "no checksum, probabilities above 1",
             ]
         ),
     ],

@@ -10,6 +10,7 @@ import pytest
 from gradebook.rubrics.model.errors import UnfinishedError
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import connect
+from gradebook.tasks.ledger.verify import verify_ledger
 from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.stages.preview import preview_run
 from gradebook.tasks.stages.rescore import RescoreRequest, rescore_run
@@ -88,6 +89,8 @@ def test_errors_of_steps_take_their_penalties_from_the_score(judge: LoopbackJudg
     evaluated(tmp_path)
     # 100 - 10 (high); 100 - 12 * 10 is below 0
     assert scores_in(tmp_path) == {"good": (1.0, None), "slip": (0.9, None), "lost": (0.0, None)}
+    verified = verify_ledger(find_lake(f"sqlite:{tmp_path}/lake/catalog.sqlite"))
+    assert (verified.finding_count, verified.not_checked_count) == (0, judge.request_count)
     marks = rows_in(
         tmp_path,
         "select step_index, label, step_verdicts.score, error_type, error_subtype, severity, rationale, quote "

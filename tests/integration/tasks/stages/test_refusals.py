@@ -396,7 +396,7 @@ CASES = {
     # -------- the run
     "run at work": Case("which another process is evaluating now", {"run_id": "held"}, prepare=hold_run),
     "run of others": Case("which evaluated other outputs", {"run_id": "other"}, prepare=begin_other_run),
-    "torn run": Case("found no fingerprint of a run", {"run_id": "torn"}, prepare=tear_run),
+    "torn run": Case("found no fingerprint and time of a run", {"run_id": "torn"}, prepare=tear_run),
     "published otherwise": Case(
         "which published other outputs", {"run_id": "base"}, is_lake_there=True, prepare=forget_runs_and_change_outputs
     ),

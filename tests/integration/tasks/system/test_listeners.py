@@ -5,6 +5,7 @@ import base64
 import json
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -204,6 +205,25 @@ def test_connections_beyond_the_limit_are_closed_at_once_and_others_go_on(listen
         connection.sendall("\r\n".join([listener.host, *listener.own, "Content-Length: 0", "", ""]).encode())
         assert connection.recv(10_000).startswith(b"HTTP/1.1 ")
         connection.close()
+
+
+def test_bodies_that_are_too_many_at_once_are_refused_and_their_memory_is_free_again(listener, monkeypatch):
+    monkeypatch.setattr(listeners, "MOST_HELD_BYTES", 1_000)
+    head = [f"POST {listener.path} HTTP/1.1", listener.host, *listener.own, "Connection: close"]
+
+    def begin(size: int, *, is_whole: bool) -> socket.socket:
+        connection = socket.create_connection(("127.0.0.1", listener.port), timeout=20)
+        length = f"Content-Length: {size if is_whole else size + 1}"
+        connection.sendall("\r\n".join([*head, length, "", ""]).encode() + b"x" * size)
+        return connection
+
+    for _ in range(3):
+        with begin(600, is_whole=False) as held:
+            time.sleep(0.1)  # until it is read
+            with begin(600, is_whole=True) as other:
+                assert other.recv(20).startswith(b"HTTP/1.1 503 ")
+            held.sendall(b"x")
+            assert held.recv(20)[9:12] in (b"200", b"400")
 
 
 def test_health_needs_no_password_but_the_host(tmp_path):

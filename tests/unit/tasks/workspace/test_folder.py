@@ -106,7 +106,7 @@ def test_a_named_run_of_another_evaluation_is_refused_and_left_unlocked(tmp_path
 
 
 # -------- after a power failure: a file of the right name without its content
-@pytest.mark.parametrize("torn", ["", "[1]", "{}", '"text"'])
+@pytest.mark.parametrize("torn", ["", "[1]", "{}", '"text"', '{"fingerprint": "a", "created_at": "2026-11-2"}'])
 def test_a_run_with_an_unreadable_identity_does_not_block_others(tmp_path, torn):
     (tmp_path / "torn").mkdir()
     (tmp_path / "torn" / "run.json").write_text(torn)
@@ -118,5 +118,7 @@ def test_naming_a_run_with_an_unreadable_identity_is_refused_and_leaves_it_unloc
     (tmp_path / "torn").mkdir()
     (tmp_path / "torn" / "run.json").touch()
     for _ in range(2):
-        with pytest.raises(InputError, match=r"torn/run.json: found no fingerprint of a run, .* remove its folder"):
+        with pytest.raises(
+            InputError, match=r"torn/run.json: found no fingerprint and time of a run, .* remove its folder"
+        ):
             claim_run(tmp_path, "a", "torn", NOW)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from gradebook.tasks.system.files import write_parquet
@@ -43,6 +44,16 @@ def test_a_truncated_verdict_file_is_dropped_alone(folder: RunFolder, left: int)
     before = names(folder)
     drop_unreadable(folder)
     assert before - names(folder) == {"verdicts/tone/shard-00000.parquet"}
+
+
+def test_a_changed_bit_of_a_page_is_found_or_changes_no_value(folder: RunFolder):
+    path = folder.verdict_file("tone", 0)
+    whole, given = path.read_bytes(), pq.read_table(path)
+    pages_end = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")  # before the footer, its length and the mark
+    for place in range(4, pages_end, 23):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << place % 8]) + whole[place + 1 :])
+        found = [*unreadable_files(folder)]
+        assert found == [path] or pq.read_table(path).equals(given), place
 
 
 @pytest.mark.parametrize("name", ["shards/shard-00000.parquet", "quarantine.parquet"])

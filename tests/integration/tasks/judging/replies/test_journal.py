@@ -22,7 +22,7 @@ def make_judgment(**changes: Any) -> dict[str, Any]:
     names = ("prompt_bytes", "prompt_tokens", "cached_tokens", "completion_tokens", "replicate", "attempts")
     numbers = dict.fromkeys(names, 1)
     texts = dict.fromkeys(JUDGMENT_SCHEMA.names, "x")
-    return texts | numbers | {"cost_usd": None, "latency_ms": 1.5, "asked_at": ASKED_AT} | changes
+    return texts | numbers | {"cost_usd": None, "distribution": None, "latency_ms": 1.5, "asked_at": ASKED_AT} | changes
 
 
 WRITER = """
