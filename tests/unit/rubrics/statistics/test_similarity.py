@@ -22,6 +22,13 @@ def test_the_most_similar_text_counts_and_the_own_case_is_no_null():
     assert found.rescaled.round(12).tolist() == [0.0, 1.0]
 
 
+def test_cases_with_a_text_each_have_the_same_null():
+    # others: case A (1, 0), case B (0.6, 0.8); the second output belongs to B
+    found = compared([-1, 1], [[1.0, 0.0], [0.6, 0.8]], [0, 1])
+    assert found.null.round(12).tolist() == [0.8, 0.6]
+    assert found.other_counts.tolist() == [2, 1]
+
+
 def test_without_other_cases_there_is_no_null():
     assert np.isnan(compared([-1, -1], [], []).null).all()
     assert np.isnan(compared([0, 0], [[1.0, 0.0]], [0]).rescaled).all()
