@@ -32,25 +32,31 @@ class Similarities:
 
 
 def compare_vectors(
-    outputs: Any, own: Any, own_starts: Counts, others: Any, other_starts: Counts, is_other: NDArray[np.bool_]
+    outputs: Any, own: Any, own_starts: Counts, others: Any, other_starts: Counts, own_places: Counts
 ) -> Similarities:
     """Compare outputs with their own texts and with those of other cases, by cosine similarity.
 
     outputs: (output, dim), own: (text, dim), others: (other text, dim), each of unit length, dense or sparse.
     own_starts: (output,), the first own text of each output; other_starts: (case,), likewise. Each has at least one.
-    is_other: (output, case), False for the output's own case.
+    own_places: (output,), the place of the output's own case among the others, -1 where it is none of them.
     """
     lengths = np.diff(np.append(own_starts, own.shape[0]))
     each = _row_products(outputs[np.repeat(np.arange(len(lengths)), lengths)], own)
     best = np.clip(np.maximum.reduceat(each, own_starts) if len(lengths) else each, -1, 1)
-    counts = is_other.sum(axis=1)
+    is_own = own_places >= 0
+    counts = len(other_starts) - is_own.astype(np.int64)
     if not len(other_starts):
         return Similarities(best, np.full(len(best), np.nan), counts)
-    products = outputs @ others.T
-    products = products.toarray() if hasattr(products, "toarray") else products
-    by_case = np.maximum.reduceat(products, other_starts, axis=1)
-    null = (by_case * is_other).sum(axis=1) / np.where(counts, counts, np.nan)
-    return Similarities(best, null, counts)
+    if len(other_starts) == others.shape[0]:  # a text each: their sum stands for all
+        sums = np.asarray(outputs @ np.asarray(others.sum(axis=0, dtype=np.float64)).ravel()).ravel()
+        sums[is_own] -= _row_products(outputs[is_own], others[own_places[is_own]])
+    else:
+        products = outputs @ others.T
+        products = products.toarray() if hasattr(products, "toarray") else products
+        products = np.maximum.reduceat(products, other_starts, axis=1)
+        sums = products.sum(axis=1, dtype=np.float64)
+        sums[is_own] -= products[is_own, own_places[is_own]]
+    return Similarities(best, sums / np.where(counts, counts, np.nan), counts)
 
 
 def starts_of(groups: Sequence[Sequence[str]]) -> Counts:

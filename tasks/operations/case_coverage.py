@@ -81,7 +81,7 @@ class TopicPlan:
     texts: tuple[tuple[str, ...], tuple[str, ...]]
     embedder: Embedder | None
     wanted: Mapping[str, WantedText] = field(default_factory=dict)
-    held: Mapping[str, str] = field(default_factory=dict)
+    held: Mapping[str, bytes] = field(default_factory=dict)
     text_count: int = 0
     request_count: int = 0
     cost_usd: float | None = 0.0

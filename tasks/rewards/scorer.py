@@ -90,7 +90,7 @@ class RubricScorer:
         has_functions = bool(runnable_functions(self.rubric, functions))
         self._functions = FunctionPool(functions) if has_functions else None
         self._code = CodeScorer(self.rubric, self._functions)
-        read = None if judge is None else checked_judge(judge, self.rubric, budget_usd)
+        read = None if judge is None else _quick_judge(judge, self.rubric, budget_usd)
         found = find_lake(lake, data) if isinstance(lake, str) else lake
         self._asking = None if read is None else Asking(self.rubric, read, budget_usd, found, job=job)
         self._parts = tuple(_part(self.rubric, each) for each in self.rubric.criteria)
@@ -356,6 +356,17 @@ def checked_judge(name: str, rubric: Rubric, budget_usd: float | None) -> Judge:
             raise JudgeSettingsError(name, "a judge with batch requests", "one that answers at once")
     for online in online_members(judge):
         _checked_online(online, budget_usd)
+    return judge
+
+
+def _quick_judge(name: str, rubric: Rubric, budget_usd: float | None) -> Judge:
+    """Judge as `checked_judge`, which a call does not have to wait minutes for. Raises `JudgeSettingsError`."""
+    judge = checked_judge(name, rubric, budget_usd)
+    if any(each.batch_command is not None for each in online_members(judge)):
+        found = "a judge with a batch_command, whose program would start for each call"
+        raise JudgeSettingsError(
+            name, found, "a server of the same model, or `gradebook evaluate`, which starts it once"
+        )
     return judge
 
 

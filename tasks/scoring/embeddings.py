@@ -8,17 +8,18 @@ from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from gradebook.rubrics.statistics.lexical import LexicalVectors
 from gradebook.tasks.judging.money.prices import embedding_price
 from gradebook.tasks.judging.replies.embedding_questions import (
+    VALUE_BYTES,
     EmbeddingAnswer,
     EmbeddingQuestion,
-    Vector,
     WantedText,
     batches_of,
-    vector_of,
+    vector_bytes,
 )
 from gradebook.tasks.judging.replies.question import Outcome
 from gradebook.tasks.judging.session.session import Money, open_session
@@ -27,8 +28,8 @@ from gradebook.tasks.judging.settings.keys import read_keys
 from gradebook.tasks.judging.transport.probe import probe
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
+from gradebook.tasks.lake.sql import query
 from gradebook.tasks.ledger.ledger import held_judgments, settle_run
-from gradebook.tasks.planning.estimates import held_rationales
 from gradebook.tasks.planning.plan import RunPlan
 from gradebook.tasks.planning.similarity import ComparedTexts, similarity_criteria, wanted_texts
 from gradebook.tasks.runs.run import Run
@@ -56,22 +57,27 @@ def lexical_space(texts: Sequence[str]) -> Space:
     return LexicalVectors(texts)
 
 
+# 16-bit floats by their bits: twice as fast as numpy's conversion.
+_VALUES = np.arange(2**16, dtype=np.uint16).view(np.float16).astype(np.float32)
+
+
 class StoredVectors:
     """Vectors of a run's texts in memory, as 16-bit floats."""
 
-    def __init__(self, vectors: Mapping[str, Vector], faults: Mapping[str, str]) -> None:
-        """vectors, faults: by text. Vectors of another length than most are left out."""
-        lengths = Counter(map(len, vectors.values()))
-        self._length = max(lengths, key=lengths.__getitem__) if lengths else 1
+    def __init__(self, vectors: Mapping[str, bytes], faults: Mapping[str, str]) -> None:
+        """vectors, faults: by text, each as in `vector_bytes`. Vectors of another length than most are left out."""
+        sizes = Counter(map(len, vectors.values()))
+        size = max(sizes, key=sizes.__getitem__) if sizes else VALUE_BYTES
+        self._length = size // VALUE_BYTES
         self._faults = faults
-        kept = {text: vector for text, vector in vectors.items() if len(vector) == self._length}
+        kept = {text: vector for text, vector in vectors.items() if len(vector) == size}
         self._places = {text: place for place, text in enumerate(kept, 1)}
-        blank = np.zeros((1, self._length), np.float16)  # the place of texts without a vector
-        self._vectors = np.concatenate([blank, np.array([*kept.values()], np.float16).reshape(-1, self._length)])
+        blank = bytes(size)  # the place of texts without a vector
+        self._vectors = np.frombuffer(b"".join([blank, *kept.values()]), "<f2").reshape(-1, self._length)
 
     def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """(text, dim), see `Space`."""
-        found = self._vectors[[self._places.get(text, 0) for text in texts]].astype(np.float32)
+        found = _VALUES.take(self._vectors[[self._places.get(text, 0) for text in texts]].view(np.uint16))
         lengths = np.linalg.norm(found, axis=1, keepdims=True)  # not quite 1, as 16 bits round
         np.divide(found, lengths, out=found, where=lengths > 0)
         return found
@@ -108,22 +114,23 @@ def embed_texts(run: Run, plan: RunPlan, compared: ComparedTexts, shards: Sequen
     return lambda _texts: space
 
 
-def held_vectors(lake: Lake, wanted: Mapping[str, WantedText]) -> dict[str, str]:
-    """Rationales of the ledger, which have the vectors, by request key; of the wanted texts."""
+def held_vectors(lake: Lake, wanted: Mapping[str, WantedText]) -> dict[str, bytes]:
+    """Vectors of the wanted texts that the ledger has, by request key, each as in `vector_bytes`."""
     with connect_up_to_date(lake) as connection:
         connection.execute("create or replace temp view held_judgments as select * from judgments")
-        return held_rationales(connection, wanted)
+        connection.register("wanted_keys", pa.table({"request_key": pa.array(wanted, pa.string())}))
+        return dict(connection.execute(query("scoring/held_vectors")).fetchall())
 
 
 def stored_space(
-    wanted: Mapping[str, WantedText], held: Mapping[str, str], found: Mapping[str, Outcome]
+    wanted: Mapping[str, WantedText], held: Mapping[str, bytes], found: Mapping[str, Outcome]
 ) -> StoredVectors:
-    """Space of the wanted texts. held: rationales of the ledger, found: new outcomes; all by request key."""
-    vectors = {wanted[key].text: vector_of(stored) for key, stored in held.items()}
+    """Space of the wanted texts. held: vectors of the ledger, found: new outcomes; all by request key."""
+    vectors = {wanted[key].text: vector for key, vector in held.items()}
     faults = {}
     for key, outcome in found.items():
         if outcome.rationale is not None and outcome.status == "scored":
-            vectors[wanted[key].text] = vector_of(outcome.rationale)
+            vectors[wanted[key].text] = vector_bytes(outcome.rationale)
         else:
             faults[wanted[key].text] = outcome.reason or "no reply"
     return StoredVectors(vectors, faults)

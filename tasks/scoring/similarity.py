@@ -1,6 +1,7 @@
 """Verdicts on criteria of the method `similarity`: outputs beside their own texts and those of other cases."""
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -41,7 +42,7 @@ BATCH = 500  # outputs
 class _Others:
     """Cases that every output is compared with."""
 
-    case_ids: tuple[str, ...]
+    places: Mapping[str, int]  # by case id
     starts: Counts  # (case,), the first text of each
     texts: Any  # (text, dim), their vectors
     space: Space
@@ -52,7 +53,8 @@ class _Others:
         space = make_space([text for each in passages.values() for text in each])
         usable = {case_id: each for case_id, each in passages.items() if not any(map(space.fault, each))}
         texts = [text for each in usable.values() for text in each]
-        return cls(tuple(usable), starts_of([*usable.values()]), space.vectors(texts), space)
+        places = {case_id: place for place, case_id in enumerate(usable)}
+        return cls(places, starts_of([*usable.values()]), space.vectors(texts), space)
 
 
 class OtherCases:
@@ -143,26 +145,31 @@ def _compare(
     method: SimilarityMethod, part: Sequence[tuple[str, str, Case]], texts: ComparedTexts, others: _Others
 ) -> _Compared:
     gaps: dict[str, str] = {}
-    own: list[tuple[str, str, str, Passages]] = []
+    output_ids: list[str] = []
+    outputs: list[str] = []
+    own: list[Passages] = []
+    own_places: list[int] = []
     fault_of = others.space.fault
     for case_id, output_id, case in part:
         passages = texts.of(method, case_id, case)
         fault = next(filter(None, map(fault_of, (case.output, *passages))), None) if passages else None
         if not passages or fault is not None:
             gaps[output_id] = fault or f"no_{method.against}: nothing to compare with"
-        else:
-            own.append((case_id, output_id, case.output, passages))
+            continue
+        output_ids.append(output_id)
+        outputs.append(case.output)
+        own.append(passages)
+        own_places.append(others.places.get(case_id, -1))
     vectors = others.space.vectors
-    case_ids = np.array([case_id for case_id, *_ in own], object)
     found = compare_vectors(
-        vectors([output for *_, output, _ in own]),
-        vectors([text for *_, passages in own for text in passages]),
-        starts_of([passages for *_, passages in own]),
+        vectors(outputs),
+        vectors([text for passages in own for text in passages]),
+        starts_of(own),
         others.texts,
         others.starts,
-        case_ids[:, np.newaxis] != np.array(others.case_ids, object),
+        np.array(own_places, np.int64),
     )
-    return _Compared(tuple(output_id for _, output_id, *_ in own), found, gaps)
+    return _Compared(tuple(output_ids), found, gaps)
 
 
 def _rows(run_id: str, criterion_id: str, embedder: str, compared: _Compared) -> pa.Table:
@@ -187,18 +194,16 @@ def _verdicts(
     part: Sequence[tuple[str, str, Case]],
     compared: _Compared,
 ) -> pa.Table:
-    places = {output_id: place for place, output_id in enumerate(compared.output_ids)}
-    found = compared.found
     scores: list[float | None] = []
     reasons: list[str | None] = []
     rationales: list[str | None] = []
-    rescaled = found.rescaled
+    found = compared.found
+    values = zip(*(each.tolist() for each in (found.own, found.null, found.other_counts, found.rescaled)), strict=True)
+    of_output = dict(zip(compared.output_ids, values, strict=True))
     for _, output_id, _ in part:
-        place = places.get(output_id)
-        score, words = None, None
-        reason = compared.gaps.get(output_id)
-        if place is not None:
-            own, null, count = float(found.own[place]), found.null[place], int(found.other_counts[place])
+        score, reason, words = None, compared.gaps.get(output_id), None
+        if reason is None:
+            own, null, count, rescaled = of_output[output_id]
             words = f"similarity {own:.3f} to its {method.against}" + (
                 f", {null:.3f} on average to those of {count:,} other cases" if count else "; no other case"
             )
@@ -206,10 +211,10 @@ def _verdicts(
                 score = min(max(own, 0.0), 1.0)
             elif count < FEWEST_OTHERS:
                 reason = f"too_few_cases: found {count} others to compare with, expected {FEWEST_OTHERS}"
-            elif np.isnan(rescaled[place]):
+            elif math.isnan(rescaled):
                 reason = f"no_contrast: the {method.against} is the same in all cases"
             else:
-                score = float(rescaled[place])
+                score = rescaled
         scores.append(score)
         reasons.append(reason)
         rationales.append(words)

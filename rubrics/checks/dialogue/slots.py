@@ -14,10 +14,12 @@ from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts, Exam
 from gradebook.rubrics.check_kit.columns import text_column
 from gradebook.rubrics.check_kit.evidence import evidence_where, join_texts
 from gradebook.rubrics.check_kit.matching import find_likely
+from gradebook.rubrics.checks.dialogue.tool_calls import Phrase, first_claim
 from gradebook.rubrics.checks.keywords.keywords import ShortWords
 from gradebook.rubrics.checks.privacy.phone_numbers import LIKELY, find_phones
 from gradebook.rubrics.checks.privacy.pii_kinds import LETTERS
 
+NO_CLAIM = "not_applicable: the output claims none of the actions"
 SlotKind = Literal["date", "time", "weekday", "number", "percent", "money", "email", "phone", "url"]
 
 MONTH = (
@@ -85,6 +87,9 @@ class SlotSettings(CheckSettings):
     """whether "tomorrow" or a weekday counts as a date"""
     case_sensitive: bool = False
     """whether "Ada" and "ada" differ in `names`"""
+    claims: Annotated[tuple[Phrase, ...], Field(min_length=1)] | None = None
+    """words that claim a finished action, as in `claim_needs_tool`: only outputs with one are checked; the others are
+    unscored, which with `required: false` in the criterion means that it does not apply to them"""
 
     @model_validator(mode="after")
     def _something_is_required(self) -> Self:
@@ -107,6 +112,8 @@ class SlotSettings(CheckSettings):
         Example("A table for Ada on 3 May 2025.", False, {"all": ["date", "time"]}),
         Example("See you tomorrow.", True, {"all": ["date"], "relative_dates": True}),
         Example("A table for you.", False, {"names": {"guest": ["Ada", "Bob"]}}),
+        Example("You're booked.", False, {"all": ["time"], "claims": ["you're booked"]}),
+        Example("Which day suits you?", None, {"all": ["time"], "claims": ["you're booked"]}),
     ),
 )
 def slots(shard: pa.Table, settings: SlotSettings) -> CheckVerdicts:
@@ -133,7 +140,16 @@ def slots(shard: pa.Table, settings: SlotSettings) -> CheckVerdicts:
     for slot, words in named.items():
         finds[slot] = pc.match_substring_regex(texts, _any_word(words, settings.case_sensitive))
     is_passed = reduce(pc.and_, finds.values())
-    return CheckVerdicts(is_passed, _name_missing(is_passed, finds))
+    evidence = _name_missing(is_passed, finds)
+    if settings.claims is None:
+        return CheckVerdicts(is_passed, evidence)
+    is_claimed = pa.array([first_claim(text, settings.claims) is not None for text in texts.to_pylist()], pa.bool_())
+    no_text = pa.scalar(None, pa.string())
+    return CheckVerdicts(
+        pc.if_else(is_claimed, is_passed, pa.scalar(None, pa.bool_())),
+        pc.if_else(is_claimed, evidence, no_text),
+        pc.if_else(is_claimed, no_text, NO_CLAIM),
+    )
 
 
 def _find_kind(texts: pa.Array, kind: SlotKind, relative_dates: bool) -> pa.BooleanArray:

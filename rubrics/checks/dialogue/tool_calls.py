@@ -117,7 +117,7 @@ def claim_needs_tool(shard: pa.Table, settings: ToolClaimSettings) -> CheckVerdi
 
 
 def _judge(text: str, metadata: str | None, settings: ToolClaimSettings) -> RowFinding:
-    claim = _first_claim(text, settings)
+    claim = first_claim(text, settings.claims, settings.negations, settings.case_sensitive, settings.whole_word)
     if claim is None:
         return RowFinding(True, "no claim")
     claimed = f"claims '{cut_text(claim, EXCERPT_CHARACTERS)}'"
@@ -136,10 +136,16 @@ def _judge(text: str, metadata: str | None, settings: ToolClaimSettings) -> RowF
     return RowFinding(False, f"{claimed}, no call of {quote_words(settings.tools)} in metadata")
 
 
-def _first_claim(text: str, settings: ToolClaimSettings) -> str | None:
-    """First claim without a negation before it; None if there is none."""
-    bare, judged = _compile_claims(settings.claims, settings.negations, settings.case_sensitive, settings.whole_word)
-    reach = MOST_WORDS_BETWEEN + 1 + max((len(negation.split()) for negation in settings.negations), default=0)
+def first_claim(
+    text: str,
+    claims: tuple[str, ...],
+    negations: tuple[str, ...] = NEGATIONS,
+    case_sensitive: bool = False,
+    whole_word: bool = True,
+) -> str | None:
+    """First claim without a negation before it, as defined by `claim_needs_tool`; None if there is none."""
+    bare, judged = _compile_claims(claims, negations, case_sensitive, whole_word)
+    reach = MOST_WORDS_BETWEEN + 1 + max((len(negation.split()) for negation in negations), default=0)
     place = 0
     while (claim := bare.search(text, place)) is not None:
         # Negations far from a claim are skipped: a hostile text may have a million of them.

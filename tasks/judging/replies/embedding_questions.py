@@ -19,7 +19,7 @@ MOST_REQUEST_BYTES = 200_000  # of the texts of a request with more than one
 MOST_DIMENSIONS = 16_384
 PROMPT_DIGEST = "embedding"  # in the ledger, in place of a prompt file's
 NO_REPLY = {"reply": ""}  # the vectors are stored once, as rationales
-Vector = NDArray[np.float16]
+VALUE_BYTES = 2  # of a vector's value
 
 
 def embedding_key(embedder_digest: str, text: str) -> str:
@@ -155,6 +155,6 @@ def stored_vector(vector: NDArray[np.float64]) -> str:
     return base64.b64encode(vector.astype("<f2").tobytes()).decode("ascii")
 
 
-def vector_of(stored: str) -> Vector:
-    """Vector of a stored text."""
-    return np.frombuffer(binascii.a2b_base64(stored), "<f2")
+def vector_bytes(stored: str) -> bytes:
+    """Vector of a stored text: 16-bit floats, little-endian."""
+    return binascii.a2b_base64(stored)

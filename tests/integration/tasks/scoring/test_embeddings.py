@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gradebook.rubrics.model.errors import BudgetReached, InputError, UnfinishedError
-from gradebook.tasks.judging.replies.embedding_questions import read_vectors, vector_of
+from gradebook.tasks.judging.replies.embedding_questions import read_vectors, vector_bytes
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.ledger.verify import verify_ledger
 from gradebook.tasks.runs.request import EvaluationRequest
@@ -111,7 +111,7 @@ def test_a_reply_without_a_vector_for_each_text_is_unreadable(embedded: str):
 
 def test_vectors_are_stored_with_unit_length():
     (read,) = read_vectors('{"data": [{"index": 0, "embedding": [300000.0, 400000.0]}]}', 1)
-    assert vector_of(str(read.rationale)).tolist() == pytest.approx([0.6, 0.8], abs=1e-3)
+    assert np.frombuffer(vector_bytes(str(read.rationale)), np.float16).tolist() == pytest.approx([0.6, 0.8], abs=1e-3)
 
 
 def static_model(folder: Path, words: dict[str, list[float]]) -> Path:

@@ -6,7 +6,9 @@ import pytest
 import yaml
 
 from gradebook.rubrics.files.load import read_rubric
+from gradebook.rubrics.model.methods import CheckMethod
 from gradebook.rubrics.model.rubric import Criterion, Rubric
+from tests.support import checked
 
 # By rubric: the weights' sum, the pass threshold, and each weighted criterion's weight and threshold.
 FIGURES: dict[str, tuple[float, float, dict[str, tuple[float, float]]]] = {
@@ -40,11 +42,12 @@ FIGURES: dict[str, tuple[float, float, dict[str, tuple[float, float]]]] = {
         },
     ),
     "booking_assistant": (
-        0.9,
+        0.95,
         0.8,
         {
             "intent_detection": (0.20, 0.90),
             "booking_readiness": (0.15, 0.85),
+            "names_day_and_hour": (0.05, 1),
             "human_handoff": (0.10, 0.80),
             "clear_answer": (0.10, 0.75),
             "tone_fit": (0.10, 0.70),
@@ -117,7 +120,7 @@ def test_weights_and_thresholds_are_the_intended_ones(name: str):
 @pytest.mark.parametrize("name", FIGURES)
 def test_the_weights_add_up_as_the_comment_at_the_top_says(name: str):
     # reference: 2 * .15 + 4 * .1 + 3 * .05 = .85; rag and planner: .2 + .15 + 4 * .1 + 2 * .05 = .85
-    # booking: .2 + .15 + 5 * .1 + .05 = .9; support: 3 * .15 + 4 * .1 + .05 = .9
+    # booking: .2 + .15 + 5 * .1 + 2 * .05 = .95; support: 3 * .15 + 4 * .1 + .05 = .9
     # reflection: 2 * .15 + 5 * .1 + 2 * .05 = .9
     total = sum(each.weight or 0 for each in weighted_criteria(read_rubric(name)))
     assert total == pytest.approx(FIGURES[name][0])
@@ -222,3 +225,19 @@ def header(name: str) -> str:
     """The comment at the top of a shipped rubric, as one line."""
     lines = text_of(name).partition("\nid: ")[0].splitlines()
     return " ".join(line.removeprefix("# ") for line in lines)
+
+
+def test_only_a_reply_that_calls_a_booking_made_has_to_name_day_and_hour():
+    (criterion,) = (each for each in read_rubric("booking_assistant").criteria if each.id == "names_day_and_hour")
+    assert not criterion.required  # where it does not apply, the score is over the others
+    replies = {
+        "You're booked for Thursday at 3 pm, a cut with Ana.": True,
+        "You're all set, see you on 14 May 2026!": False,
+        "Which day suits you, and at what time?": None,
+        "You're not booked yet: shall I?": None,
+        "That time is booked, I'm afraid.": None,
+    }
+    method = criterion.method
+    assert isinstance(method, CheckMethod)
+    said = {reply: checked.judge(method.check, reply, **method.settings)[0] for reply in replies}
+    assert said == replies

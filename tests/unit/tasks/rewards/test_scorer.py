@@ -231,11 +231,13 @@ def test_the_budget_holds_over_all_calls(judge, tmp_path):
         scorer.score("an answer")
 
 
-def test_batches_of_an_endpoint_are_refused(judge, tmp_path):
-    path = tmp_path / "judge.yaml"
-    path.write_text(f"model: m\nbase_url: {judge.base_url}\nmode: batch\n", encoding="utf-8")
-    with pytest.raises(JudgeSettingsError, match="batch requests"):
-        Scorer(rubric(TONE), str(path))
+def test_batches_of_an_endpoint_or_a_program_are_refused(judge, tmp_path, monkeypatch):
+    monkeypatch.setenv("GRADEBOOK_ALLOW_PROGRAMS", "p {in} {out}")
+    for settings, fault in (("mode: batch", "batch requests"), ("batch_command: p {in} {out}", "for each call")):
+        path = tmp_path / "judge.yaml"
+        path.write_text(f"model: m\nbase_url: {judge.base_url}\n{settings}\n", encoding="utf-8")
+        with pytest.raises(JudgeSettingsError, match=fault):
+            Scorer(rubric(TONE), str(path))
 
 
 @pytest.mark.parametrize("settings", ["packing: 2", "replicates: 3", "swap_share: 1"])
