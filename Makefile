@@ -83,6 +83,7 @@ clean:  ## remove the environment and the caches; a lake is left alone
 $(STAMP): requirements.lock requirements-pip.lock pyproject.toml
 	@"$(or $(PYTHON),python3)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "make: $(or $(PYTHON),python3) is no Python >= 3.11, expected one: name it with PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@echo "make: installing the pinned dependencies into $(VENV), once: about two minutes" >&2
 	@$(VENV)/bin/python -m pip --version >/dev/null 2>&1 || "$(or $(PYTHON),python3)" -m venv --clear $(VENV)
 	@$(PIP) install --quiet --disable-pip-version-check --require-hashes -r requirements-pip.lock
 	@$(PIP) install --quiet --disable-pip-version-check --require-hashes -r requirements.lock

@@ -2,6 +2,7 @@
 
 import getpass
 import os
+from collections.abc import Callable
 from datetime import UTC, datetime
 from socket import socket
 from typing import Annotated
@@ -20,6 +21,7 @@ from gradebook.tasks.runs.request import read_request
 from gradebook.tasks.serving.rating_page import rating_app
 from gradebook.tasks.serving.serve import bind, serve_app
 from gradebook.tasks.system.listeners import LOOPBACK, Tokens, hosts_of
+from gradebook.tasks.system.number_format import counted
 from gradebook.tasks.system.own_process import call_apart
 
 MOST_RATERS = 200
@@ -120,12 +122,17 @@ def rate(  # noqa: PLR0913 - each is an option
     _refuse_open(host, trust_host)
     _refuse_conflicts(queue, pairs=pairs, baseline=baseline, gold=gold, train=train)
     _refuse_sights(queue, pairs=pairs, gold=gold, show_names=show_names, show_judge=show_judge)
-    run_id = _run_to_rate(run, rubric, column_map, lake, data)
+    found_lake = find_lake(lake, data)
+    wanted = _run_to_rate(run, rubric, column_map, lake, data)
+    next_ids: list[str] = []
+    if queue is Queue.calibration:
+        wanted = wanted if isinstance(wanted, str) else call_apart(wanted, found_lake)
+        next_ids = _next_ids(found_lake, wanted, count)
     with (
         bind(host, port) as listener,
         opened_session(
-            find_lake(lake, data),
-            run_id,
+            found_lake,
+            wanted,
             queue=queue,
             count=count,
             overlap=overlap or min(2, len(names)),
@@ -134,7 +141,7 @@ def rate(  # noqa: PLR0913 - each is an option
             baseline_run_id=baseline,
             gold=gold,
             is_training=train,
-            next_ids=_next_ids(find_lake(lake, data), run_id, count) if queue is Queue.calibration else (),
+            next_ids=next_ids,
             has_names=show_names,
             has_judge=show_judge,
             call=call_apart,
@@ -156,8 +163,9 @@ def _serve(session: RatingSession, names: list[str], listener: socket, host: str
     """Print a link for each rater, and serve the session's pages until Ctrl-C."""
     port, tokens = listener.getsockname()[1], Tokens()
     address = trust_host[0] if trust_host else f"{f'[{host}]' if ':' in host else host}:{port}"
-    noun = "pairs" if session.has_pairs else "outputs"
-    notes.print(f"{session.task_count} {noun} of {session.run_id}, {len(session.criteria)} criteria. Ctrl-C ends.")
+    tasks = counted(session.task_count, "pair" if session.has_pairs else "output")
+    criteria = counted(len(session.criteria), "criterion", "criteria")
+    notes.print(f"{tasks} of {session.run_id}, {criteria}. Ctrl-C ends.")
     for name in names:
         people.print(f"{name}  http://{address}/t/{tokens.issue(name)}", markup=False, soft_wrap=True)
     hosts = hosts_of(port, host, trust_host)
@@ -170,14 +178,16 @@ def _next_step(session: RatingSession) -> str:
     return "all ratings are in the lake: `gradebook agreement` compares them, `gradebook calibrate` uses them"
 
 
-def _run_to_rate(run: str | None, rubric: str | None, column_map: list[str] | None, lake: str, data: str | None) -> str:
-    """Id of the run to rate: given, the latest, or of a file of outputs. Raises `InputError`."""
+def _run_to_rate(
+    run: str | None, rubric: str | None, column_map: list[str] | None, lake: str, data: str | None
+) -> str | Callable[[Lake], str]:
+    """Id of the run to rate, given or of a file of outputs, or how to find the latest. Raises `InputError`."""
     if rubric is None:
         if column_map:
             raise InputError("--map", "no --rubric", "a file of outputs and its --rubric")
         if run is not None and os.path.isfile(run):  # noqa: PTH113 - Path raises where a name is too long
             raise InputError(run, "a file", "--rubric, with which its outputs are rated, or a run's id")
-        return run or call_apart(latest_run, find_lake(lake, data))
+        return run or latest_run  # found where the tasks are: a process less to start
     if run is None:
         raise InputError("--rubric", "no file of outputs", "one: gradebook rate OUTPUTS --rubric RUBRIC")
     given = {"outputs": run, "rubric": rubric, "column_map": column_map or (), "lake": lake, "data": data}

@@ -157,7 +157,7 @@ def _move_marks(lake: Lake, run_id: str, has_pairs: bool, baseline_run_id: str |
 @contextmanager
 def opened_session(  # noqa: PLR0913 - each is an option of the command
     lake: Lake,
-    run_id: str,
+    run: str | Callable[[Lake], str],
     *,
     queue: Queue,
     count: int,
@@ -174,15 +174,15 @@ def opened_session(  # noqa: PLR0913 - each is an option of the command
 ) -> Iterator[RatingSession]:
     """Open the session of a run and a queue, or go on with the one that is there.
 
-    criterion_ids: the criteria to rate; by default those that no code decides. has_pairs: compare two outputs of a
-    case, of the run or of a baseline and the run. gold: a ratings file or a run whose settled outputs are mixed in;
-    is_training: a rater is shown what is settled after rating such an output. next_ids, has_names: as for
-    `choose_outputs`. has_judge: show what the judge said, in a session of its own, whose ratings say so. call: as of
-    the session. Raises `InputError` for an unknown run or criterion, an empty queue, or
-    if another process serves the session.
+    run: its id, or a function that finds it, called where `call` calls. criterion_ids: the criteria to rate; by default
+    those that no code decides. has_pairs: compare two outputs of a case, of the run or of a baseline and the run. gold:
+    a ratings file or a run whose settled outputs are mixed in; is_training: a rater is shown what is settled after
+    rating such an output. next_ids, has_names: as for `choose_outputs`. has_judge: show what the judge said, in a
+    session of its own, whose ratings say so. call: as of the session. Raises `InputError` for an unknown run or
+    criterion, an empty queue, or if another process serves the session.
     """
     chosen = _Chosen(
-        run_id,
+        run,
         queue,
         count,
         tuple(criterion_ids),
@@ -193,7 +193,7 @@ def opened_session(  # noqa: PLR0913 - each is an option of the command
         has_names,
         has_judge,
     )
-    row, name, tasks = call(_find_tasks, lake, chosen)
+    run_id, row, name, tasks = call(_find_tasks, lake, chosen)
     rubric = rubric_from_body(row["body"])
     criteria = _criteria_to_rate(rubric, criterion_ids)
     criteria = pair_criteria(criteria) if has_pairs else criteria
@@ -216,7 +216,7 @@ def opened_session(  # noqa: PLR0913 - each is an option of the command
 class _Chosen(NamedTuple):
     """Options that choose the tasks of a session, as of `opened_session`."""
 
-    run_id: str
+    run: str | Callable[[Lake], str]
     queue: Queue
     most: int
     criterion_ids: tuple[str, ...]
@@ -228,9 +228,9 @@ class _Chosen(NamedTuple):
     has_judge: bool
 
 
-def _find_tasks(lake: Lake, chosen: _Chosen) -> tuple[Row, str, tuple[Task, ...]]:
-    """The run, the name of the queue and its tasks. Raises as `opened_session`."""
-    run_id = chosen.run_id
+def _find_tasks(lake: Lake, chosen: _Chosen) -> tuple[str, Row, str, tuple[Task, ...]]:
+    """The run's id and row, the name of the queue and its tasks. Raises as `opened_session`."""
+    run_id = chosen.run if isinstance(chosen.run, str) else chosen.run(lake)
     with connect_up_to_date(lake, is_pinned=True) as connection:
         row = read_published_run(connection, lake, run_id, query("published/run_with_rubric"))
         if row["body"] is None:
@@ -260,7 +260,7 @@ def _find_tasks(lake: Lake, chosen: _Chosen) -> tuple[Row, str, tuple[Task, ...]
             settled = settled_ratings(connection, lake, run_id, rubric, chosen.gold)
             tasks = with_gold(tasks, _gold_tasks(connection, settled, criteria), run_id)
     prepare_lake(lake)
-    return row, name, tasks
+    return run_id, row, name, tasks
 
 
 def _tasks(connection: duckdb.DuckDBPyConnection, chosen: Sequence[QueuedOutput]) -> tuple[Task, ...]:

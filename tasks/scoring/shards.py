@@ -33,10 +33,10 @@ from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.timings import Timing, timed
 
 Read = Callable[[str, Sequence[str]], pa.Table]
-RECORDED = {
-    "claims": "no_claims: recorded replies hold none",
-    "steps": "no_step_verdicts: recorded replies hold none",
-    "preference": "no_preferences: recorded replies hold none",
+RECORDED = {  # reasons of verdicts for which recorded replies hold nothing
+    "claims": "no_claims: recorded replies hold no claims",
+    "steps": "no_step_verdicts: recorded replies hold no verdicts on steps",
+    "preference": "no_preferences: recorded replies hold no preferences",
 }
 
 

@@ -17,6 +17,7 @@ from gradebook.tasks.planning.plan import RunPlan
 from gradebook.tasks.planning.preferences import preference_criteria
 from gradebook.tasks.runs.function_settings import function_of, runnable_functions
 from gradebook.tasks.runs.run import Run
+from gradebook.tasks.scoring.shards import RECORDED
 from gradebook.tasks.system.number_format import counted
 from gradebook.tasks.workspace.folder import RunFolder
 
@@ -50,9 +51,10 @@ def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | 
         f"methods that no row may choose: {_named([], barred_count)} unscored": barred_count,
         f"functions of packages that are not allowed: {', '.join(barred)} unscored": barred,
         f"{counted(plan.unmatched_rating_count, 'rating')} of other outputs left out": plan.unmatched_rating_count,
-        f"recorded replies hold no claims: {', '.join(claimed)} unscored": claimed and is_recorded,
-        f"recorded replies hold no verdicts on steps: {', '.join(stepwise)} unscored": stepwise and is_recorded,
-        f"recorded replies hold no preferences: {', '.join(preferred)} unscored": preferred and is_recorded,
+        **{
+            f"{RECORDED[kind].partition(': ')[2]}: {', '.join(names)} unscored": names and is_recorded
+            for kind, names in (("claims", claimed), ("steps", stepwise), ("preference", preferred))
+        },
         f"no --judge: {_named(judged, own_judged_count)} unscored": (
             (judged or own_judged_count) and run.judge is None
         ),

@@ -38,7 +38,7 @@ def refuse_vain_start(request: EvaluationRequest, checked: CheckedRequest) -> No
     members = tuple(range(len(members_of(checked.judge))))
     if fault is None:
         try:
-            probe_members(checked.judge, members)
+            probe_members(checked.judge, members, is_start=True)
         except EndpointUnavailable:
             pass
         else:

@@ -270,11 +270,25 @@ class Money:
     planned_usd: float | None = None
 
 
-def probe_members(judge: Judge, asked_judges: tuple[int, ...]) -> None:
-    """Probe the endpoint of each judge with open questions; a program has none. Raises as `probe`."""
+# Addresses and keys that a command's start probed: the run that it starts, in this process, asks them no second time.
+_probed: set[tuple[str, ...]] = set()
+
+
+def probe_members(judge: Judge, asked_judges: tuple[int, ...], *, is_start: bool = False) -> None:
+    """Probe the endpoint of each judge with open questions; a program has none. Raises as `probe`.
+
+    is_start: before the run, whose own probe then passes once.
+    """
     for index, member in enumerate(members_of(judge)):
         if index in asked_judges and isinstance(member, JudgeSettings) and member.batch_command is None:
-            probe(member, read_keys(member, os.environ))
+            keys = read_keys(member, os.environ)
+            probed = (*(address.base_url for address in member.addresses), *keys)
+            is_known = probed in _probed
+            _probed.discard(probed)
+            if is_start or not is_known:
+                probe(member, keys)
+            if is_start:
+                _probed.add(probed)
 
 
 def refuse_bad_addresses(judge: Judge | None, asked_judges: tuple[int, ...]) -> None:
