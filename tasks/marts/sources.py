@@ -1,5 +1,7 @@
 """Sources of the models: the rubric's criteria and weight tree, per-case criteria, outputs, verdicts and costs."""
 
+from pathlib import Path
+
 import duckdb
 import pyarrow as pa
 
@@ -17,6 +19,8 @@ from gradebook.tasks.runs.run import Run
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.timings import read_timings
 
+# Of outputs and verdicts: up to some thousand outputs, most of the time goes to planning, and threads wait for another.
+ONE_THREAD_BYTES = 2**20
 CATEGORIES_SCHEMA = pa.schema([pa.field("category", pa.string()), pa.field("parent", pa.string())])
 CATEGORY_WEIGHTS_SCHEMA = pa.schema(
     [pa.field("category", pa.string()), pa.field("criterion_id", pa.string()), pa.field("weight", pa.float64())]
@@ -103,8 +107,10 @@ def run_costs(run: Run) -> pa.Table:
 def add_score_sources(
     connection: duckdb.DuckDBPyConnection, folder: RunFolder, rubric: Rubric, shards: tuple[str, ...]
 ) -> None:
-    """Make the sources of all marts but costs: outputs, verdicts and criteria."""
+    """Make the sources of all marts but costs: outputs, verdicts and criteria. Small ones are read on one thread."""
     collected = [str(folder.collected_file(index)) for index in range(len(shards))]
+    if sum(Path(file).stat().st_size for file in (*shards, *collected)) <= ONE_THREAD_BYTES:
+        connection.execute("set threads = 1")
     _view(connection, "source_outputs", shards)
     _view(connection, "source_verdicts", collected)
     add_criteria_sources(connection, folder, rubric)
