@@ -1,5 +1,7 @@
 """The command `gradebook`: the table of its commands, and the handling of errors and exit codes."""
 
+import atexit
+import gc
 import os
 import shutil
 import sys
@@ -23,6 +25,7 @@ from gradebook.tasks.system.secret_values import without_secret_values
 
 USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]  # not public: base of the others
 INTERRUPTED = 130  # typer's exit code for Ctrl-C; typer prints no message
+NEW_OBJECTS = 10_000  # before garbage is searched for: imports make a million objects, hardly any of them garbage
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +179,8 @@ def gradebook(
 def main() -> None:
     """Run the command; expected failures end with a sentence on stderr and an exit code."""
     refuse_pandas()
+    gc.set_threshold(NEW_OBJECTS)
+    atexit.register(gc.freeze)  # at its end, Python would search all that was imported for garbage: half a second
     try:
         _refuse_broken_text(sys.argv[1:], os.environ)
         code = app(prog_name="gradebook", standalone_mode=False)

@@ -29,7 +29,7 @@ async def evaluate_outputs(**options: Any) -> State[RunSummary]:
 
     The flow run ends as Completed, as GatesNotMet (a state of type Completed), or as Failed.
     """
-    warm_up()
     request = read_request(options, datetime.now(UTC))
+    warm_up(has_page=request.has_page)
     summary = await publish_evaluation(replace(request, run_id=request.run_id or deployed_run_id(request.trigger)))
     return Completed(name=None if summary.is_met else GATES_NOT_MET, message=summary.verdict.sentence, data=summary)

@@ -20,7 +20,7 @@ from gradebook.flows.commands.options import (
 )
 from gradebook.flows.display.progress_bars import shown_progress
 from gradebook.flows.display.terminal import people, plain, show_rows
-from gradebook.flows.server.start import evaluate_night_here
+from gradebook.flows.server.night import evaluate_night_here
 from gradebook.rubrics.model.errors import GradebookError
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.operations.nightly import Night, suite_rows

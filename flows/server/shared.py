@@ -92,6 +92,11 @@ class SharedServer:
         threading.Thread(target=self._revive, args=[self._running], daemon=True).start()
 
     @property
+    def is_new(self) -> bool:
+        """Whether this command started it: its first answer takes a second, and more the next one."""
+        return self._process is not None
+
+    @property
     def address(self) -> str | None:
         """The address, once it is announced; None if Prefect's settings name another server."""
         return self._running.address if self._running else None

@@ -1,4 +1,4 @@
-"""Flows run by a command in its own process, with progress bars, Ctrl-C and a sentence for a lost server."""
+"""A flow run by a command in its own process, with progress bars, Ctrl-C and a sentence for a lost server."""
 
 import asyncio
 import logging
@@ -6,9 +6,8 @@ import os
 import queue
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from datetime import date
 from pathlib import Path
 from types import FrameType
 from typing import cast
@@ -16,17 +15,16 @@ from typing import cast
 from gradebook.flows.display.progress_bars import shown_progress
 from gradebook.flows.server.shared import prefect_home, shared_server
 from gradebook.rubrics.model.errors import UnfinishedError
-from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import prepare_lake
 from gradebook.tasks.operations.doctor.machine import without_secrets
-from gradebook.tasks.operations.nightly import Night, NightUnfinished
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.runs.request import EvaluationRequest, Use, json_values
 from gradebook.tasks.stages.check_request import check_request, refuse_bad_start
 from gradebook.tasks.stages.open_run import refuse_taken_id
 from gradebook.tasks.stages.preview import refuse_vain_start
-from gradebook.tasks.stages.suite_process import use_suite_process
-from gradebook.tasks.system.lazy_imports import uncollected
+from gradebook.tasks.stages.suite_process import use_suite_process, warm_up
+from gradebook.tasks.system.lazy_imports import deferred_imports, uncollected
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.timings import note_start
 
@@ -37,6 +35,8 @@ PREFECT_LOGS = (
 )
 # Loggers with a level of their own: of the shared server, and of threads that still send events when a run ends.
 PREFECT_INNER_LOGS = ("PREFECT_SERVER_LOGGING_LEVEL", "PREFECT_INTERNAL_LOGGING_LEVEL")
+# Prefect imports its kinds of blocks at once; no flow here sends notifications.
+UNUSED_BLOCKS = ("prefect.blocks.notifications", "prefect.blocks.webhook")
 UNREACHED = "Failed to reach API"  # Prefect's message if no server answered from the beginning
 
 
@@ -52,7 +52,7 @@ def evaluate_here(
     refuse_bad_start(request, checked)
     refuse_taken_id(request, checked)
     refuse_vain_start(request, checked)
-    with _prefect_set_up(checked.lake, is_verbose=is_verbose, is_shown=is_shown):
+    with prefect_set_up(checked.lake, has_page=request.has_page, is_verbose=is_verbose, is_shown=is_shown):
         from gradebook.flows.evaluate_outputs import evaluate_outputs
 
         try:
@@ -70,37 +70,25 @@ def evaluate_here(
     return summary, RunFolder.below(checked.lake.root, summary.run_id).report_file
 
 
-def evaluate_night_here(
-    suites: Path, night: date | None, only: Sequence[str], lake: str, data: str | None, *, is_verbose: bool = False
-) -> Night:
-    """Run the nightly flow in this process; returns how each suite ended, even if some failed.
-
-    suites: a file that was read without errors. Raises `InputError` if the lake is wrong.
-    """
-    with _prefect_set_up(find_lake(lake, data), is_verbose=is_verbose):
-        from gradebook.flows.evaluate_nightly import evaluate_nightly
-
-        try:
-            with report_lost_server():
-                # mypy sees the returned state; callers get its value
-                ended = cast(Night, asyncio.run(evaluate_nightly(str(suites), night, list(only) or None, lake, data)))
-        except NightUnfinished as unfinished:
-            return unfinished.night
-    return ended
-
-
 @contextmanager
-def _prefect_set_up(lake: Lake, *, is_verbose: bool, is_shown: bool = True) -> Iterator[None]:
-    """Prepare the lake, Prefect's settings, its server and the imports of a flow; show progress during the block."""
+def prefect_set_up(lake: Lake, *, is_verbose: bool, has_page: bool = True, is_shown: bool = True) -> Iterator[None]:
+    """Prepare the lake, Prefect's settings, its server and the imports of a flow; show progress during the block.
+
+    has_page: whether the runs have reports.
+    """
     prepare_lake(lake)
     _choose_prefect_logs(is_verbose=is_verbose)
     server = shared_server()
     use_suite_process(prefect_home())
+    if server and server.is_new:
+        warm_up(has_page=has_page)  # while this thread waits for the server
     with shown_progress() if is_shown else nullcontext(), _interruptible():
-        with uncollected():
+        with uncollected(), deferred_imports(*UNUSED_BLOCKS):
             if server:
                 server.announce()
             # The flows' imports bring Prefect, which reads the server's address. They take as long as its start.
+            import fastapi.encoders  # by Prefect at the start of a flow run  # noqa: F401
+
             import gradebook.flows.deployment.run_evaluation  # noqa: F401
         if server:
             server.wait()

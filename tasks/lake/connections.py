@@ -186,9 +186,7 @@ def connect_up_to_date(
     """
     state = _schema_state(lake)
     with connect(lake, read_only=True, is_pinned=is_pinned, is_unshared=is_unshared) as connection:
-        if lake.at is not None or state in _UP_TO_DATE or is_up_to_date(connection):
-            if state is not None:
-                _UP_TO_DATE.add(state)
+        if lake.at is not None or _is_up_to_date(connection, state):
             yield connection
             return
     prepare_lake(lake)
@@ -198,6 +196,16 @@ def connect_up_to_date(
 
 # States of schemas that were found up to date by this process: comparing them takes longer than most reads.
 _UP_TO_DATE: set[tuple[object, ...]] = set()
+
+
+def _is_up_to_date(connection: duckdb.DuckDBPyConnection, state: tuple[object, ...] | None) -> bool:
+    """As `is_up_to_date`. state: of the schema, from before the connection was opened."""
+    if state in _UP_TO_DATE:
+        return True
+    is_current = is_up_to_date(connection)
+    if is_current and state is not None:
+        _UP_TO_DATE.add(state)
+    return is_current
 
 
 def _schema_state(lake: Lake) -> tuple[object, ...] | None:
@@ -247,9 +255,7 @@ def prepare_lake(lake: Lake) -> None:
     state = _schema_state(lake)
     try:
         with connect(lake, read_only=True) as connection:  # readers without write permission need not write
-            if state in _UP_TO_DATE or is_up_to_date(connection):
-                if state is not None:
-                    _UP_TO_DATE.add(state)
+            if _is_up_to_date(connection, state):
                 return
     except NoLakeThere:
         _refuse_taken(lake)

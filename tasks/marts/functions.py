@@ -17,7 +17,8 @@ def add_functions(connection: duckdb.DuckDBPyConnection) -> None:
     double = duckdb.sqltype("double")
     ends = duckdb.struct_type({"low": double, "high": double})
     test = duckdb.struct_type({"p": double, "standard_error": double})
-    with suppress(duckdb.NotImplementedException):  # made already; to list all functions first would take longer
+    # DuckDB refuses a second function of a name; its list of all functions would take longer than a run's marts.
+    with suppress(duckdb.NotImplementedException):
         connection.create_function("score_ends", _score_ends, [double] * 7, ends, type=ARROW, null_handling=SPECIAL)
         connection.create_function("shortfall_test", _shortfall_test, [double] * 6, test, type=ARROW)
 

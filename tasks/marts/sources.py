@@ -19,7 +19,8 @@ from gradebook.tasks.runs.run import Run
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.timings import read_timings
 
-ONE_THREAD_BYTES = 2**20  # to start threads for less takes longer than the work
+# Of outputs and verdicts: up to some thousand outputs, most of the time goes to planning, and threads wait for another.
+ONE_THREAD_BYTES = 2**20
 CATEGORIES_SCHEMA = pa.schema([pa.field("category", pa.string()), pa.field("parent", pa.string())])
 CATEGORY_WEIGHTS_SCHEMA = pa.schema(
     [pa.field("category", pa.string()), pa.field("criterion_id", pa.string()), pa.field("weight", pa.float64())]
@@ -106,7 +107,7 @@ def run_costs(run: Run) -> pa.Table:
 def add_score_sources(
     connection: duckdb.DuckDBPyConnection, folder: RunFolder, rubric: Rubric, shards: tuple[str, ...]
 ) -> None:
-    """Make the sources of all marts but costs: outputs, verdicts and criteria."""
+    """Make the sources of all marts but costs: outputs, verdicts and criteria. Small ones are read on one thread."""
     collected = [str(folder.collected_file(index)) for index in range(len(shards))]
     if sum(Path(file).stat().st_size for file in (*shards, *collected)) <= ONE_THREAD_BYTES:
         connection.execute("set threads = 1")

@@ -148,23 +148,28 @@ def _sum(rows: tuple[Row, ...], name: str) -> float | None:
 def summarise(lake: Lake, run_id: str) -> RunSummary:
     """Read a published run's summary. Raises `InputError` for an unknown id."""
     with connect_up_to_date(lake, is_pinned=True) as connection:
-        run = read_published_run(connection, lake, run_id)
-        scores = read_rows(
-            connection,
-            "select * exclude (run_id) from run_scores where run_id = ? order by mean desc nulls last, model",
-            run_id,
-        )
-        criteria = read_rows(connection, query("published/shown_criteria"), run_id=run_id)
-        costs = read_rows(connection, _COSTS, run_id)
-        quality = read_rows(connection, _QUALITY, run_id)
-        feedback = read_rows(connection, _FEEDBACK, run_id)
-        noise = read_rows(connection, _NOISE, run_id)
-        preferences = read_rows(connection, query("published/preferences"), run_id=run_id)
-        unscored = read_rows(connection, query("published/unscored_reasons"), run_id=run_id)
-        outcome = _outcome(connection, lake, run)
-        means, fault = _calibrate(connection, run_id, [row["criterion_id"] for row in criteria])
-        parts = _published_agreement(connection, run_id) if run["judge"] is not None else ()
-        reading = read_rows(connection, query("published/cases_to_read"), run_id=run_id, case_count=MOST_NAMED)
+        return read_summary(connection, lake, run_id)
+
+
+def read_summary(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str) -> RunSummary:
+    """As `summarise`, by a pinned connection to the lake."""
+    run = read_published_run(connection, lake, run_id)
+    scores = read_rows(
+        connection,
+        "select * exclude (run_id) from run_scores where run_id = ? order by mean desc nulls last, model",
+        run_id,
+    )
+    criteria = read_rows(connection, query("published/shown_criteria"), run_id=run_id)
+    costs = read_rows(connection, _COSTS, run_id)
+    quality = read_rows(connection, _QUALITY, run_id)
+    feedback = read_rows(connection, _FEEDBACK, run_id)
+    noise = read_rows(connection, _NOISE, run_id)
+    preferences = read_rows(connection, query("published/preferences"), run_id=run_id)
+    unscored = read_rows(connection, query("published/unscored_reasons"), run_id=run_id)
+    outcome = _outcome(connection, lake, run)
+    means, fault = _calibrate(connection, run_id, [row["criterion_id"] for row in criteria])
+    parts = _published_agreement(connection, run_id) if run["judge"] is not None else ()
+    reading = read_rows(connection, query("published/cases_to_read"), run_id=run_id, case_count=MOST_NAMED)
     return RunSummary(
         run,
         scores,

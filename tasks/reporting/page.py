@@ -5,9 +5,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import duckdb
+
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.published.summary import RunSummary
-from gradebook.tasks.reporting.drawing.templates import render
+from gradebook.tasks.reporting.drawing.templates import environment, render
 from gradebook.tasks.reporting.sections.agents.agents import read_agents
 from gradebook.tasks.reporting.sections.change.change import read_change
 from gradebook.tasks.reporting.sections.cost.cost import read_cost
@@ -21,7 +23,7 @@ from gradebook.tasks.reporting.sections.people.people import read_people
 from gradebook.tasks.reporting.sections.scores.scores import read_scores
 from gradebook.tasks.reporting.sections.spread.spread import read_spread
 from gradebook.tasks.reporting.sections.trust.trust import read_trust
-from gradebook.tasks.reporting.source.report_source import ReportSource, opened_source
+from gradebook.tasks.reporting.source.report_source import ReportSource, opened_source, read_source
 from gradebook.tasks.system.files import write_text
 
 
@@ -66,19 +68,25 @@ def write_report(
     return path
 
 
-def write_own_report(lake: Lake, summary: RunSummary, path: Path) -> RunSummary:
+def write_own_report(connection: duckdb.DuckDBPyConnection, lake: Lake, summary: RunSummary, path: Path) -> RunSummary:
     """Write the report of a run that was just published; returns its summary, with `report_fault` if drawing failed.
 
-    A page that can't be drawn does not fail the run, which is judged and paid for. Raises `OSError` if the file can't
-    be written.
+    connection: pinned to a version of the lake. A page that can't be drawn does not fail the run, which is judged and
+    paid for. Raises `OSError` if the file can't be written.
     """
     try:
-        write_report(lake, summary, path)
+        write_text(path, run_page(read_source(connection, lake, summary)))
     except OSError:  # the page itself is fine: the same command writes it once there is room
         raise
     except Exception as error:  # noqa: BLE001 - see above
         return replace(summary, report_fault=f"{type(error).__name__}: {error}".splitlines()[0])
     return summary
+
+
+def compile_templates() -> None:
+    """Compile the templates of a report, ahead of its first page; empty sections have none."""
+    for name in ("report.html.j2", *(f"parts/{name}.html.j2" for name, _, _ in _SECTIONS)):
+        environment().get_template(name)
 
 
 def run_page(source: ReportSource, rubric_page: str | None = None) -> str:

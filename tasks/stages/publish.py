@@ -20,13 +20,14 @@ from gradebook.tasks.datasets.case_criteria import case_criteria_files
 from gradebook.tasks.datasets.ingest import Ingested
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.commits import CommitUnknown
-from gradebook.tasks.lake.connections import commit, connect
+from gradebook.tasks.lake.connections import commit, connect, connect_up_to_date
 from gradebook.tasks.lake.object_store import BucketPlace, open_store, translate_storage_errors
+from gradebook.tasks.lake.schema import copy_small_tables
 from gradebook.tasks.lake.sql import quoted
 from gradebook.tasks.ledger.recordings import write_recording
 from gradebook.tasks.marts.models import model_order
 from gradebook.tasks.marts.sources import run_costs
-from gradebook.tasks.published.summary import RunSummary, summarise
+from gradebook.tasks.published.summary import RunSummary, read_summary
 from gradebook.tasks.ratings.table import insert_ratings
 from gradebook.tasks.rubric_store.versions import store_rubric
 from gradebook.tasks.runs.run import Run
@@ -197,11 +198,14 @@ def conclude_run(run: Run) -> RunSummary:
     clock = time.perf_counter(), process_cpu_s()
     if run.request.record is not None:
         write_recording(run.lake, folder, Path(run.request.record))
-    summary = summarise(run.lake, run.run_id)
-    if run.request.has_page:
-        from gradebook.tasks.reporting.page import write_own_report
+    with connect_up_to_date(run.lake, is_pinned=True) as connection:
+        copy_small_tables(connection)
+        summary = read_summary(connection, run.lake, run.run_id)
+        if run.request.has_page:
+            from gradebook.tasks.reporting.page import write_own_report
 
-        summary = write_own_report(run.lake, summary, folder.report_file)
+            summary = write_own_report(connection, run.lake, summary, folder.report_file)
+    if run.request.has_page:
         _keep_report_cost(run, *clock)
     write_text(folder.published_file, json.dumps(summary.as_json(), default=str))
     return summary

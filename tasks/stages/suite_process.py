@@ -59,12 +59,25 @@ def use_suite_process(home: Path) -> None:
     threading.Thread(target=_found_or_started, args=_states, daemon=True).start()
 
 
-def warm_up() -> threading.Thread:
-    """Prepare for checks in place, if no process does them: import great-expectations in the background."""
-    target = (lambda: None) if _states else import_great_expectations
-    thread = threading.Thread(target=target, name="import great_expectations", daemon=True)
+def warm_up(*, has_page: bool = True) -> threading.Thread:
+    """Import in the background, beside the first stages, what later ones need: a query runs without Python's lock.
+
+    That is scipy, what draws a page, and great-expectations if no process has it.
+    """
+    thread = threading.Thread(target=_import_ahead, args=[has_page], name="import ahead", daemon=True)
     thread.start()
     return thread
+
+
+def _import_ahead(has_page: bool) -> None:
+    if not _states:
+        import_great_expectations()
+    import scipy.special  # noqa: F401 - intervals
+
+    if has_page:
+        from gradebook.tasks.reporting.page import compile_templates
+
+        compile_templates()
 
 
 def check_in_process(suite: str, table: pa.Table) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 ALLOWED = {
     ("tasks/judging/replies/outcome_cache.py", "pickle"): "a temporary database of this process, which no other opens",
     ("tasks/lake/sql.py", "yaml.load"): "a file of gradebook's own, by libyaml's safe loader",
+    ("tasks/reporting/drawing/templates.py", "yaml.load"): "files of gradebook's own pages, by libyaml's safe loader",
     ("tasks/system/bounded_child.py", "pickle"): "a pipe from a child of this process",
     ("tasks/system/own_process.py", "pickle"): "pipes to and from a child of this process",
 }

@@ -9,16 +9,16 @@ import json
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from typing import Any
 from xml.etree import ElementTree
 
 import vl_convert
-import yaml
 from markupsafe import Markup
 
 from gradebook.tasks.lake.rows import Row
-from gradebook.tasks.reporting.drawing.templates import page_text, theme
+from gradebook.tasks.reporting.drawing.figures import Drawing, Drawn
+from gradebook.tasks.reporting.drawing.templates import page_values, theme
 
 SVG = "http://www.w3.org/2000/svg"
 PNG_SCALE = 2.0  # pixels per unit
@@ -39,16 +39,22 @@ class Colour(str):
     __slots__ = ()
 
 
-def draw(chart: str, rows: Rows, **values: Any) -> Markup:
+def draw(chart: str, rows: Rows, **values: Any) -> Drawn:
     """Draw a chart as SVG for a page, without ids, roles or sizes of its own: the page sets them.
 
     chart: name of a file in pages/charts. rows: by the names in the specification. values: for `$name`.
     """
     specification = _specification(chart, rows, values, "var(--{0})")
     for drawer in _drawers:
-        with suppress(OSError, ValueError, TypeError):
-            return Markup(_tidied(drawer(json.dumps(specification, allow_nan=False))))
+        return Drawing(partial(_drawn_elsewhere, specification, drawer))
     return Markup(_tidied(draw_svg(specification)))
+
+
+def _drawn_elsewhere(specification: dict[str, Any], drawer: Drawer) -> str:
+    """SVG by a drawer; by this process if it can't."""
+    with suppress(OSError, ValueError, TypeError):
+        return _tidied(drawer(json.dumps(specification, allow_nan=False)))
+    return _tidied(draw_svg(specification))
 
 
 def draw_svg(specification: str | dict[str, Any]) -> str:
@@ -104,7 +110,7 @@ def _specification(chart: str, rows: Rows, values: Mapping[str, Any], variable: 
 
 @cache
 def _read(chart: str) -> Any:
-    return yaml.safe_load(page_text(f"charts/{chart}.yaml"))
+    return page_values(f"charts/{chart}.yaml")
 
 
 def _filled(part: Any, values: Mapping[str, Any], colours: Mapping[str, str]) -> Any:

@@ -30,10 +30,15 @@ def page_text(file: str) -> str:
     return resources.files("gradebook.pages").joinpath(file).read_text(encoding="utf-8")
 
 
+def page_values(file: str) -> Any:
+    """Values of a YAML file in pages/, with libyaml: ten times as fast."""
+    return yaml.load(page_text(file), getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - safe loaders
+
+
 @cache
 def theme() -> dict[str, dict[str, str]]:
     """Colours by name, for the light and the dark scheme."""
-    colours: dict[str, dict[str, str]] = yaml.safe_load(page_text("theme.yaml"))
+    colours: dict[str, dict[str, str]] = page_values("theme.yaml")
     return colours
 
 

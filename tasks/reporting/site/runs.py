@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from itertools import groupby
 
 import duckdb
-from markupsafe import Markup
 
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.rows import Row, model_name, read_rows
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.summary import stated_unmet
 from gradebook.tasks.reporting.drawing.charts import draw
+from gradebook.tasks.reporting.drawing.figures import Drawn
 from gradebook.tasks.reporting.sections.scores.scores import interval_words
 from gradebook.tasks.system.number_format import counted, score_words, signed_words
 
@@ -64,7 +64,7 @@ class Trend:
     rubric_id: str
     model: str
     run_id: str
-    svg: Markup | None
+    svg: Drawn | None
     reading: str
 
 

@@ -15,6 +15,7 @@ from gradebook.tasks.comparing.run_comparison import RunComparison, comparison_o
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.lake.rows import Row, model_name, read_rows
+from gradebook.tasks.lake.schema import copy_small_tables
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.reporting.drawing.charts import Colour, distinct_labels
@@ -112,24 +113,33 @@ def opened_source(lake: Lake, summary: RunSummary, against: str | None = None) -
     Raises `InputError` if there is no such run, or nothing to compare.
     """
     with connect(lake, read_only=True, is_pinned=True) as connection:
-        comparison, fault = summary.comparison, None
-        if against is not None:
-            comparison = _compare_with(connection, lake, summary, against)
-        elif comparison is None and len(summary.scores) > 1:
-            comparison, fault = _compare_best(connection, lake, summary)
-        elif comparison is not None:
-            comparison = with_ratings_and_wins(connection, lake, comparison)
-        yield ReportSource(
-            connection,
-            lake,
-            summary,
-            _groups(summary.scores),
-            comparison,
-            fault,
-            read_rows(connection, query("reporting/criteria"), run_id=summary.run_id),
-            read_rows(connection, query("reporting/levels"), run_id=summary.run_id),
-            is_against=against is not None,
-        )
+        if lake.at is None:  # an earlier version may lack tables
+            copy_small_tables(connection)
+        yield read_source(connection, lake, summary, against)
+
+
+def read_source(
+    connection: duckdb.DuckDBPyConnection, lake: Lake, summary: RunSummary, against: str | None = None
+) -> ReportSource:
+    """As `opened_source`, by a pinned connection to the lake."""
+    comparison, fault = summary.comparison, None
+    if against is not None:
+        comparison = _compare_with(connection, lake, summary, against)
+    elif comparison is None and len(summary.scores) > 1:
+        comparison, fault = _compare_best(connection, lake, summary)
+    elif comparison is not None:
+        comparison = with_ratings_and_wins(connection, lake, comparison)
+    return ReportSource(
+        connection,
+        lake,
+        summary,
+        _groups(summary.scores),
+        comparison,
+        fault,
+        read_rows(connection, query("reporting/criteria"), run_id=summary.run_id),
+        read_rows(connection, query("reporting/levels"), run_id=summary.run_id),
+        is_against=against is not None,
+    )
 
 
 def _compare_with(

@@ -6,16 +6,13 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, pairwise
 
-import yaml
-from markupsafe import Markup
-
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.statistics.rules import OVERALL
 from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.reporting.drawing.charts import draw
-from gradebook.tasks.reporting.drawing.figures import Figure, table_of
-from gradebook.tasks.reporting.drawing.templates import page_text
+from gradebook.tasks.reporting.drawing.figures import Drawn, Figure, table_of
+from gradebook.tasks.reporting.drawing.templates import page_values
 from gradebook.tasks.reporting.sections.spread.grids import STEP, Grid, Meeting, counts_met, grid_of, meeting_words
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource
 from gradebook.tasks.reporting.source.rows_layout import lane_names, short_names
@@ -116,7 +113,7 @@ def read_thresholds(source: ReportSource, rubric: Rubric | None) -> Thresholds |
 @cache
 def plot_of_curves() -> Plot:
     """Position of the curves, as fixed in the chart's specification."""
-    chart = yaml.safe_load(page_text("charts/cdf.yaml"))
+    chart = page_values("charts/cdf.yaml")
     width, height, room = chart["width"], chart["height"], chart["padding"]
     whole = room["left"] + width + room["right"], room["top"] + height + room["bottom"]
     return Plot(room["left"], room["top"], width, height, *whole)
@@ -182,7 +179,7 @@ def _figure(source: ReportSource, grid: Grid, curves: Sequence[_Curve], meetings
     return Figure("threshold", "How many outputs meet a threshold", reading, _drawn(source, grid, curves), table)
 
 
-def _drawn(source: ReportSource, grid: Grid, curves: Sequence[_Curve]) -> Markup:
+def _drawn(source: ReportSource, grid: Grid, curves: Sequence[_Curve]) -> Drawn:
     groups = source.drawn_groups
     drawn = [curve for curve in curves if curve.scores and curve.group in groups]
     own = [curve for curve in drawn if not curve.is_baseline]

@@ -11,11 +11,18 @@ import yaml
 from gradebook.rubrics.files.load import read_rubric
 from gradebook.rubrics.files.tables import LEVELS_SCHEMA
 from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.lake import schema
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.compaction import compact_lake
 from gradebook.tasks.lake.connections import commit, connect, prepare_lake
 from gradebook.tasks.lake.own_parts import KNOWN_VIEWS, digest_of_view
-from gradebook.tasks.lake.schema import VIEWS, is_up_to_date, narrow_to_outputs, tables_without_statistics
+from gradebook.tasks.lake.schema import (
+    VIEWS,
+    copy_small_tables,
+    is_up_to_date,
+    narrow_to_outputs,
+    tables_without_statistics,
+)
 from gradebook.tasks.lake.sql import read_sql
 from gradebook.tasks.rubric_store.versions import delete_pointer, store_rubric
 from tests.support.nightly import nightly
@@ -219,3 +226,26 @@ def test_narrowed_to_no_output_a_connection_tells_of_none(lake: Lake):
     with connect(lake, read_only=True) as connection:
         narrow_to_outputs(connection, "r", [])
         assert connection.execute("select * from output_feedback").fetchall() == []
+
+
+def test_copies_of_small_tables_have_the_rows_of_the_lake_in_its_order(lake: Lake, monkeypatch):
+    def fill(connection: Any, _version: int) -> None:
+        for table, rows in (("ratings", 3), ("claims", 5)):
+            connection.execute(f"insert into {table} by name select 'r' || i as output_id from range({rows}) as t (i)")
+        connection.execute("delete from ratings where output_id = 'r1'")
+
+    monkeypatch.setattr(schema, "SMALL_COUNT", 4)
+    commit(lake, "rows", fill)
+    with connect(lake, read_only=True, is_pinned=True) as connection:
+        copy_small_tables(connection)
+        copied = {
+            name for (name,) in connection.execute("select table_name from duckdb_tables() where temporary").fetchall()
+        }
+        assert {"ratings", "opinions", "runs"} < copied
+        assert "claims" not in copied  # more rows than a small table has
+        for table in copied:
+            assert connection.execute(f"from {table}").fetchall() == connection.execute(f"from lake.{table}").fetchall()
+        assert connection.execute("select output_id from ratings order by rowid").fetchall() == [("r0",), ("r2",)]
+        assert connection.execute("select column_name, column_type from (describe ratings)").fetchall() == (
+            connection.execute("select column_name, column_type from (describe lake.ratings)").fetchall()
+        )

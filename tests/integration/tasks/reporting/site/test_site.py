@@ -10,6 +10,7 @@ import pytest
 from gradebook.rubrics.files.load import shipped_rubrics
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.published.summary import summarise
 from gradebook.tasks.reporting.site.runs import trend_of
 from gradebook.tasks.reporting.site.site import Site, write_site
@@ -187,7 +188,8 @@ def test_a_page_that_can_not_be_drawn_is_reported_and_does_not_fail_the_run(lake
         raise ValueError("no page")
 
     monkeypatch.setattr(page, "run_page", refuse)
-    found = page.write_own_report(lake, summarise(lake, "a"), tmp_path / "a.html")
+    with connect_up_to_date(lake, is_pinned=True) as connection:
+        found = page.write_own_report(connection, lake, summarise(lake, "a"), tmp_path / "a.html")
     assert (found.report_fault, found.is_met, list(tmp_path.iterdir())) == ("ValueError: no page", True, [])
 
 
