@@ -62,6 +62,7 @@ def test_outcomes_are_imported_once_and_shown_beside_scores(gradebook, run):
     assert "any never varies within a model" in page
 
 
+@pytest.mark.nightly
 def test_every_fault_of_a_file_is_reported_and_nothing_is_imported(gradebook, run):
     rows = [
         {"name": "x", "value": "abc", "case_id": "c1"},

@@ -121,6 +121,7 @@ def test_all_questions_about_an_output_share_the_trajectory_and_the_criterion(ju
     assert len(heads) == 1
 
 
+@pytest.mark.nightly
 def test_a_second_run_asks_nothing_and_new_penalties_neither(judge: LoopbackJudge, tmp_path: Path):
     evaluated(tmp_path)
     asked = judge.request_count
