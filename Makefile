@@ -17,9 +17,9 @@ PIP := $(RUN) pip
 TEST := $(RUN) pytest -n auto
 QUICK := tests/unit tests/laws $(addprefix tests/integration/,sql tasks/judging tasks/collecting tasks/runs)
 # Seconds of CPU of all processes; a tier that takes more fails, and names its dearest tests.
-TEST_BUDGET := 3000
+TEST_BUDGET := 1200
 QUICK_BUDGET := 240
-NIGHTLY_BUDGET := 1800
+NIGHTLY_BUDGET := 3000
 # The tests start hundreds of processes: without stored bytecode, each would compile all modules again.
 export PYTHONDONTWRITEBYTECODE :=
 

@@ -29,7 +29,7 @@ BROWSER = "tests/integration/browser/"
 pytest_plugins = ["tests.support.cpu_budget"]
 
 # No deadline: a machine that is busy fails no test. `make test-nightly` takes the other profile.
-settings.register_profile("daily", deadline=None, max_examples=30)
+settings.register_profile("daily", deadline=None, max_examples=20)
 settings.register_profile("nightly", deadline=None, max_examples=300)
 settings.load_profile("daily")
 

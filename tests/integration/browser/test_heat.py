@@ -54,6 +54,7 @@ def test_every_weight_of_the_map_equals_sql(visit: Visiting, reported: Reported)
     assert shown == {name: rate_words(weight) for name, weight in weights.items()}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["hostile", *nightly(["demo"])])
 def test_a_number_of_the_map_links_to_the_examples_of_its_criterion_and_model(
     visit: Visiting, reported: Reported, name: str

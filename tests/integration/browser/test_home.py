@@ -38,6 +38,7 @@ def test_an_address_restores_the_filters_of_the_home_page(visit: Visiting, repor
         assert seen.page.get_by_label("Search").input_value() == "demo"
 
 
+@pytest.mark.nightly
 def test_a_run_links_to_its_report_and_that_to_its_rubric(visit: Visiting, reported: Reported):
     home = reported.pages["home"]
     with visit(home) as seen:

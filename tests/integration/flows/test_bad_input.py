@@ -495,6 +495,7 @@ def test_the_summary_of_a_run_has_no_escape_codes(gradebook, lake, capsys):
     assert "\x1b" not in out + err
 
 
+@pytest.mark.nightly
 def test_the_report_escapes_the_text_of_outputs_and_models(gradebook, lake, tmp_path):
     assert gradebook("report", "evil", "--out", "report.html", "--lake", lake).code == 0
     page = (tmp_path / "report.html").read_text(encoding="utf-8")

@@ -75,7 +75,6 @@ async def read_night(name: str) -> tuple[Any, list[str]]:
     return last.state, [str(each.data) for each in artifacts if each.key == "nightly"]
 
 
-@pytest.mark.nightly
 @pytest.mark.server
 def test_a_failed_suite_is_named_and_the_others_still_run(gradebook, prefect_server, folder):
     suites = folder / "night.suites.yaml"

@@ -107,6 +107,7 @@ def test_a_rerun_sends_no_request_and_costs_nothing(judged, evaluate, judge, out
     assert second["scores"][0]["mean"] == first["scores"][0]["mean"]
 
 
+@pytest.mark.nightly
 def test_another_weight_needs_no_request(judged, evaluate, judge, outputs, tmp_path):
     asked = judge.request_count
     heavier = write_rubric(tmp_path / "heavier.yaml", version="1.0.1", weight=3)

@@ -139,6 +139,7 @@ def test_a_read_only_lake_is_named_and_no_request_is_sent(start, judge, assert_w
     assert not (lake / "runs/hit").exists()
 
 
+@pytest.mark.nightly
 def test_a_run_waits_for_a_locked_catalog(start, tmp_path, assert_finishes):
     catalog = sqlite3.connect(tmp_path / "lake/catalog.sqlite", check_same_thread=False)
     catalog.execute("begin exclusive")

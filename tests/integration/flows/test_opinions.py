@@ -306,6 +306,7 @@ def test_each_replicate_is_recorded_but_a_panel_is_refused(evaluate, gradebook, 
     assert gradebook("evaluate", *words, "--record", "kept.jsonl").code == 2
 
 
+@pytest.mark.nightly
 def test_a_judge_of_the_candidates_family_is_named(evaluate, judge, words, tmp_path):
     write_outputs(tmp_path / "outputs.jsonl", count=2, models=("gpt-4o-mini", "claude-3"))
     write_judge(tmp_path, "model: gpt-4o")

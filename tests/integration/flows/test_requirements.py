@@ -67,6 +67,7 @@ def test_a_mean_that_holds_for_any_missing_scores_is_met(run):
     assert run([LONG] * 4, RATED, "pass_threshold: 0.5", ratings=ratings).code == 0
 
 
+@pytest.mark.nightly
 def test_a_mean_below_the_threshold_is_not_met(run):
     finished = run([LONG, SHORT, SHORT], LENGTH, "pass_threshold: 0.5")
     assert (finished.code, finished.json["unmet"]) == (1, ["m: mean 0.333, expected at least 0.5"])

@@ -7,6 +7,7 @@ import pytest
 
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.lake.connections import commit
+from tests.support.nightly import nightly
 from tests.support.scored_lake import make_lake, write_scores
 
 LEVELS = [{"id": "bad", "score": 0, "description": "x"}, {"id": "good", "score": 1, "description": "x"}]
@@ -35,7 +36,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
     return f"--lake=sqlite:{found.address}"
 
 
-@pytest.mark.parametrize("at", ["a", "2"])
+@pytest.mark.parametrize("at", ["a", *nightly(["2"])])
 def test_sql_reads_the_lake_of_that_time(gradebook, lake, at):
     finished = gradebook("sql", "select run_id from run_scores", "--at", at, "--format", "json", lake)
     assert json.loads(finished.out) == [{"run_id": "a"}]
@@ -46,6 +47,7 @@ def test_the_runs_up_to_one_are_listed(gradebook, lake):
     assert sorted(row["run_id"] for row in listed) == ["a", "b"]
 
 
+@pytest.mark.nightly
 def test_a_comparison_at_an_earlier_version_is_the_same(gradebook, lake):
     then, now = (gradebook("compare", "a", "b", *at, "--json", lake) for at in (("--at", "b"), ()))
     assert (then.code, then.json) == (0, now.json)

@@ -98,6 +98,7 @@ def test_pairs_of_models_come_first_then_the_order_of_the_rubric(compared):
     ]
 
 
+@pytest.mark.nightly
 def test_a_model_of_one_run_only_is_named(compared):
     named = compared("a", "b")["not_compared"]
     assert [words for words in named if "only in" in words] == ["old: only in run A", "new: only in run B"]
@@ -110,6 +111,7 @@ def test_the_remaining_outputs_of_a_case_and_sample_are_paired_if_each_run_has_o
     assert (row["n"], row["tied_count"], row["worse_count"], row["mean_diff"]) == (5, 4, 1, pytest.approx(-1 / 5))
 
 
+@pytest.mark.nightly
 def test_several_outputs_of_a_case_and_sample_are_not_paired_by_guessing(compared):
     # thrice: "two" in run a, "one" and "a b c" in run b
     found = compared("a", "b")
@@ -146,6 +148,7 @@ def test_a_case_with_other_criteria_is_left_out_of_the_overall_score_and_named(c
     assert "m: the overall score of 1 case, scored on other criteria in run A than in run B" in found["not_compared"]
 
 
+@pytest.mark.nightly
 def test_a_per_case_criterion_is_compared_if_its_text_is_the_same(compared):
     # "same" brings the text of both runs; "other" brings another in each
     row = row_of(compared("a", "b"), "brief")

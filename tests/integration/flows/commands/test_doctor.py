@@ -97,6 +97,7 @@ def test_the_terminal_shows_one_line_for_each_finding(lake, gradebook, doctor):
 
 
 # -------- files
+@pytest.mark.nightly
 def test_folders_that_other_users_may_read_or_write_are_named_and_a_new_lake_is_private(doctor, tmp_path, monkeypatch):
     home = tmp_path / "home"
     monkeypatch.setenv("PREFECT_HOME", str(home))
@@ -195,6 +196,7 @@ def test_a_run_whose_process_is_gone_is_found_and_marked_as_failed(lake, doctor,
     )
 
 
+@pytest.mark.nightly
 def test_a_run_in_progress_is_not_changed(lake, doctor, gradebook):
     add_running(lake, "alive")
     with claim_run(lake.root / "runs", "print", "alive", NOW):
@@ -221,6 +223,7 @@ def test_a_run_on_another_machine_is_noted(lake, doctor):
     assert (code, "far: " in found["running"], "in progress on another machine" in found["running"]) == (0, True, True)
 
 
+@pytest.mark.nightly
 def test_working_files_of_a_published_run_are_found_and_removed(lake, doctor, judged_run):
     folder = RunFolder(lake.root / "runs" / judged_run["run_id"])
     folder.plan_folder.mkdir()

@@ -178,6 +178,7 @@ ASKED = {"role": "user", "content": "Say hello."}
 CHAT = {"messages": [ASKED, {"role": "assistant", "content": "Hello."}]}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("content", "output", "prompt"),
     [

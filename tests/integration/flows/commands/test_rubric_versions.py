@@ -145,6 +145,7 @@ def test_an_unscored_artifact_is_not_approved(gradebook, tmp_path):
     assert (finished.code, finished.json["status"]) == (1, "needs_revision")
 
 
+@pytest.mark.nightly
 def test_a_rubric_is_reviewed_by_the_meta_rubric(gradebook, tmp_path):
     artifact = write_rubric(tmp_path / "rubric.yaml")
     artifact.write_text(artifact.read_text(encoding="utf-8").replace("length_words", "lenght_words"), encoding="utf-8")

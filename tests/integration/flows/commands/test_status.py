@@ -117,6 +117,7 @@ def test_the_alarm_of_a_long_run_counts_from_its_last_change(unfinished: RunFold
     assert read_status(lake, datetime.now(UTC), days=7).is_alarming
 
 
+@pytest.mark.nightly
 def test_a_lake_of_an_earlier_gradebook_is_refused_with_the_upgrade_command(gradebook, lake: Path):
     found = find_lake(f"sqlite:{lake}/catalog.sqlite")
     commit(found, "an earlier gradebook", lambda connection, _version: connection.execute("drop table case_criteria"))

@@ -108,7 +108,7 @@ SHOWN: dict[tuple[str, ...], tuple[str, ...]] = {  # a command, and what its tab
 COMMANDS = list(SHOWN)
 
 
-@pytest.mark.parametrize("words", [*COMMANDS[:6], *nightly((words,) for words in COMMANDS[6:])], ids=" ".join)
+@pytest.mark.parametrize("words", [*COMMANDS[:4], *nightly((words,) for words in COMMANDS[4:])], ids=" ".join)
 def test_no_line_is_longer_than_the_terminal_and_each_name_is_readable(in_terminal, lake, words):
     finished = in_terminal(*words)
     lines = lines_of(finished.out)

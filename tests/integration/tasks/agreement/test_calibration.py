@@ -139,6 +139,7 @@ def test_a_summary_has_the_corrected_mean_beside_the_plain_one(lake):
     assert (row["criterion_id"], row["model"], row["n"], row["output_count"]) == ("tone", "m", 8, 40)
 
 
+@pytest.mark.nightly
 def test_a_report_shows_it(lake, tmp_path):
     page = write_report(lake, summarise(lake, "plain"), tmp_path / "report.html").read_text(encoding="utf-8")
     assert "<h3>Means corrected by people&#39;s ratings</h3>" in page
@@ -254,6 +255,7 @@ def test_a_random_sample_of_the_rating_page_is_one_whatever_the_judge_gave_it(tm
     assert calibration(rated_lake(tmp_path, rows), "r").is_random is is_random
 
 
+@pytest.mark.nightly
 def test_a_decision_counts_instead_of_the_ratings_in_dispute(tmp_path):
     disputed = [(0, 0.0, "bob", "random"), (4, 0.0, "bob", "random")]
     found = calibration(rated_lake(tmp_path, FIRST_EIGHT + disputed, decisions=[(0, 1.0), (4, None), (30, 0.0)]), "r")

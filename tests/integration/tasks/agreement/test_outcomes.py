@@ -76,6 +76,7 @@ def test_a_run_whose_outputs_have_no_overall_score_still_has_a_report(gradebook,
     assert "clicks by case, m: " in (run / "page.html").read_text()
 
 
+@pytest.mark.nightly
 def test_every_fault_of_a_file_is_reported_and_nothing_is_imported(gradebook, run):
     rows = [
         {"name": "x", "value": "abc", "case_id": "c1"},

@@ -75,6 +75,7 @@ def test_outputs_judged_twice_equal_a_comparison_of_two_such_runs(lake, name):
     assert sorted(found.rows, key=lambda row: row.name) == rows
 
 
+@pytest.mark.nightly
 def test_a_rule_on_the_sign_fires_in_about_half_of_the_draws(lake):
     (rule,) = measure_noise(lake, "weighted", [GateRule("mean_diff < 0")], draw_count=400).rules
     assert 0.4 < rule.gate.rate < 0.6
@@ -97,6 +98,7 @@ def test_a_series_of_looks_has_fewer_false_alarms_than_the_rule_on_each(lake):
     assert rule.series.rate < 0.05 < rule.series.plain_rate
 
 
+@pytest.mark.nightly
 def test_a_rule_on_an_unknown_criterion_is_refused(lake):
     with pytest.raises(InputError, match="found the criterion 'brevity', expected"):
         measure_noise(lake, "weighted", [GateRule("criterion.brevity.p < 0.05")])

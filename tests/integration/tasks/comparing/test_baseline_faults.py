@@ -98,6 +98,7 @@ def test_a_run_with_an_unreadable_baseline_is_read_and_fails_its_rule(copied):
     )
 
 
+@pytest.mark.nightly
 def test_a_run_without_scores_meets_no_requirement(copied):
     change(copied, "delete from run_scores where run_id = 'a'")
     (unmet,) = summarise(lake_in(copied), "a").unmet

@@ -240,6 +240,7 @@ def test_a_folder_that_would_be_read_as_a_column_is_refused(tmp_path, folder):
         find_lake(f"sqlite:{tmp_path}/{folder}/catalog.sqlite")
 
 
+@pytest.mark.nightly
 def test_a_null_character_in_a_list_does_not_lock_the_catalog(lake: Lake):
     def body(connection, version):
         insert_rows(connection, "runs", [{"run_id": "r1", "version": version, "notes": ["a\0b", None]}])

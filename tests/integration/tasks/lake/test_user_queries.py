@@ -199,6 +199,7 @@ def test_a_query_takes_half_of_the_memory_at_most():
         assert _half_memory(connection) == "1.5 GiB"
 
 
+@pytest.mark.nightly
 def test_what_does_not_fit_into_memory_goes_to_disk_and_is_removed(lake, monkeypatch, tmp_path):
     monkeypatch.setattr("gradebook.tasks.lake.user_queries._half_memory", lambda _connection: "60 MiB")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

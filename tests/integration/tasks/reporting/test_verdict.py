@@ -37,32 +37,43 @@ RATED = {
     "lenient": [1.0, 0.0] * 10 + [0.0] * 20,  # ten good ones are bad to people
     "unrated": [],
 }
-WORLDS = (*COMPARED, *RATED)
 
 
-@pytest.fixture(scope="module")
-def lakes(tmp_path_factory):
-    """Lake of each world: of runs of checks with a baseline, and of runs of a judge with ratings."""
-    found = {}
-    for world, (before, after) in COMPARED.items():
-        folder = tmp_path_factory.mktemp(world)
+class Lakes(dict):
+    """Lake of each world, made when a test first asks for it: runs of checks with a baseline, or of a judge."""
+
+    def __init__(self, factory):
+        super().__init__()
+        self._factory = factory
+
+    def __missing__(self, world):
+        if world in RATED:
+            self.update(dict.fromkeys(RATED, self._rated()))
+        else:
+            self[world] = self._compared(world, *COMPARED[world])
+        return self[world]
+
+    def _compared(self, world, before, after):
+        folder = self._factory.mktemp(world)
         if before is not None:
             publish_run(folder, {"m": before}, CRITERIA[:1], run_id="before")
         criteria, baseline = (CRITERIA, None) if before is None else (CRITERIA[:1], "before")
         publish_run(folder, {"m": after}, criteria, run_id=world, baseline=baseline)
-        found[world] = find_lake(f"sqlite:{folder}/lake/catalog.sqlite")
-    rated = make_lake(tmp_path_factory.mktemp("rated"))
-    ratings = [row for place, world in enumerate(RATED) for row in ratings_of(RATED[world], "ann", f"w{place}")]
-    runs = {world: JudgedRun(JUDGED, prefix=f"w{place}") for place, world in enumerate(RATED)}
-    publish_runs(rated, runs, {"ratings": ratings})
-    for world in RATED:
-        publish_agreement(rated, world)
-    return found | dict.fromkeys(RATED, rated)
+        return find_lake(f"sqlite:{folder}/lake/catalog.sqlite")
+
+    def _rated(self):
+        lake = make_lake(self._factory.mktemp("rated"))
+        ratings = [row for place, world in enumerate(RATED) for row in ratings_of(RATED[world], "ann", f"w{place}")]
+        runs = {world: JudgedRun(JUDGED, prefix=f"w{place}") for place, world in enumerate(RATED)}
+        publish_runs(lake, runs, {"ratings": ratings})
+        for world in RATED:
+            publish_agreement(lake, world)
+        return lake
 
 
-@pytest.fixture(params=WORLDS)
-def world(request):
-    return request.param
+@pytest.fixture(scope="module")
+def lakes(tmp_path_factory):
+    return Lakes(tmp_path_factory)
 
 
 @pytest.fixture
@@ -91,6 +102,9 @@ EXPECTED = {
 UNDECIDED = "Nothing decides whether m may ship: the rubric has no gate and no pass_threshold."
 
 
+@pytest.mark.parametrize(
+    "world", ["worse", "same", "gate", "chance", "lenient", *nightly(["better", "met", "good", "unrated"])]
+)
 def test_the_sentence_is_the_one_a_lead_acts_on(world, summary):
     assert summary.verdict.sentence == EXPECTED.get(world, UNDECIDED)
 

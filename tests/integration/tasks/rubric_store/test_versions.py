@@ -80,6 +80,7 @@ def test_a_deleted_pointer_comes_back_with_the_next_use(lake: Lake):
     assert stored_rubric(lake, "general_answer") == at("1.0.0")
 
 
+@pytest.mark.nightly
 def test_what_has_no_pointer_can_not_lose_it(lake: Lake):
     with pytest.raises(InputError, match="found no latest version of 'nothing'"):
         delete_pointer(lake, "nothing")
@@ -91,6 +92,7 @@ def test_an_unknown_version_is_told_with_those_there_are(lake: Lake):
         stored_rubric(lake, "general_answer@1.0.1")
 
 
+@pytest.mark.nightly
 def test_another_text_under_a_kept_version_is_refused_with_the_difference(lake: Lake):
     keep(lake, at("1.0.0"))
     with pytest.raises(RubricError, match=r"pass_threshold: 0.7 -> 0.8"):

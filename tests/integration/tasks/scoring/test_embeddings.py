@@ -39,6 +39,7 @@ def request_in(folder: Path, rows: list[dict[str, Any]] = ROWS, settings: str = 
     return write_lines(folder / "outputs.jsonl", rows), folder / "rubric.yaml", str(folder / "embedder.yaml")
 
 
+@pytest.mark.nightly
 def test_each_text_is_embedded_and_paid_for_once(endpoint: LoopbackJudge, tmp_path: Path):
     outputs, rubric, embedder = request_in(tmp_path)
     asked = EvaluationRequest(

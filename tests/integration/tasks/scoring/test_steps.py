@@ -124,6 +124,7 @@ def test_all_questions_about_an_output_share_the_trajectory_and_the_criterion(ju
     assert len(heads) == 1
 
 
+@pytest.mark.nightly
 def test_a_second_run_asks_nothing_and_new_penalties_neither(judge: LoopbackJudge, tmp_path: Path):
     evaluated(tmp_path)
     asked = judge.request_count
@@ -146,7 +147,6 @@ def test_a_dry_run_counts_the_questions_and_the_steps_that_are_left(judge: Loopb
     assert steps.prompt_tokens > 9 * 500
 
 
-@pytest.mark.nightly
 def test_a_run_that_lost_its_judge_goes_on_where_it_stopped(judge: LoopbackJudge, tmp_path: Path):
     judge.faults = ["", "", "", "", *["401"] * 50]
     with pytest.raises(UnfinishedError):
@@ -250,7 +250,6 @@ def test_judges_of_a_panel_vote_on_each_step_and_a_vote_that_can_t_be_read_keeps
     ]
 
 
-@pytest.mark.nightly
 def test_the_second_judge_of_a_cascade_labels_the_windows_of_which_the_first_is_unsure(
     judge: LoopbackJudge, tmp_path: Path
 ):

@@ -79,6 +79,7 @@ def test_a_step_without_its_error_is_marked_and_nothing_is_lost(served: Served, 
     assert served.session.store.open_marks() == []
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "field",
     [

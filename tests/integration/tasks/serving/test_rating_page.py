@@ -31,6 +31,7 @@ def test_a_rating_of_the_page_is_a_rating_in_the_lake(served: Served):
     assert ratings_in(served) == [("anna", "good", 1.0, "random", 0.6)]  # 6 of 10 outputs
 
 
+@pytest.mark.nightly
 def test_the_time_on_a_sheet_is_known_and_haste_is_named(served: Served):
     for rater, seconds in (("anna", "1.5"), ("ben", "41.25")):
         served.enter(rater)
@@ -43,6 +44,7 @@ def test_the_time_on_a_sheet_is_known_and_haste_is_named(served: Served):
     assert (ben.sheet_count, ben.minutes, ben.fast_sheet_count) == (2, 52 / 60, 0)
 
 
+@pytest.mark.nightly
 def test_a_revised_rating_counts_and_the_earlier_one_stays(served: Served):
     served.enter("anna")
     served.client.get("/")

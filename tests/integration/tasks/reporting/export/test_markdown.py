@@ -171,6 +171,7 @@ def test_a_comment_names_the_run_of_against(folder):
     assert line_of(text, "| large | overall")[2:6] == ["better", "0.250", "1.000", "+0.750"]
 
 
+@pytest.mark.nightly
 def test_a_comment_shows_twenty_compared_rows_and_counts_the_others(folder):
     with opened(folder, "b") as source:
         many = replace(source.comparison, models=source.comparison.models * 5)

@@ -33,6 +33,7 @@ def test_many_models_and_criteria_are_drawn_in_one_picture(many):
     assert height <= 3700
 
 
+@pytest.mark.nightly
 def test_eight_models_and_twenty_criteria_are_drawn_with_the_total_numbers(many):
     with source_of(*many) as source:
         rows, values = picture_parts(source)

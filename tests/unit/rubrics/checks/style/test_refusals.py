@@ -113,6 +113,7 @@ def test_talk_about_ai_is_no_self_reference(output):
     assert judge("not_as_an_ai", output)
 
 
+@pytest.mark.nightly
 def test_more_phrases_count_and_excepted_ones_do_not():
     assert not judge("no_refusal", "No can do!", more=["no can do"])
     assert not judge("no_refusal", "我不能帮你。", more=["不能帮"])

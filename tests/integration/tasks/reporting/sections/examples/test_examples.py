@@ -310,6 +310,7 @@ def test_notes_of_raters_stand_beside_their_level_once(read):
     assert named(contents)["m/a/0"].verdicts[0].voices == ("ann: fair", "ben: fair")  # the rationale has the note
 
 
+@pytest.mark.nightly
 def test_two_models_of_one_run_are_paired(read):
     ahead = next(example for example in read("many").examples if "rose" in kinds_of(example))
     assert dict(ahead.kinds)["rose"] == "Ahead of the other model"  # the best, o, paired with the second, n

@@ -159,12 +159,14 @@ def test_ratings_newer_than_the_published_table_are_reported(lake, contents):
         assert not read_agreement(source).is_as_published
 
 
+@pytest.mark.nightly
 def test_unchanged_ratings_are_not_reported(lake):
     with source_of(lake, "as_published") as source:
         assert read_agreement(source).is_as_published
         assert len(read_people(source).sentences) == 1
 
 
+@pytest.mark.nightly
 def test_a_mean_that_its_note_calls_wrong_is_no_finding(lake):
     (row,) = calibrate_run(lake, "lowest").rows
     assert (row.corrected.value, row.rogan_gladen.value, row.rated.ci_low) == (None, None, None)
