@@ -349,7 +349,7 @@ def test_a_bad_option_is_refused_by_its_name(gradebook, outputs, rubric, kind):
 
 
 def test_an_unknown_command_offers_the_nearest(gradebook):
-    assert_refused(gradebook("evaluat"), "Did you mean 'evaluate'")
+    assert_refused(gradebook("evaluat"), "COMMAND: found 'evaluat', expected evaluate;")
 
 
 # -------- lakes
