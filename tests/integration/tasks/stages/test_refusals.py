@@ -525,6 +525,7 @@ ELSEWHERE = {
     "rubric_store.versions.body": "gradebook rubric",
     "runs.request.read_column_map": "read by the command, before it knows of a dry run",
     "rubric_store.versions.delete_pointer": "gradebook rubric",
+    "workspace.lock.created_at": "a run's folder that is damaged between its plan and its end",
     "workspace.lock._try_claim": "a folder that the user may not write",
     "workspace.lock.lock_folder": "gradebook doctor",
 }

@@ -13,6 +13,6 @@ def test_an_unprintable_character_becomes_a_space_in_a_chart(unseen):
     name = f"a{unseen}<b>"
     row = {"model": name, "mean": 0.5, "low": 0.4, "high": 0.6, "tip": name}
     svg = draw("means", {"rows": [row]}, models=[name], colours=[Colour("c1")], height=26)
-    root = ElementTree.fromstring(svg)
+    root = ElementTree.fromstring(str(svg))
     assert "a <b>" in {element.get("data-tip") for element in root.iter()}
     assert "a <b>" in {element.text for element in root.iter()}

@@ -140,7 +140,7 @@ def test_agreement_among_people_is_compared_with_that_of_the_judge(contents):
     found = figure(contents, "people-same-level")
     assert "75.0% of 12 pairs; people with each other in 50.0%" in found.reading
     assert "no better than chance on tone, as far as the ratings show (kappa 0.40, -1.00 to 0.83" in found.reading
-    assert "judge with people: 75.0%" in found.svg
+    assert "judge with people: 75.0%" in str(found.svg)
 
 
 def test_the_table_equals_the_mart(lake, contents):

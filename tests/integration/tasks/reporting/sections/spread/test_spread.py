@@ -137,8 +137,8 @@ def test_shares_are_of_all_outputs_including_unscored_ones(sources: Mapping[str,
 def test_a_label_has_100_percent_only_if_exact(sources: Mapping[str, ReportSource]):
     # 249 of 250 is 99.6%
     (category,) = read_levels(sources["nearly"])
-    assert "99.6%<" in category.figure.svg
-    assert " 100%<" not in category.figure.svg
+    assert "99.6%<" in str(category.figure.svg)
+    assert " 100%<" not in str(category.figure.svg)
 
 
 def test_on_a_penalty_the_highest_score_is_the_worst(sources: Mapping[str, ReportSource]):
@@ -180,7 +180,7 @@ def test_a_baseline_of_the_same_rubric_is_drawn_dashed_and_counted(sources: Mapp
     found = thresholds_of(sources, "later")
     assert found.sentence == "100% of the outputs of A meet 0.700, 75% of those of A in worked."
     assert "Dashed: the baseline worked." in found.figure.reading
-    assert 'stroke-dasharray="5,3"' in found.figure.svg
+    assert 'stroke-dasharray="5,3"' in str(found.figure.svg)
 
 
 def test_a_run_without_scores_has_only_levels(sources: Mapping[str, ReportSource]):
@@ -198,7 +198,7 @@ def test_hostile_names_are_text_in_the_page_and_in_the_counts(sources: Mapping[s
 
 
 def test_the_plot_is_at_the_position_of_the_specification(sources: Mapping[str, ReportSource]):
-    svg, plot = thresholds_of(sources, "worked").figure.svg, plot_of_curves()
+    svg, plot = str(thresholds_of(sources, "worked").figure.svg), plot_of_curves()
     assert f'viewBox="0 0 {plot.whole_width} {plot.whole_height}"' in svg
     assert f"translate({plot.left},{plot.top})" in svg
 

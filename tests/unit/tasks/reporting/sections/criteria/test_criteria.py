@@ -214,7 +214,7 @@ def test_of_many_criteria_those_with_the_largest_weights_are_drawn():
     assert figure is not None
     assert figure.reading.endswith("The 6 criteria with the smallest weights are only in the table.")
     assert len(figure.table.rows) == 30
-    assert re.search(r">c6<", figure.svg) and not re.search(r">c5<", figure.svg)
+    assert re.search(r">c6<", str(figure.svg)) and not re.search(r">c5<", str(figure.svg))
 
 
 def test_without_weights_there_is_no_picture():

@@ -151,7 +151,7 @@ def test_a_run_with_another_judge_rubric_or_cases_is_not_joined(read: Read, chan
 
 def test_a_break_is_drawn_between_the_runs(read: Read):
     contents = read(read_history, night(1, 0.5), night(2, 0.6, judge="big"))
-    assert 'data-tip="not comparable: the judge from small to big"' in contents.figures[0].svg
+    assert 'data-tip="not comparable: the judge from small to big"' in str(contents.figures[0].svg)
 
 
 def test_a_run_without_a_comparable_earlier_run_is_reported(read: Read):
@@ -182,7 +182,7 @@ def test_checkpoints_of_one_run_are_in_the_order_of_their_steps(read: Read):
 
 def test_an_unknown_mean_is_not_drawn_and_not_0(read: Read):
     contents = read(read_history, night(1, 0.5), night(2, None), night(3, 0.75))
-    assert "night-2" not in contents.figures[0].svg
+    assert "night-2" not in str(contents.figures[0].svg)
     assert [row[7] for row in contents.figures[0].table.rows] == ["0.750", "–", "0.500"]
 
 
@@ -233,5 +233,5 @@ def test_of_many_models_the_highest_are_named_and_the_others_counted(read: Read)
 def test_hostile_names_stay_text(read: Read):
     hostile = {"model": "</script><script>x", "checkpoint": "datum.place || '<b>'"}
     contents = read(read_history, night(1, 0.5, **hostile), night(2, 0.6, **hostile))
-    assert "<script>" not in contents.figures[0].svg
-    assert "<b>" not in contents.figures[0].svg
+    assert "<script>" not in str(contents.figures[0].svg)
+    assert "<b>" not in str(contents.figures[0].svg)
