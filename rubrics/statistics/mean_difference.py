@@ -81,10 +81,8 @@ def measure_difference(
         unseen_p = np.where(np.abs(value) <= TIED, 1.0, (1.0 - np.abs(value) / far) ** units)
     is_thin_below, is_thin_above = (is_constant | (count < FEW_AGAINST) for count in (moved.fallen, moved.risen))
     t_low, t_high, t_p = (np.where(is_constant, else_, each) for each, else_ in ((low, value), (high, value), (p, 0.0)))
-    skew_p, *skew_ends = _by_skewness(value, error, df, moved.skewness, alpha)
-    t_p, t_low, t_high = (
-        np.fmax(t_p, skew_p), np.fmin(t_low, skew_ends[0]), np.fmax(t_high, skew_ends[1])
-    )  # fmt: skip
+    skew_p, skew_low, skew_high = _by_skewness(value, error, df, moved.skewness, alpha)
+    t_p, t_low, t_high = np.fmax(t_p, skew_p), np.fmin(t_low, skew_low), np.fmax(t_high, skew_high)
     low = np.where(is_thin_below, np.minimum(t_low, value - share * (value - bounds.low)), t_low)
     high = np.where(is_thin_above, np.maximum(t_high, value + share * (bounds.high - value)), t_high)
     is_thin = np.where(value > 0, is_thin_below, is_thin_above)
