@@ -14,8 +14,8 @@ STAMP := $(VENV)/.stamp
 DEV_STAMP := $(VENV)/.dev-stamp
 RUN := $(VENV)/bin/python -m
 PIP := $(RUN) pip
-# One worker more than there are cores, as tests wait for servers and processes.
-TEST := $(RUN) pytest -n $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
+# Two workers a core, as half of a test's time is spent waiting for servers and processes.
+TEST := $(RUN) pytest -n $(shell expr $$(nproc 2>/dev/null || echo 2) \* 2)
 QUICK := tests/unit tests/laws $(addprefix tests/integration/,sql tasks/judging tasks/collecting tasks/runs)
 # Seconds of CPU of all processes; a tier that takes more fails, and names its dearest tests.
 TEST_BUDGET := 1200
