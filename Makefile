@@ -14,13 +14,13 @@ STAMP := $(VENV)/.stamp
 DEV_STAMP := $(VENV)/.dev-stamp
 RUN := $(VENV)/bin/python -m
 PIP := $(RUN) pip
-# Two workers a core, as half of a test's time is spent waiting for servers and processes.
-TEST := $(RUN) pytest -n $(shell expr $$(nproc 2>/dev/null || echo 2) \* 2)
+# One worker more than there are cores, as tests wait for servers and processes; each further one costs its own start.
+TEST := $(RUN) pytest -n $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 QUICK := tests/unit tests/laws $(addprefix tests/integration/,sql tasks/judging tasks/collecting tasks/runs)
 # Seconds of CPU of all processes; a tier that takes more fails, and names its dearest tests.
 TEST_BUDGET := 1200
 QUICK_BUDGET := 240
-NIGHTLY_BUDGET := 3000
+NIGHTLY_BUDGET := 2500
 # The tests start hundreds of processes: without stored bytecode, each would compile all modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
