@@ -18,7 +18,7 @@ PIP := $(RUN) pip
 TEST := $(RUN) pytest -n $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 QUICK := tests/unit tests/laws $(addprefix tests/integration/,sql tasks/judging tasks/collecting tasks/runs)
 # Seconds of CPU of all processes; a tier that takes more fails, and names its dearest tests.
-TEST_BUDGET := 1200
+TEST_BUDGET := 1400
 QUICK_BUDGET := 240
 NIGHTLY_BUDGET := 2500
 # The tests start hundreds of processes: without stored bytecode, each would compile all modules again.
