@@ -19,7 +19,7 @@ TEST := $(RUN) pytest -n $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 QUICK := tests/unit tests/laws $(addprefix tests/integration/,sql tasks/judging tasks/collecting tasks/runs)
 # Seconds of CPU of all processes; a tier that takes more fails, and names its dearest tests.
 TEST_BUDGET := 1400
-QUICK_BUDGET := 240
+QUICK_BUDGET := 360
 NIGHTLY_BUDGET := 2500
 # The tests start hundreds of processes: without stored bytecode, each would compile all modules again.
 export PYTHONDONTWRITEBYTECODE :=
@@ -35,7 +35,7 @@ demo: $(STAMP)  ## score the shipped example, no key needed
 test: $(DEV_STAMP)  ## what a change has to pass, in parallel (ARGS="-k words" for some)
 	@$(TEST) -m "not nightly" --cpu-budget $(TEST_BUDGET) $(ARGS)
 
-test-quick: $(DEV_STAMP)  ## units, laws of form, SQL and the talk with judges, in two minutes: while you work (ARGS as above)
+test-quick: $(DEV_STAMP)  ## units, laws of form, SQL and the talk with judges, in three minutes: while you work (ARGS as above)
 	@$(TEST) -m "not (nightly or slow or server or postgres or browser)" --cpu-budget $(QUICK_BUDGET) $(QUICK) $(ARGS)
 
 test-nightly: $(DEV_STAMP)  ## whole matrices, seeds, kill points and second examples, of which `make test` holds one each

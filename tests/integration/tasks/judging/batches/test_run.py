@@ -265,7 +265,7 @@ def hasty(job: BatchJob, deadline_s: float, **changes: Any) -> BatchJob:
 
 def test_near_the_deadline_a_batch_is_cancelled_and_what_it_has_done_is_kept(job: BatchJob, judge: LoopbackJudge):
     judge.batches.script = ("endless",)
-    intents = ask_in_batches(hasty(job, 0.3))
+    intents = ask_in_batches(hasty(job, 1.0))
     assert (endings(intents), journaled(job).num_rows) == (["cancelled"], COUNT // 2)
     assert spent_usd(job) == pytest.approx(billed_usd(judge))
 
@@ -327,11 +327,11 @@ def test_a_batch_that_is_cancelled_after_the_deadline_is_not_waited_for(job: Bat
 def test_no_further_file_is_sent_when_the_time_is_over(job: BatchJob, judge: LoopbackJudge):
     def take_long(number: int, moment: str) -> bool:
         if (number, moment) == (2, "after"):
-            time.sleep(0.15)
+            time.sleep(1.1)
         return False
 
     judge.batches.on_call = take_long
-    ask_in_batches(replace(hasty(job, 0.3), limits=Limits(1)))
+    ask_in_batches(replace(hasty(job, 1.2), limits=Limits(1)))
     assert len(judge.batches.batches) == 1
     assert not list(job.folder.glob("*.requests.jsonl"))
 
