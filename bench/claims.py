@@ -71,7 +71,7 @@ def served_judge(latency_s: float) -> Iterator[str]:
 
 
 def read_stats(base_url: str) -> dict[str, int]:
-    """What the judge saw."""
+    """Counts of the judge: requests, tokens and cached tokens, by name."""
     with urllib.request.urlopen(f"{base_url.removesuffix('/v1')}/stats") as answer:
         stats: dict[str, int] = json.load(answer)
     return stats

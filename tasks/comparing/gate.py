@@ -111,7 +111,7 @@ class GateFinding:
 
     @property
     def brief(self) -> str:
-        """What is required and not met, to stand in a sentence."""
+        """Clause of a sentence: the rule that is not met, with its first reasons."""
         found = first_of(self.reasons, MOST_REASONS_NAMED)
         return f"{self.rule.required} against the baseline is not shown ({found})"
 

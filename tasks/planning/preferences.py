@@ -53,7 +53,7 @@ class AnswerPair:
     def lists(
         self, criterion: Criterion, votes: Sequence[dict[Opinion, "PreferenceVote"]]
     ) -> Iterator[PartList[ListAnswer]]:
-        """What is asked, as a list of one part for each order. votes: where those of each order are added."""
+        """Questions about the pair, a list of one part for each order. votes: where those of each order are added."""
 
         @cache  # both orders of a vote at once
         def questions(judge_digest: str, replicate: int) -> tuple[ListQuestion, ...]:

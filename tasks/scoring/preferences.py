@@ -42,7 +42,7 @@ _MIRRORED: Scale = {level: 1.0 - PREFERENCE_SCALE[level] for level in (BETTER, S
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """What the votes on one order come to. vote: the first with the level, or one that is lost."""
+    """Votes on one order, combined. level: None if they have none; vote: the first with the level, or a lost one."""
 
     level: str | None
     vote: PreferenceVote
@@ -54,7 +54,7 @@ class _Shown:
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """One pair. votes: with the output shown first and second; shown: what each comes to, none if nothing was asked."""
+    """One pair. votes: with the output shown first and second; shown: each combined, none if nothing was asked."""
 
     pair: AnswerPair
     votes: tuple[dict[Opinion, PreferenceVote], dict[Opinion, PreferenceVote]] = field(default_factory=lambda: ({}, {}))
@@ -132,7 +132,7 @@ def score_preferences(
 
 
 def _combine(judge: Judge, votes: Sequence[Mapping[Opinion, PreferenceVote]]) -> list[_Shown]:
-    """What the votes on each pair in one order come to: of an even number that is split in the middle, a tie.
+    """Combine the votes on each pair in one order; an even number that is split in the middle is a tie.
 
     Votes combine to their lower median, which would favour the other answer: so it has to be the upper one too.
     """

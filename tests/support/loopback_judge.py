@@ -124,7 +124,7 @@ class LoopbackJudge:
         return web.json_response({"object": "list", "data": self.models})
 
     async def _stats(self, _: web.Request) -> web.Response:
-        """What it saw, for whoever runs it as a process."""
+        """Counts of its requests and tokens, for whoever runs it as a process."""
         return web.json_response(
             {
                 "requests": self.request_count,
@@ -257,7 +257,7 @@ class LoopbackJudge:
         return TEXT_FAULTS[fault](text) if fault in TEXT_FAULTS else text
 
     def _judgment(self, schema: dict[str, Any], prompt: str, is_liar: bool) -> dict[str, Any]:
-        """What the schema asks for, with a level drawn from the prompt."""
+        """Judgment in the form of the schema, with a level drawn from the prompt."""
         levels = schema["properties"]["level"]["enum"]
         level = levels[int.from_bytes(hashlib.sha256(prompt.encode()).digest()[:4], "big") % len(levels)]
         ordered = re.search(r"level: (\w+)", prompt.rpartition("CASE\n")[2]) if self.is_gullible else None

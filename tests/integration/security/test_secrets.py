@@ -283,7 +283,7 @@ def test_an_address_without_a_password_is_taken(tmp_path, address):
 
 
 def test_a_password_in_the_address_reaches_no_flow_run(tmp_path):
-    """It is refused before Prefect starts: there is no home of it afterwards."""
+    """The command refuses it before Prefect starts, so that Prefect has no home afterwards."""
     write_outputs(tmp_path / "outputs.jsonl")
     settings = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
     settings |= {"PREFECT_HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT)}

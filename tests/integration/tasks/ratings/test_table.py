@@ -58,7 +58,7 @@ class Place:
             return [level for (level,) in connection.execute("select level_id from ratings order by rowid").fetchall()]
 
     def verdict(self) -> dict[str, Any]:
-        """What a run that began now would say of the output."""
+        """Verdict on the output in a run that begins now, by the ratings that the lake has."""
         folder = RunFolder(self.path / "run")
         pq.write_table(pa.Table.from_pylist([OUTPUT], schema=SHARD_SCHEMA), self.path / "shard.parquet")
         match_ratings(self.lake, folder, (str(self.path / "shard.parquet"),), None)
