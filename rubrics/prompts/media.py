@@ -79,7 +79,7 @@ def read_media(prompt: str | None, output: str, fetch: Fetch) -> ShownTexts:
 
     prompt, output: as stored. fetch: raises `UnreadableMedia` or `OSError` if there is no such file.
     """
-    if not may_have_media(prompt, output):
+    if not (_may_have_media(prompt or "") or _may_have_media(output)):
         return ShownTexts(prompt, output)
     messages, parts = _parsed(prompt), _output_parts(output)
     slots = [*_prompt_slots(messages), *_output_slots(parts)]
@@ -106,12 +106,8 @@ def read_media(prompt: str | None, output: str, fetch: Fetch) -> ShownTexts:
     return ShownTexts(shown_prompt, shown_output, () if fault else tuple(media), fault)
 
 
-def may_have_media(prompt: str | None, output: str) -> bool:
-    """Quick test that most cases fail."""
-    return _may_name_media(output) or (prompt is not None and _may_name_media(prompt))
-
-
-def _may_name_media(text: str) -> bool:
+def _may_have_media(text: str) -> bool:
+    """Quick test that most texts fail."""
     is_address = ":" in text and text.lstrip()[:5].lower() in ("file:", "data:")
     return is_address or ('"' in text and ('"image_url"' in text or '"input_audio"' in text))
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_text
 from gradebook.rubrics.check_kit.samples import MADE_COLUMNS
-from gradebook.rubrics.prompts.media import may_have_media, read_media, read_recording, too_large
+from gradebook.rubrics.prompts.media import read_media, read_recording, too_large
 from gradebook.rubrics.prompts.media_kinds import UnreadableMedia
 from gradebook.rubrics.prompts.media_parts import UNREADABLE
 from gradebook.rubrics.prompts.prompt import Case
@@ -167,8 +167,6 @@ class MediaFiles:
         case: with its stored texts. All files are read and checked. If one can't be shown, none is, and `media_fault`
         says why.
         """
-        if not may_have_media(case.prompt, case.output):
-            return case
         shown = read_media(case.prompt, case.output, self.read)
         if not (shown.media or shown.fault):
             return case

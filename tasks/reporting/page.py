@@ -84,7 +84,7 @@ def write_own_report(connection: duckdb.DuckDBPyConnection, lake: Lake, summary:
 
 
 def compile_templates() -> None:
-    """Compile the templates of a report, ahead of its first page; empty sections have none."""
+    """Compile the templates of a report and of all its sections, ahead of the first page."""
     for name in ("report.html.j2", *(f"parts/{name}.html.j2" for name, _, _ in _SECTIONS)):
         environment().get_template(name)
 

@@ -45,8 +45,8 @@ def draw(chart: str, rows: Rows, **values: Any) -> Drawn:
     chart: name of a file in pages/charts. rows: by the names in the specification. values: for `$name`.
     """
     specification = _specification(chart, rows, values, "var(--{0})")
-    for drawer in _drawers:
-        return Drawing(partial(_drawn_elsewhere, specification, drawer))
+    if _drawers:
+        return Drawing(partial(_drawn_elsewhere, specification, _drawers[0]))
     return Markup(_tidied(draw_svg(specification)))
 
 
