@@ -1,6 +1,5 @@
 """Published runs read back: tables, questions in SQL, comparisons, reports."""
 
-import os
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -24,7 +23,7 @@ from gradebook.tasks.published.summary import RunSummary, summarise
 from gradebook.tasks.published.tables import RunTable, read_table
 from gradebook.tasks.reporting.export.picture import run_report
 from gradebook.tasks.system.files import write_bytes
-from gradebook.tasks.workspace.folder import DEFAULT_LAKE
+from gradebook.tasks.workspace.folder import usual_lake
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -208,7 +207,7 @@ def open_lake(uri: str | None = None, data: str | None = None, at: str | None = 
 
 def lake_uri(uri: str | None) -> str:
     """URI of a lake: as given, else of the environment, else the default of the command."""
-    return uri or os.environ.get("GRADEBOOK_LAKE") or DEFAULT_LAKE
+    return uri or usual_lake()
 
 
 def _html(title: str, names: list[str], rows: list[list[Any]]) -> str:

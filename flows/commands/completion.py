@@ -1,6 +1,5 @@
 """Shell completion of values: names of rubrics, ids of runs and criteria. An error completes nothing, silently."""
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import wraps
@@ -8,7 +7,7 @@ from functools import wraps
 import typer
 
 from gradebook.tasks.lake.address import Lake, find_lake
-from gradebook.tasks.workspace.folder import DEFAULT_LAKE
+from gradebook.tasks.workspace.folder import usual_lake
 
 Completion = Callable[[typer.Context, str], list[str]]
 _CRITERIA = "select distinct criterion_id from criteria order by all"
@@ -29,7 +28,7 @@ def _silent(names: Callable[[typer.Context], Iterable[str]]) -> Completion:
 
 
 def _lake_of(ctx: typer.Context) -> Lake:
-    named = ctx.params.get("lake") or os.environ.get("GRADEBOOK_LAKE") or DEFAULT_LAKE
+    named = ctx.params.get("lake") or usual_lake()
     return find_lake(named, ctx.params.get("data"))
 
 

@@ -10,7 +10,6 @@ from rich.markup import escape
 
 from gradebook.flows.commands.options import (
     BAD_INPUT,
-    DEFAULT_LAKE,
     DONE,
     NOT_FINISHED,
     NOT_MET,
@@ -35,6 +34,7 @@ from gradebook.tasks.operations.suites import (
 )
 from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.system.number_format import usd_words
+from gradebook.tasks.workspace.folder import usual_lake
 
 HEADINGS = ("suite", "verdict", "model", "mean", "before", "difference", "billed")
 
@@ -69,7 +69,7 @@ def nightly(  # noqa: PLR0913 - each is an option
     file = read_suites(suites)
     chosen = chosen_suites(file, only)
     day = None if night is None else read_date(night)
-    lake = lake or suites_lake(file, os.environ) or os.environ.get("GRADEBOOK_LAKE") or DEFAULT_LAKE
+    lake = lake or suites_lake(file, os.environ) or usual_lake()
     file = file.model_copy(update={"lake": lake, "data": data or file.data})
     if dry_run:
         is_right = _print_plans(file, [suite.id for suite in chosen], day, as_json=as_json)

@@ -1,7 +1,6 @@
 """Shared options of the commands, exit codes, and printing of JSON."""
 
 import inspect
-import os
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from functools import wraps
@@ -14,6 +13,7 @@ from typer.core import TyperCommand
 from gradebook.flows.commands.completion import COMPLETIONS
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.runs.request import OPTIONS, Option, Panel, Use, options_of
+from gradebook.tasks.workspace.folder import usual_lake
 
 DONE, NOT_MET, BAD_INPUT, NOT_FINISHED = 0, 1, 2, 3  # the exit codes
 ALSO_TABLES = ("demo", "sql")  # commands that print tables and have no --json
@@ -133,7 +133,7 @@ def json_text(row: dict[str, Any]) -> str:
 
 def lake_words(lake: str, data: str | None) -> tuple[str, ...]:
     """Options that name the lake in a command to paste in this folder; none for the lake that commands take anyway."""
-    words = () if lake == os.environ.get("GRADEBOOK_LAKE", DEFAULT_LAKE) else ("--lake", lake)
+    words = () if lake == usual_lake() else ("--lake", lake)
     return words if data is None else (*words, "--data", data)
 
 

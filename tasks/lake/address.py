@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from gradebook.rubrics.model.errors import LakeError
 from gradebook.tasks.lake.object_store import BucketPlace, read_place
-from gradebook.tasks.workspace.folder import DEFAULT_LAKE
+from gradebook.tasks.workspace.folder import usual_lake
 
 CATALOGS = ("sqlite", "postgres")
 # libpq's keywords, as KEY=VALUE or in a URL's query, and the user part of a URL; a `dbname` may be a URL too.
@@ -90,7 +90,7 @@ class Lake:
 
 def _usual_file() -> str:
     """File of the lake that commands take without `--lake`; empty if it is in PostgreSQL."""
-    catalog, _, address = os.environ.get("GRADEBOOK_LAKE", DEFAULT_LAKE).partition(":")
+    catalog, _, address = usual_lake().partition(":")
     return address if catalog == "sqlite" else ""
 
 

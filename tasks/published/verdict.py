@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gradebook.rubrics.statistics.chance import Chance
+from gradebook.rubrics.statistics.rule_parser import NOT_WORSE
 from gradebook.rubrics.statistics.rules import OVERALL
 from gradebook.tasks.agreement.standing import JudgeStanding, Trust
 from gradebook.tasks.comparing.run_comparison import ComparedModels, RunComparison
@@ -16,7 +17,7 @@ from gradebook.tasks.system.number_format import counted, rate_words, score_word
 
 LONGEST_QUESTION = 90
 MOST_REASONS = 2  # of a model
-_MARGIN = re.compile(r"not_worse_by\(\s*([0-9.]+)\s*\)")
+_MARGIN = re.compile(rf"{NOT_WORSE}\(\s*([0-9.]+)\s*\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ def question_words(description: str | None, most: int = LONGEST_QUESTION) -> str
 
 
 def _shipping(found: Grounds) -> str:
-    """Which models may ship, and why the others may not."""
+    """Clause on shipping: the models that may, and the reasons why others may not."""
     names = [model_name(row) for row in found.scores]
     if not found.has_requirement:
         why = "the rubric has no gate and no pass_threshold"

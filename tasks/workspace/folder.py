@@ -1,6 +1,7 @@
 """A run's working folder and the files in it."""
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Iterable
@@ -29,6 +30,11 @@ _WORKING_FOLDERS = (
     "case_criteria",
     "marts",
 )
+
+
+def usual_lake() -> str:
+    """URI of the lake that commands take without `--lake`."""
+    return os.environ.get("GRADEBOOK_LAKE") or DEFAULT_LAKE
 
 
 def refuse_run_ids(run_ids: Iterable[str | None]) -> None:
