@@ -1,7 +1,7 @@
 """Foreign files: open shapes, all faults with their places, and validation of the resulting rubric."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NoReturn, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -53,7 +53,8 @@ class Reading:
 
     def within(self, place: Place, value: Any) -> Self:
         """Part of the value, with the same list of faults."""
-        return replace(self, around=(*self.around, *place), value=value)
+        # Not `dataclasses.replace`: a list may have half a million parts.
+        return type(self)(self.path, value, (*self.around, *place), self.line_of, self.is_yaml, self.faults)
 
     def note(self, place: Place, message: str) -> None:
         """Record a fault: "found .., expected .."."""
