@@ -95,8 +95,10 @@ def _write_table(table: pa.Table, folder: Path) -> str:
     for place, name in enumerate(table.column_names):
         column = table.column(place)
         kind = column.type
-        if name in INTEGERS and pa.types.is_floating(kind) and pc.all(pc.equal(column, pc.floor(column))).as_py():
-            table = table.set_column(place, name, column.cast(pa.int64()))
+        if name in INTEGERS and pa.types.is_floating(kind):
+            column = pc.if_else(pc.is_nan(column), None, column)
+            is_whole = pc.all(pc.equal(column, pc.floor(column))).as_py()
+            table = table.set_column(place, name, column.cast(pa.int64()) if is_whole else column)
         elif pa.types.is_null(kind):
             table = table.set_column(place, name, column.cast(pa.string()))
         elif pa.types.is_string_view(kind) or pa.types.is_dictionary(kind):

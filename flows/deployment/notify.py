@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
-from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_URL, uuid5
 
+from gradebook.rubrics.model.digests import digest_of
 from gradebook.rubrics.model.errors import InputError, UnfinishedError
 from gradebook.tasks.system.folder_settings import refuse_folder_settings
 
@@ -81,7 +81,7 @@ def notify_checkpoint(  # noqa: PLR0913 - one parameter for each fact about a ch
         differing = {name: value for name, value in (parameters or {}).items() if found.parameters.get(name) != value}
         others = {name: _place(value) if _is_file(name, value) else value for name, value in differing.items()}
         parts = [deployment, model, step, checkpoint, digest, others]
-        key = blake2b(json.dumps(parts, sort_keys=True, default=str).encode(), digest_size=16).hexdigest()
+        key = digest_of(json.dumps(parts, sort_keys=True, default=str))
         notified = _ask(client, found, deployment, key, subject | others)
     if has_event:
         _emit_saved(key, subject)
@@ -128,7 +128,7 @@ def _ask(
         if earlier is None or not _has_failed(earlier):
             break
         # Derived from the failed run, so that two requests at once still share one new run.
-        key = blake2b(f"{key} after {earlier.id}".encode(), digest_size=16).hexdigest()
+        key = digest_of(f"{key} after {earlier.id}")
         earlier = _run_of(client, found, key)
     if earlier is not None:
         return _notified(earlier, deployment, key, is_new=False)

@@ -21,9 +21,6 @@ Extract = Literal["whole", "found"]
 class NotJson(ValueError):
     """The text is not JSON; the message gives the place and the reason."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-
 
 class TooManyBrackets(Exception):
     """The text has too many objects, arrays or unrelated brackets."""

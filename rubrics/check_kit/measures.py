@@ -25,6 +25,11 @@ class MeasureSettings(CheckSettings):
     """instead of `min` and `max`: the lowest number of each level of the criterion; the highest level reached is the
     verdict, or the criterion's lowest level if none is reached"""
 
+    @property
+    def reach(self) -> tuple[float, float]:
+        """Lowest and highest number that a bound may be: one beyond is a mistake, such as a percentage for a share."""
+        return float("-inf"), float("inf")
+
     @model_validator(mode="after")
     def _bounds_or_levels(self) -> Self:
         has_bounds = self.min is not None or self.max is not None
@@ -33,6 +38,10 @@ class MeasureSettings(CheckSettings):
             raise ValueError(f"found {found}, expected min or max, or levels")
         if self.min is not None and self.max is not None and self.min > self.max:
             raise ValueError(f"found min {self.min:g} above max {self.max:g}, expected min <= max")
+        lowest, highest = self.reach
+        for name, bound in {"min": self.min, "max": self.max, **(self.levels or {})}.items():
+            if bound is not None and not lowest <= bound <= highest:
+                raise ValueError(f"found {name} {bound:g}, expected {lowest:g} to {highest:g}")
         return self
 
 

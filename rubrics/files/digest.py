@@ -1,6 +1,5 @@
 """Identity of rubric versions: a canonical text, its digest, and differences in words."""
 
-import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,11 +7,11 @@ from typing import Any, NoReturn
 
 from pydantic import ValidationError
 
+from gradebook.rubrics.model.digests import digest_of
 from gradebook.rubrics.model.errors import Fault, RubricError
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.text.plain_words import Place, describe, place_text
 
-DIGEST_BYTES = 16
 LARGEST_EXACT = 2**53  # each whole number up to this is a float, so 1 and 1.0 have one text
 MOST_SHOWN = 60
 
@@ -36,8 +35,8 @@ def canonical_body(rubric: Rubric) -> str:
 
 
 def rubric_digest(rubric: Rubric) -> str:
-    """BLAKE2b digest of the canonical body in UTF-8, 32 hex digits."""
-    return hashlib.blake2b(canonical_body(rubric).encode(), digest_size=DIGEST_BYTES).hexdigest()
+    """Digest of the canonical body, 32 hex digits. Raises `RubricError` as `canonical_body`."""
+    return digest_of(canonical_body(rubric))
 
 
 def rubric_from_body(body: str) -> Rubric:

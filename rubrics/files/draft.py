@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 FIRST_VERSION = "1.0.0"
 MOST_WORDS = 4  # of a question, in the id of its criterion
+LONGEST_ID = 56  # leaves room for a number at the end
 _FILLERS = frozenset(
     "a an the is are was were do does did has have it its of to in on and or that with".split()  # noqa: SIM905
 )
@@ -26,7 +27,7 @@ def id_from(words: str, taken: Sequence[str] = ()) -> str:
     found = re.findall(r"[a-z0-9]+", words.lower())
     telling = [word for word in found if word not in _FILLERS] or found or ["criterion"]
     name = "_".join(telling[:MOST_WORDS])
-    name = name if name[0].isalpha() else f"c_{name}"
+    name = (name if name[0].isalpha() else f"c_{name}")[:LONGEST_ID].rstrip("_")
     return next(each for each in (name, *(f"{name}_{n}" for n in range(2, len(taken) + 3))) if each not in taken)
 
 

@@ -11,7 +11,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from gradebook.rubrics.model.errors import MOST_FAULTS, ModelFault
 from gradebook.rubrics.model.levels import Frozen, Level, Scale
 from gradebook.rubrics.model.methods import METHODS, CheckMethod, JudgedExample, Method
-from gradebook.rubrics.model.rubric import CaseCriterion, Category, Criterion, Notes, Overall, Rubric, highest_score
+from gradebook.rubrics.model.rubric import CaseCriterion, Category, Criterion, Notes, Overall, Rubric, score_range
 from gradebook.rubrics.schemas.files import schemas_in
 from gradebook.rubrics.text.plain_words import Place, describe, keys_of, place_text, shown
 
@@ -314,9 +314,9 @@ def _out_of_reach(rubric: Rubric) -> Iterator[FoundFault]:
     """Thresholds that cannot be reached, or that are required and missing."""
     yield from _above_the_best_level(rubric.criteria)
     weighted = [criterion for criterion in rubric.criteria if not criterion.gate]
-    highest = highest_score(rubric)
-    if rubric.pass_threshold is not None and highest is not None and rubric.pass_threshold > highest + TOLERANCE:
-        message = f"found {rubric.pass_threshold:.12g}, expected at most {highest:.12g}, the highest possible score"
+    scores = score_range(rubric)
+    if rubric.pass_threshold is not None and scores and rubric.pass_threshold > scores[1] + TOLERANCE:
+        message = f"found {rubric.pass_threshold:.12g}, expected at most {scores[1]:.12g}, the highest possible score"
         yield ("pass_threshold",), f"pass_threshold: {message}", "unreachable-threshold"
     if rubric.pass_threshold is not None and not weighted:
         message = f"found {rubric.pass_threshold:g} over gates alone, expected a criterion with a weight"

@@ -12,16 +12,12 @@ from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, Valida
 from gradebook.rubrics.importers.foreign_file import OpenMapping, Reading, open_rows
 from gradebook.rubrics.importers.interfaces import Imported
 from gradebook.rubrics.importers.metadata import Kept, given, kept_as
+from gradebook.rubrics.model.levels import number_as_text
 from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.text.plain_words import shown
 
 UNKNOWN_MODEL = "unknown"
 ANSWER_COLUMNS = ("output", "response", "completion")
-
-
-def as_text(value: Any) -> Any:
-    """Convert a whole number to text, as used for ids."""
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _refuse_blank(text: str) -> str:
@@ -52,7 +48,7 @@ def _check_time(text: str) -> str:
 
 
 Words = Annotated[str, AfterValidator(_refuse_blank)]
-CaseId = Annotated[str, BeforeValidator(as_text), AfterValidator(_refuse_blank)]
+CaseId = Annotated[str, BeforeValidator(number_as_text), AfterValidator(_refuse_blank)]
 Prompt = Annotated[Any, AfterValidator(_check_prompt)]
 Moment = Annotated[str, AfterValidator(_check_time)]
 SampleIndex = Annotated[int, Field(ge=0, lt=2**31)]

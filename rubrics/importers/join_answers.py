@@ -11,12 +11,12 @@ from gradebook.rubrics.importers.case_rows import (
     CaseId,
     Prompt,
     SampleIndex,
-    as_text,
     number_samples,
     prompt_key,
 )
 from gradebook.rubrics.importers.foreign_file import Reading, each_row
 from gradebook.rubrics.importers.metadata import given
+from gradebook.rubrics.model.levels import number_as_text
 from gradebook.rubrics.model.rows import Row
 
 _OWNED = ("model", "output", "checkpoint", "sample_index")
@@ -29,7 +29,7 @@ class _Answer(Answered):
     key: CaseId | None = None
     id: CaseId | None = None
     prompt: Prompt | None = None
-    checkpoint: Annotated[str, BeforeValidator(as_text)] | None = None
+    checkpoint: Annotated[str, BeforeValidator(number_as_text)] | None = None
     sample_index: SampleIndex | None = None
 
     @property

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gradebook.rubrics.lint.findings import Remark, register_rule
-from gradebook.rubrics.model.rubric import Criterion, Rubric, effective_weights, highest_score
+from gradebook.rubrics.model.rubric import Rubric, score_range
 
 
 @register_rule("trivial-threshold", "warning", "Raise the threshold to a score that an output can miss.")
@@ -14,22 +14,19 @@ def find_trivial_thresholds(rubric: Rubric) -> Iterator[Remark]:
         if criterion.threshold is not None and criterion.threshold <= worst:
             message = f"found {criterion.threshold:g}, expected more than {worst:g}, the score of the worst level"
             yield Remark(("criteria", index, "threshold"), message)
-    if rubric.pass_threshold is not None:
-        lowest = _lowest_score(rubric)
-        if rubric.pass_threshold <= lowest:
-            message = f"found {rubric.pass_threshold:g}, expected more than {lowest:g}, the lowest possible score"
-            yield Remark(("pass_threshold",), message)
+    scores = score_range(rubric)
+    if rubric.pass_threshold is not None and scores and rubric.pass_threshold <= scores[0]:
+        message = f"found {rubric.pass_threshold:g}, expected more than {scores[0]:g}, the lowest possible score"
+        yield Remark(("pass_threshold",), message)
 
 
 @register_rule("strict-threshold", "warning", "Lower the threshold to a score that a good output reaches.")
 def find_strict_thresholds(rubric: Rubric) -> Iterator[Remark]:
     """Only the best possible output passes, although a criterion has three or more levels."""
-    highest = highest_score(rubric)
+    scores = score_range(rubric)
     has_degrees = any(len(each.ranked_levels) > 2 and not each.gate for each in rubric.criteria)
-    if rubric.pass_threshold is None or highest is None or not has_degrees:
-        return
-    if rubric.pass_threshold >= highest:
-        message = f"found {rubric.pass_threshold:g}, expected less than {highest:g}, the highest possible score"
+    if rubric.pass_threshold is not None and scores and has_degrees and rubric.pass_threshold >= scores[1]:
+        message = f"found {rubric.pass_threshold:g}, expected less than {scores[1]:g}, the highest possible score"
         yield Remark(("pass_threshold",), message)
 
 
@@ -39,18 +36,3 @@ def find_missing_thresholds(rubric: Rubric) -> Iterator[Remark]:
     for index, criterion in enumerate(rubric.criteria):
         if rubric.weight_of(criterion) > 0 and criterion.threshold is None:
             yield Remark(("criteria", index), "found no threshold, expected a score from which the criterion is met")
-
-
-def _lowest_score(rubric: Rubric) -> float:
-    """Score of the worst output; below 0 with penalties."""
-    weights = effective_weights(rubric)
-    positive = sum(weight for weight in weights.values() if weight > 0)
-    return (
-        sum(weights[each.id] * _worst(each, weights[each.id]) for each in rubric.criteria) / positive
-        if positive
-        else 0.0
-    )
-
-
-def _worst(criterion: Criterion, weight: float) -> float:
-    return criterion.ranked_levels[-1 if weight < 0 else 0].score

@@ -1,12 +1,12 @@
 """Outputs: schema of input rows and stored outputs, and their identity."""
 
 from collections.abc import Iterable, Mapping
-from hashlib import blake2b
 from typing import Annotated, Any, NamedTuple
 
 import pyarrow as pa
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from gradebook.rubrics.model.digests import digest_of
 from gradebook.rubrics.model.steps import EXPECTED as STEP_EXPECTED
 from gradebook.rubrics.model.steps import (
     MOST_STEPS,
@@ -91,7 +91,7 @@ def output_id(output: Output) -> str:
         shown = steps_text(steps)
         lengths, texts = f"{lengths},steps {len(shown)}", [*texts, shown]
     encoded = "".join([lengths, ":", *[text for text in texts if text is not None]]).encode()
-    return blake2b(encoded, digest_size=16).hexdigest()
+    return digest_of(encoded)
 
 
 def shard_column(name: str, values: Iterable[Any]) -> pa.Array:
@@ -169,7 +169,7 @@ def _misfit(row: Mapping[str, Any], column: str, problem: Mapping[str, Any]) -> 
 
 def _step_misfit(problem: Mapping[str, Any]) -> str:
     """Describe the first problem of steps: which step, what was found and what is expected."""
-    if problem["type"] == "value_error":
+    if len(problem["loc"]) == 1 and problem["type"] == "value_error":
         return str(problem["ctx"]["error"])
     if problem["type"] == "too_long":
         return f"found {len(problem['input']):,}, expected at most {MOST_STEPS:,} of one output"

@@ -109,16 +109,15 @@ def effective_weights(rubric: "Rubric") -> dict[str, float]:
     return {criterion.id: tree.share(criterion) for criterion in rubric.criteria}
 
 
-def highest_score(rubric: "Rubric") -> float | None:
-    """Highest possible score: criteria at their best level, penalties at their lowest; None for gates only."""
+def score_range(rubric: "Rubric") -> tuple[float, float] | None:
+    """Lowest and highest possible score; None for gates only. A penalty costs most at its top level."""
     weights = effective_weights(rubric)
     positive_sum = sum(weight for weight in weights.values() if weight > 0)
     if positive_sum <= 0:
         return None
-    points = (
-        weights[each.id] * each.ranked_levels[-1 if weights[each.id] > 0 else 0].score for each in rubric.criteria
-    )
-    return sum(points) / positive_sum
+    ends = [sorted(weights[each.id] * each.ranked_levels[end].score for end in (0, -1)) for each in rubric.criteria]
+    lowest, highest = (sum(points) / positive_sum for points in zip(*ends, strict=True))
+    return lowest, highest
 
 
 def category_weights(rubric: "Rubric") -> dict[str, dict[str, float]]:

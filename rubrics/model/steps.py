@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import orjson
 import pyarrow as pa
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 from gradebook.rubrics.model.canonical import canonical_json
 
@@ -91,10 +91,19 @@ def steps_text(steps: Sequence[Step]) -> str:
 
 
 def _microseconds(moment: datetime | None) -> int | None:
-    return None if moment is None else (moment - _EPOCH) // (datetime.resolution)
+    return None if moment is None else (moment - _EPOCH) // datetime.resolution
+
+
+def in_utc(moment: datetime) -> datetime:
+    """The moment in UTC. Raises `ValueError` beyond the years 1 to 9999: no later reader could take it."""
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise ValueError(f"found {moment.isoformat()}, expected a time from the year 1 to 9999 in UTC") from None
 
 
 _Text = Annotated[str, Field(min_length=1)]
+_Moment = Annotated[AwareDatetime, AfterValidator(in_utc)]
 _Amount = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
 
 
@@ -112,7 +121,7 @@ class StepRow(BaseModel):
     parent_index: Annotated[int, Field(ge=0, strict=True)] | None = None
     span_id: _Text | None = None
     agent: _Text | None = None
-    started_at: AwareDatetime | None = None
+    started_at: _Moment | None = None
     latency_ms: _Amount | None = None
     tokens: Annotated[int, Field(ge=0, lt=2**63, strict=True)] | None = None
     cost_usd: _Amount | None = None
@@ -139,7 +148,7 @@ EXPECTED = {
     "kind": f"one of {', '.join(STEP_KINDS)}",
     "step_index": "its place, counted from 0",
     "parent_index": "the place of an earlier step, counted from 0",
-    "started_at": "a time with its zone, such as 2026-11-25T09:30:00Z",
+    "started_at": "a time with its zone, such as 2026-11-25T09:30:00Z, of the years 1 to 9999 in UTC",
     "latency_ms": "milliseconds, 0 or more",
     "tokens": "a whole number, 0 or more",
     "cost_usd": "dollars, 0 or more",

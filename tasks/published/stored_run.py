@@ -1,6 +1,5 @@
 """A published run, written out as the working files of a run, so that marts can be built from them."""
 
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +8,8 @@ from typing import Any
 
 import duckdb
 
-from gradebook.rubrics.files.digest import DIGEST_BYTES, rubric_from_body
+from gradebook.rubrics.files.digest import rubric_from_body
+from gradebook.rubrics.model.digests import digest_of
 from gradebook.rubrics.model.errors import LakeError
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.lake.address import Lake
@@ -53,7 +53,7 @@ def read_kept_run(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str
     if body is None:
         raise LakeError(lake.name, f"no rubric {name}", f"the one that run {run_id} used")
     # Digest of the stored text: a later gradebook may serialise the same rubric differently.
-    if hashlib.blake2b(body.encode(), digest_size=DIGEST_BYTES).hexdigest() != row["rubric_digest"]:
+    if digest_of(body) != row["rubric_digest"]:
         raise LakeError(lake.name, f"another text of {name} than run {run_id} used", "the same")
     return KeptRun(row, rubric_from_body(body))
 

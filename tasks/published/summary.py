@@ -49,9 +49,9 @@ class RunSummary:
     has_requirement: bool
     unmet: tuple[Unmet, ...]
     noise: tuple[Row, ...] = ()
-    means: "tuple[Calibration, ...]" = ()
+    means: tuple[Calibration, ...] = ()
     calibration_fault: str | None = None
-    comparison: "RunComparison | None" = None
+    comparison: RunComparison | None = None
     report_fault: str | None = None
     waived: tuple[Unmet, ...] = ()
     unscored: tuple[Row, ...] = ()
@@ -82,8 +82,6 @@ class RunSummary:
     @property
     def calibration(self) -> tuple[Row, ...]:
         """One row for each calibrated mean, as `corrected_row`."""
-        if not self.means:
-            return ()
         return tuple(corrected_row(row) for row in self.means)
 
     @property
@@ -257,7 +255,7 @@ def _gate_of(run: Row) -> str:
 
 def _calibrate(
     connection: duckdb.DuckDBPyConnection, run_id: str, criteria: list[str]
-) -> tuple["tuple[Calibration, ...]", str | None]:
+) -> tuple[tuple[Calibration, ...], str | None]:
     """Calibrated means, if judged criteria were rated by people; or the reason why there are none."""
     try:
         if not read_rows(connection, _IS_RATED, criteria):
@@ -272,9 +270,7 @@ def _calibrate(
         return (), str(error).splitlines()[0]
 
 
-def _comparison(
-    connection: duckdb.DuckDBPyConnection, lake: Lake, run: Row
-) -> tuple["RunComparison | None", str | None]:
+def _comparison(connection: duckdb.DuckDBPyConnection, lake: Lake, run: Row) -> tuple[RunComparison | None, str | None]:
     """Comparison of the run with its baseline, and why its rule could not be evaluated, if so."""
     settings = json.loads(run["settings"] or "{}")
     baseline, fault = (settings.get(name) for name in ("baseline_run_id", "baseline_fault"))

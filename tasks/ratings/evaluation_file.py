@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pyarrow as pa
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from gradebook.rubrics.model.errors import Fault, FaultList, OutputsError, RatingsError
+from gradebook.rubrics.model.levels import number_as_text
 from gradebook.rubrics.model.rubric import Criterion, Overall, Rubric
+from gradebook.rubrics.model.steps import in_utc
 from gradebook.tasks.datasets.file_formats import RawRow, encoding_of, read_format
 
 RATING_SCHEMA = pa.schema(
@@ -43,16 +45,19 @@ OwnScores = Callable[[], dict[tuple[str, str, str], dict[str, float]]]
 OVERALL = "overall"  # the optional overall row of a rubric
 
 
-def _text(value: Any) -> Any:
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
 def _blank_as_none(value: Any) -> Any:
     return None if value == "" else value
 
 
-Text = Annotated[str, BeforeValidator(_text), Field(min_length=1)]
-OptionalText = Annotated[str | None, BeforeValidator(_blank_as_none), BeforeValidator(_text)]
+def _dated(moment: datetime | None) -> datetime | None:
+    """The moment in UTC, which a time without a zone is in."""
+    if moment is None:
+        return None
+    return in_utc(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+
+
+Text = Annotated[str, BeforeValidator(number_as_text), Field(min_length=1)]
+OptionalText = Annotated[str | None, BeforeValidator(_blank_as_none), BeforeValidator(number_as_text)]
 
 
 class RatingRow(BaseModel):
@@ -69,7 +74,7 @@ class RatingRow(BaseModel):
     level_id: OptionalText = None
     score: Annotated[float | None, BeforeValidator(_blank_as_none), Field(ge=0, le=1)] = None
     notes: OptionalText = None
-    rated_at: Annotated[datetime | None, BeforeValidator(_blank_as_none)] = None
+    rated_at: Annotated[datetime | None, BeforeValidator(_blank_as_none), AfterValidator(_dated)] = None
 
     @model_validator(mode="after")
     def _level_or_score(self) -> "RatingRow":
@@ -82,8 +87,7 @@ def read_ratings(path: Path, rubric: Rubric, own_scores: OwnScores = dict) -> pa
     """Read a ratings file (JSON Lines or CSV) as `SLOT_SCHEMA`. Raises `RatingsError` with every fault.
 
     own_scores: returns the level scores of per-case criteria, by case, model and criterion. Called only if a rating
-    names
-    no criterion of the rubric.
+    names no criterion of the rubric.
     """
     faults = FaultList(RatingsError)
     rows: list[dict[str, Any]] = []
@@ -153,16 +157,13 @@ def _rating(row: RatingRow, scales: _Scales, source: str, line: int) -> dict[str
     if row.level_id is not None and row.level_id not in scores:
         raise ValueError(f"level_id: found {row.level_id!r}, expected one of {', '.join(scores)}")
     score = row.score if row.level_id is None else scores[row.level_id]
-    rated_at = row.rated_at
-    if rated_at is not None and rated_at.tzinfo is None:
-        rated_at = rated_at.replace(tzinfo=UTC)
-    return {**row.model_dump(), "score": score, "rated_at": rated_at, "source": source, "line": line}
+    return {**row.model_dump(), "score": score, "source": source, "line": line}
 
 
 def _sentence(detail: Any) -> str:
     name = ".".join(str(part) for part in detail["loc"])
     if detail["type"] == "value_error":
-        return str(detail["ctx"]["error"])
+        return ": ".join(filter(None, (name, str(detail["ctx"]["error"]))))
     if detail["type"] == "missing":
         return f"{name}: found nothing, expected a value"
     if detail["type"] == "extra_forbidden":

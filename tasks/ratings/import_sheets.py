@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from gradebook.rubrics.files.validate import CASE_CRITERIA
+from gradebook.rubrics.files.case_criteria import read_case_criteria_text
 from gradebook.rubrics.importers.ratings.columns import words_of
 from gradebook.rubrics.importers.ratings.grading import Grader, Rated, Scales, scales_of_row
 from gradebook.rubrics.importers.ratings.ladders import Ladder, Numbers
@@ -134,7 +134,7 @@ def _read_row(raw: RawRow, naming: Naming, reading: SheetReading) -> None:
 @lru_cache(maxsize=10_000)  # several models answer each case
 def _own_scales(criteria: str) -> Scales:
     """Scales of an output's per-case criteria."""
-    return scales_of_row(CASE_CRITERIA.validate_json(criteria))
+    return scales_of_row(read_case_criteria_text(criteria))
 
 
 class Graded(NamedTuple):

@@ -129,8 +129,9 @@ def _move_marks(lake: Lake, run_id: str, has_pairs: bool, baseline_run_id: str |
     single = [] if has_pairs else marks
     source = page_source(run_id)
     ratings = _ratings_table([each for each in single if _is_plain(each)], source)
-    steps = _steps_table([each for each in single if _is_step(each) and not _is_decision(each)], source)
-    claims = _claims_table([each for each in single if _is_claim(each)], source)
+    open_steps = [each for each in single if _is_step(each) and not _is_decision(each)]
+    steps = _parts_table(open_steps, "label", source, GIVEN_STEPS_SCHEMA)
+    claims = _parts_table([each for each in single if _is_claim(each)], "verdict", source, CLAIM_RATINGS_SCHEMA)
     decisions = {
         table: _decisions_table(
             [each for each in single if _is_decision(each) and _is_step(each) == of_steps], run_id, schema
@@ -199,14 +200,14 @@ def opened_session(  # noqa: PLR0913 - each is an option of the command
     criteria = pair_criteria(criteria) if has_pairs else criteria
     store = RatingStore(lake.root / "rating" / f"{run_id}.{name}.sqlite", overlap)
     try:
-        store.set_tasks(tasks)
         session = RatingSession(
             *(lake, run_id, rubric, criteria, store, len(tasks), has_pairs, baseline_run_id, row["dataset"]),
             is_training=is_training,
             has_judge=has_judge,
             call=call,
         )
-        session.store_marks()
+        session.store_marks()  # first: the new queue drops marks of outputs whose texts changed
+        store.set_tasks(tasks)
         yield session
         session.store_marks()
     finally:
@@ -382,24 +383,14 @@ def _is_plain(mark: Row) -> bool:
     return not (_is_decision(mark) or _is_step(mark) or _is_claim(mark))
 
 
-def _claims_table(marks: list[Row], source: str) -> pa.Table:
-    """Marks of claims as `CLAIM_RATINGS_SCHEMA`."""
+def _parts_table(marks: list[Row], level: str, source: str, schema: pa.Schema) -> pa.Table:
+    """Marks of steps or claims as the schema. level: its column for the chosen level's id."""
     rows = []
     for mark in marks:
-        named = {"verdict": mark["level_id"], "rationale": mark["notes"], "source": source}
+        named = {level: mark["level_id"], "rationale": mark["notes"], "source": source}
         rated_at = datetime.fromisoformat(mark["rated_at"])
         rows.append({**mark, **named, **orjson.loads(mark["details"]), "rated_at": rated_at})
-    return pa.Table.from_pylist(rows, schema=CLAIM_RATINGS_SCHEMA)
-
-
-def _steps_table(marks: list[Row], source: str) -> pa.Table:
-    """Marks of steps as `GIVEN_STEPS_SCHEMA`."""
-    rows = []
-    for mark in marks:
-        named = {"label": mark["level_id"], "rationale": mark["notes"], "source": source}
-        rated_at = datetime.fromisoformat(mark["rated_at"])
-        rows.append({**mark, **named, **orjson.loads(mark["details"]), "rated_at": rated_at})
-    return pa.Table.from_pylist(rows, schema=GIVEN_STEPS_SCHEMA)
+    return pa.Table.from_pylist(rows, schema=schema)
 
 
 def _ratings_table(marks: list[Row], source: str) -> pa.Table:

@@ -173,7 +173,8 @@ class RatingStore:
                 "(select position from tasks where output_id = :output_id and texts <> :texts)",
                 rows,
             )
-            self._database.execute("delete from tasks where position not in (select position from sheets)")
+            for table in ("marks", "tasks"):  # SQLite gives the position of a deleted task to another output
+                self._database.execute(f"delete from {table} where position not in (select position from sheets)")
             self._database.executemany(
                 "insert into tasks (output_id, selection, inclusion_rate, texts) "
                 "values (:output_id, :selection, :inclusion_rate, :texts) on conflict (output_id) "

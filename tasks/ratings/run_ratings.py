@@ -38,8 +38,7 @@ def match_ratings(lake: Lake | None, folder: RunFolder, shards: tuple[str, ...],
     """Write the run's ratings as `MATCHED_SCHEMA`, by output, from the file and from the lake.
 
     lake: None if there is none yet. Returns the number of ratings of the file that match no output. Ratings written by
-    an
-    interrupted command of the same run are left unchanged, so that all verdicts of the run use the same ratings.
+    an interrupted command of the same run are left unchanged, so that all verdicts of the run use the same ratings.
 
     Raises `RatingsError` for a rating that matches several outputs.
     """
@@ -146,8 +145,4 @@ def rated_outputs(criterion: Criterion, output_ids: Sequence[str], ratings_file:
     if not ratings_file.exists() or not prefers_people(criterion):
         return frozenset()
     rated = score_ratings("", criterion, pa.table({"output_id": pa.array(output_ids, pa.string())}), ratings_file)
-    return frozenset(rated.filter(_is_scored(rated)).column("output_id").to_pylist())
-
-
-def _is_scored(verdicts: pa.Table) -> pa.ChunkedArray:
-    return pc.equal(verdicts.column("status"), "scored")
+    return frozenset(rated.filter(pc.field("status") == "scored").column("output_id").to_pylist())

@@ -5,24 +5,16 @@ import pyarrow as pa
 
 from gradebook.tasks.lake.sql import query
 
-
-def step_ratings_schema(step: pa.Field) -> pa.Schema:
-    """Columns of the table. step: field that names the step, by its number or as a file does."""
-    return pa.schema(
-        [
-            *(pa.field(name, pa.string(), nullable=False) for name in ("output_id", "criterion_id", "rater")),
-            step,
-            pa.field("label", pa.string()),  # null, without a score: the rater took an earlier mark back
-            pa.field("score", pa.float64()),
-            *(pa.field(name, pa.string()) for name in ("error_type", "error_subtype", "severity", "rationale")),
-            pa.field("rated_at", pa.timestamp("us", tz="UTC")),
-            pa.field("source", pa.string(), nullable=False),
-        ]
-    )
-
-
-GIVEN_STEPS_SCHEMA = step_ratings_schema(pa.field("step", pa.string(), nullable=False))
-STEP_RATINGS_SCHEMA = step_ratings_schema(pa.field("step_index", pa.int32()))
+GIVEN_STEPS_SCHEMA = pa.schema(  # the table has `step_index` in place of `step`
+    [
+        *(pa.field(name, pa.string(), nullable=False) for name in ("output_id", "criterion_id", "rater", "step")),
+        pa.field("label", pa.string()),  # null, without a score: the rater took an earlier mark back
+        pa.field("score", pa.float64()),
+        *(pa.field(name, pa.string()) for name in ("error_type", "error_subtype", "severity", "rationale")),
+        pa.field("rated_at", pa.timestamp("us", tz="UTC")),
+        pa.field("source", pa.string(), nullable=False),
+    ]
+)
 
 
 def insert_step_ratings(connection: duckdb.DuckDBPyConnection, given: pa.Table) -> None:

@@ -12,7 +12,6 @@ from gradebook.tasks.lake.sql import open_database, query
 
 # Identity of a rating, without its file: the same rating from another path is the same rating.
 RATING_KEY = ("output_id", "criterion_id", "rater", "level_id", "score", "notes", "rated_at")
-WHOSE = ("output_id", "criterion_id", "rater")  # of the rows with equal values here one counts
 QUARANTINE_KEY = ("source", "line", "reason", "row")
 
 
@@ -34,8 +33,7 @@ def insert_ratings(connection: duckdb.DuckDBPyConnection, given: str) -> None:
 
     given: relation with the columns of `RATING_SCHEMA` and `line`, in whose order rows are stored: of a rater's ratings
     the one stored later counts. So an undated rating is inserted again if another one was stored after it. A row
-    without
-    a score is inserted if it retracts a stored rating.
+    without a score is inserted if it retracts a stored rating.
     """
     connection.execute("set threads = 1")  # more threads would change the order of lines
     connection.execute(f"insert into ratings by name select * exclude (line) from ({_new_rows(given)}) order by line")

@@ -93,8 +93,7 @@ class Batch:
     @property
     def asked(self) -> Iterator[Question]:
         """Questions, one for each output, criterion and vote."""
-        for each in chain.from_iterable(self.questions.values()):
-            yield from each.questions if isinstance(each, PackedQuestion) else (each,)
+        return chain.from_iterable(map(_parts, chain.from_iterable(self.questions.values())))
 
     def tables(self) -> Answers:
         """Answers so far, by vote."""
@@ -229,8 +228,7 @@ class Asking:
         questions: dict[int, Askables] = {}
         for each in {one.output_id: one for one in outputs}.values():
             for opinion, question in self._questions(each):
-                parts = question.questions if isinstance(question, PackedQuestion) else (question,)
-                for part in parts if self._has_several else ():
+                for part in _parts(question) if self._has_several else ():
                     values = (part.output_id, part.criterion_id, part.request_key, *_opinion_values(opinion))
                     for name, value in zip(planned, values, strict=True):
                         planned[name].append(value)
@@ -289,16 +287,13 @@ class Asking:
         found = self._combined(batch) if self._has_several else self._by_one_vote(batch)
         return {place: _with_reason(verdict, missing) for place, verdict in found.items()}
 
-    def _judged(self, read: ReadOutput) -> tuple[Criterion, ...]:
-        return (*self._rubric.judged_criteria, *(own for own in read.own if own.method.type == "judge"))
-
     def _by_one_vote(self, batch: Batch) -> Verdicts:
         """Verdicts of a judge with one vote on each criterion, without tables: most calls have few outputs."""
         answers = {(one.question.output_id, one.question.criterion.id): one for one in list(batch.answers[ONLY])}
         return {
             (place, criterion.id): _verdict(criterion, answers.get((read.output_id, criterion.id)))
             for place, read in enumerate(batch.outputs)
-            for criterion in self._judged(read)
+            for criterion in judged_criteria(self._rubric, read)
         }
 
     def _combined(self, batch: Batch) -> Verdicts:
@@ -306,7 +301,7 @@ class Asking:
         answers, verdicts = batch.tables(), Verdicts()
         asked: dict[str, list[tuple[int, Criterion]]] = {}
         for place, each in enumerate(batch.outputs):
-            for criterion in self._judged(each):
+            for criterion in judged_criteria(self._rubric, each):
                 asked.setdefault(criterion.id, []).append((place, criterion))
         for wanted in asked.values():
             for criterion, places in _by_criterion(wanted):
@@ -345,13 +340,16 @@ def _opinion_values(opinion: Opinion) -> tuple[int, int, bool]:
     return opinion.judge_index, opinion.replicate, opinion.is_swapped
 
 
+def _parts(question: Question | PackedQuestion) -> Sequence[Question]:
+    return question.questions if isinstance(question, PackedQuestion) else (question,)
+
+
 def _keys(question: Question | PackedQuestion) -> Iterable[str]:
     return question.part_keys if isinstance(question, PackedQuestion) else (question.request_key,)
 
 
 def _places(question: Question | PackedQuestion) -> list[tuple[str, str]]:
-    parts = question.questions if isinstance(question, PackedQuestion) else (question,)
-    return [(part.output_id, part.criterion_id) for part in parts]
+    return [(part.output_id, part.criterion_id) for part in _parts(question)]
 
 
 def _by_criterion(wanted: Sequence[tuple[int, Criterion]]) -> Iterator[tuple[Criterion, list[int]]]:
@@ -375,5 +373,10 @@ def unjudged(rubric: Rubric, outputs: Sequence[ReadOutput], reason: str) -> Mapp
     return {
         (place, criterion.id): Verdict(None, None, reason, None)
         for place, each in enumerate(outputs)
-        for criterion in (*rubric.judged_criteria, *(own for own in each.own if own.method.type == "judge"))
+        for criterion in judged_criteria(rubric, each)
     }
+
+
+def judged_criteria(rubric: Rubric, read: ReadOutput) -> tuple[Criterion, ...]:
+    """Criteria of a rubric and of an output that a judge scores."""
+    return (*rubric.judged_criteria, *(own for own in read.own if own.method.type == "judge"))

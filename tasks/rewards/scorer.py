@@ -1,7 +1,6 @@
 """RubricScorer: all criteria of a rubric over single outputs, in this process."""
 
 import asyncio
-import hashlib
 import os
 import threading
 import time
@@ -13,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
+from gradebook.rubrics.model.digests import digest_of
 from gradebook.rubrics.model.errors import InputError, JudgeSettingsError, UnfinishedError
 from gradebook.rubrics.model.rewards import Gates, Reward, RewardRule
 from gradebook.rubrics.model.rubric import CaseCriterion, Criterion, Rubric
@@ -206,7 +206,7 @@ class RubricScorer:
     # -------- inside
     def _scored_once(self, read: list[ReadOutput], caller: str) -> Scores:
         """Scores of a batch, once for all callers; one that asks for the same batch again has it scored again."""
-        key = hashlib.blake2b("".join(each.output_id for each in read).encode(), digest_size=16).hexdigest()
+        key = digest_of("".join(each.output_id for each in read))
         with self._last_lock:
             last = self._last
             if last is not None and last.key == key and caller not in last.callers:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gradebook.rubrics.model.rubric import Criterion
-from gradebook.tasks.ratings.run_ratings import _is_scored, score_ratings
+from gradebook.tasks.ratings.run_ratings import score_ratings
 
 RATINGS_METHOD = "ratings"  # method of a verdict by people
 JudgeOthers = Callable[[pa.ChunkedArray], pa.Table]
@@ -24,7 +24,7 @@ def score_preferred(
     if not ratings_file.exists():
         return judge_others(output_ids)
     people = score_ratings(run_id, criterion, pa.table({"output_id": output_ids}), ratings_file)
-    is_scored = _is_scored(people)
+    is_scored = pc.is_valid(people.column("score"))
     methods = pa.repeat(RATINGS_METHOD, people.num_rows)
     people = people.set_column(people.schema.get_field_index("method"), people.schema.field("method"), methods)
     if pc.all(is_scored).as_py():

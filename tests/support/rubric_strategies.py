@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from gradebook.rubrics.model.rubric import Rubric, highest_score
+from gradebook.rubrics.model.rubric import Rubric, score_range
 
 NASTY = (
     *("yes", "No", "null", "~", "1.0", "1e-7", "0x1", "010", "12:30", "2024-01-01", ".nan", "<<", "=", "y", "", " "),
@@ -170,10 +170,10 @@ def rubrics(draw: st.DrawFn) -> Rubric:
 
 def within_reach(rubric: Rubric) -> Rubric:
     """The rubric with its pass threshold as a share of the highest score; without one where that is below 0."""
-    highest = highest_score(rubric)
-    if rubric.pass_threshold is None or highest is None or highest < 0:
+    scores = score_range(rubric)
+    if rubric.pass_threshold is None or scores is None or scores[1] < 0:
         return rubric.model_copy(update={"pass_threshold": None})
-    return rubric.model_copy(update={"pass_threshold": min(rubric.pass_threshold * highest, 1.0)})
+    return rubric.model_copy(update={"pass_threshold": min(rubric.pass_threshold * scores[1], 1.0)})
 
 
 RUBRIC_KEYS = {

@@ -2,13 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pydantic import model_validator
 
 from gradebook.rubrics.check_kit.check import CheckVerdicts
 from gradebook.rubrics.check_kit.columns import Mask, text_column
@@ -28,12 +26,9 @@ MOST_ROW_SYMBOLS = 2 * MOST_SYMBOLS  # of a row: its output counts once for each
 class OverlapSettings(MeasureSettings, AcceptedSettings):
     """Bounds on a share, from 0 (nothing in common) to 1; of several accepted answers the closest counts."""
 
-    @model_validator(mode="after")
-    def _bounds_are_shares(self) -> Self:
-        for name, bound in {"min": self.min, "max": self.max, **(self.levels or {})}.items():
-            if bound is not None and not 0 <= bound <= 1:
-                raise ValueError(f"found {name} {bound:g}, expected a share from 0 to 1")
-        return self
+    @property
+    def reach(self) -> tuple[float, float]:
+        return 0.0, 1.0
 
 
 class CasedOverlapSettings(OverlapSettings):

@@ -38,10 +38,6 @@ class TextAnswerSettings(AcceptedSettings):
     """read compatible forms as the same ("ﬁ" is "fi"); with `accents` also letters with and without their marks"""
 
 
-class ReferenceSettings(TextAnswerSettings):
-    """Settings of `matches_reference`: every character counts except whitespace."""
-
-
 class ExactMatchSettings(TextAnswerSettings):
     """Steps of SQuAD's normalisation, each of which can be turned off."""
 
@@ -70,7 +66,7 @@ class ContainsReferenceSettings(TextAnswerSettings):
 
 @register_check(
     "matches_reference",
-    ReferenceSettings,
+    TextAnswerSettings,
     columns=("output", "reference"),
     examples=(
         Example("the  Nile\n", True, others={"reference": "the Nile"}),
@@ -79,7 +75,7 @@ class ContainsReferenceSettings(TextAnswerSettings):
         Example("The Nile", None, others={"reference": None}),
     ),
 )
-def matches_reference(shard: pa.Table, settings: ReferenceSettings) -> CheckVerdicts:
+def matches_reference(shard: pa.Table, settings: TextAnswerSettings) -> CheckVerdicts:
     """The output is the accepted answer, character by character. A row without one stays unscored: "no reference".
 
     Without `case_sensitive`, each character is compared by its simple Unicode case ("É" and "é" are the same, "ß" and

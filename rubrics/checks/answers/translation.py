@@ -34,10 +34,6 @@ CHINESE = (
 )
 
 
-class ChrfSettings(CasedOverlapSettings):
-    """Bounds on chrF."""
-
-
 class BleuSettings(CasedOverlapSettings):
     """Tokenizer for BLEU."""
 
@@ -71,7 +67,7 @@ def bleu(shard: pa.Table, settings: BleuSettings) -> CheckVerdicts:
 
 @register_check(
     "chrf",
-    ChrfSettings,
+    CasedOverlapSettings,
     columns=COLUMNS,
     examples=(
         Example("Der Hund schläft.", True, {"min": 0.2}, {"reference": "Die Hunde schlafen."}),
@@ -79,7 +75,7 @@ def bleu(shard: pa.Table, settings: BleuSettings) -> CheckVerdicts:
         Example("Der Hund schläft.", None, {"min": 0.2}, {"reference": None}),
     ),
 )
-def chrf(shard: pa.Table, settings: ChrfSettings) -> CheckVerdicts:
+def chrf(shard: pa.Table, settings: CasedOverlapSettings) -> CheckVerdicts:
     """chrF2 of the output against the accepted answer lies within the bounds, from 0 to 1.
 
     Computed as sacrebleu's sentence chrF (Popović 2015) divided by 100: n-grams of 1 to 6 characters without

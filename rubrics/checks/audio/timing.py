@@ -28,10 +28,6 @@ SILENCE_NAMES: dict[SilenceKind, str] = {
 }
 
 
-class AudioDurationSettings(AudioMeasureSettings):
-    """Bounds in seconds."""
-
-
 class AudioSilenceSettings(AudioMeasureSettings):
     """Threshold of silence, and the silence to measure."""
 
@@ -48,7 +44,7 @@ class AudioSilenceSettings(AudioMeasureSettings):
 
 @register_check(
     "audio_duration",
-    AudioDurationSettings,
+    AudioMeasureSettings,
     columns=AUDIO_COLUMNS,
     cost="heavy",
     examples=(
@@ -57,7 +53,7 @@ class AudioSilenceSettings(AudioMeasureSettings):
         Example("file:gone.wav", None, {"min": 2}, {"audio_fault": "no such file: 'gone.wav'"}),
     ),
 )
-def audio_duration(shard: pa.Table, settings: AudioDurationSettings) -> CheckVerdicts:
+def audio_duration(shard: pa.Table, settings: AudioMeasureSettings) -> CheckVerdicts:
     """The audio lasts between `min` and `max` seconds.
 
     Decodable samples count, not the header: a truncated WAV file is as long as its content. A file without samples

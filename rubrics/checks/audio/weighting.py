@@ -51,9 +51,7 @@ def hop_powers(recording: Recording) -> Samples:
 
 @lru_cache(maxsize=4)
 def k_response(sample_rate: int, size: int) -> NDArray[np.complex128]:
-    """Frequency response of K-weighting for a real Fourier transform of that size: (size
-    2 + 1,).
-    """
+    """Frequency response of K-weighting for a real Fourier transform of that size: (size // 2 + 1,)."""
     delays = np.exp(-2j * pi * np.arange(size // 2 + 1) / size)  # one sample of delay
     powers = np.stack([np.ones_like(delays), delays, delays**2])
     response = np.ones_like(delays)

@@ -22,9 +22,12 @@ def any_phrase(phrases: Sequence[str], case_sensitive: bool) -> str:
     return f"(?=[{firsts}]){_branch(sorted(tokens, key=lambda phrase: (-len(phrase), phrase)), DEEPEST)}"
 
 
-def phrase_pattern(phrase: str) -> str:
-    """Pattern that finds a phrase, with typed or typeset apostrophes and any whitespace between its words."""
-    return "".join(_tokens(phrase))
+def phrase_pattern(phrase: str, whitespace: str) -> str:
+    """Pattern, in RE2's syntax, that finds a phrase with any apostrophes, and with whitespace between its words.
+
+    whitespace: character class without brackets; RE2's own is ASCII only.
+    """
+    return "".join(f"[{whitespace}]+" if token == GAP else token for token in _tokens(phrase))
 
 
 def _tokens(phrase: str) -> list[str]:

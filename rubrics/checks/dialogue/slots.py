@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
+from gradebook.rubrics.check_kit.character_classes import is_all_ascii
 from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.columns import text_column
 from gradebook.rubrics.check_kit.evidence import evidence_where, join_texts
@@ -32,6 +33,7 @@ DAY = r"(?:0?[1-9]|[12][0-9]|3[01])"
 TWELVE = r"(?:0?[1-9]|1[0-2])"
 NTH_DAY = rf"{DAY}(?:st|nd|rd|th)?"
 HOUR = r"(?:[01]?[0-9]|2[0-3])"
+TYPESET_SPACES = "[\u00a0\u2009\u202f]"  # between a number and its unit: no-break, thin, narrow no-break
 START = r"(?:\A|[^0-9A-Za-z_.,/-])"
 END = r"(?:\z|[^0-9A-Za-z_])"
 # Listed one by one, as RE2 takes long to compile the class of all digits or signs: Arabic, Devanagari, full-width.
@@ -129,12 +131,13 @@ def slots(shard: pa.Table, settings: SlotSettings) -> CheckVerdicts:
     - `email`, `url` (with http, https or www.), and `phone` as defined by the check `pii`.
 
     Slots are matched by shape only: "1.2.2025" is a date anywhere, and "5 pounds" of flour are money. Number words do
-    not fill a slot. A text of `names` is a whole word in Latin, Greek and Cyrillic script, and matches anywhere in
-    others.
+    not fill a slot. A no-break or thin space is a space. A text of `names` is a whole word in Latin, Greek and Cyrillic
+    script, and matches anywhere in others.
     """
     texts = text_column(shard, "output")
+    spaced = texts if is_all_ascii(texts) else pc.replace_substring_regex(texts, TYPESET_SPACES, " ")
     finds: dict[str, pa.BooleanArray] = {
-        kind: _find_kind(texts, kind, settings.relative_dates) for kind in settings.all or ()
+        kind: _find_kind(spaced, kind, settings.relative_dates) for kind in settings.all or ()
     }
     named = {f"{slot} ({' or '.join(words)})": words for slot, words in (settings.names or {}).items()}
     for slot, words in named.items():

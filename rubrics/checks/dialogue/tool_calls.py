@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import AfterValidator, Field
 
+from gradebook.rubrics.check_kit.character_classes import whitespace_class
 from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.columns import text_column
 from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_text, quote_words
@@ -108,7 +109,7 @@ def claim_needs_tool(shard: pa.Table, settings: ToolClaimSettings) -> CheckVerdi
     """
     texts, metadata = (text_column(shard, name) for name in ("output", "metadata"))
     fold = "" if settings.case_sensitive else "(?i)"
-    either = "|".join(phrase_pattern(claim) for claim in settings.claims)
+    either = "|".join(phrase_pattern(claim, whitespace_class(texts)) for claim in settings.claims)
     # Used for a single row too: Python folds case slightly further, and a verdict must not depend on the other rows.
     is_likely = pc.match_substring_regex(texts, fold + either)
     rows = zip(texts.filter(is_likely).to_pylist(), metadata.filter(is_likely).to_pylist(), strict=True)

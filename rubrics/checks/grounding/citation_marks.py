@@ -94,6 +94,12 @@ def split_at_marks(texts: pa.Array, style: Style) -> list[list[str]]:
     return split_at_matches(without_code(texts), style.pattern)
 
 
+def replace_marks(pieces: list[str], style: Style, replacement: str) -> str:
+    """Join the pieces of a text with each citation mark replaced."""
+    is_mark = {piece: bool(read_mark(piece, style)) for piece in set(pieces[1::2])}
+    return "".join(replacement if place % 2 and is_mark[piece] else piece for place, piece in enumerate(pieces))
+
+
 def cited_ids(pieces: list[str], style: Style) -> list[str]:
     """Ids that a text cites, in order, in lower case."""
     marks = pieces[1::2]

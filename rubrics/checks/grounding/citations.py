@@ -25,6 +25,7 @@ from gradebook.rubrics.checks.grounding.citation_marks import (
     mark_style,
     position_of,
     read_mark,
+    replace_marks,
     split_at_marks,
 )
 from gradebook.rubrics.text.sentences import split_sentences
@@ -208,10 +209,8 @@ def _count_passages(count: int) -> str:
 
 def _uncited_unit(pieces: list[str], style: Style, kind: Literal["sentence", "paragraph"]) -> str | None:
     """First sentence or paragraph that needs a citation and has none."""
-    texts = [piece.replace(CITED, " ") for piece in pieces]
-    is_mark = {mark: bool(read_mark(mark, style)) for mark in set(texts[1::2])}
-    texts[1::2] = [CITED if is_mark[mark] else mark for mark in texts[1::2]]
-    units = _sentences("".join(texts)) if kind == "sentence" else PARAGRAPH_END.split("".join(texts))
+    text = replace_marks([piece.replace(CITED, " ") for piece in pieces], style, CITED)
+    units = _sentences(text) if kind == "sentence" else PARAGRAPH_END.split(text)
     return next((unit.strip() for unit in units if _needs_citation(unit)), None)
 
 

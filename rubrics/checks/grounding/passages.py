@@ -14,7 +14,7 @@ from gradebook.rubrics.check_kit.columns import text_column
 from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_text
 from gradebook.rubrics.check_kit.matching import find_likely, place_findings, without_code
 from gradebook.rubrics.check_kit.rows import RowFinding
-from gradebook.rubrics.checks.grounding.citation_marks import STYLES, has_marks, read_mark, split_at_marks
+from gradebook.rubrics.checks.grounding.citation_marks import STYLES, has_marks, replace_marks, split_at_marks
 from gradebook.rubrics.checks.grounding.number_forms import TooManyNumbers, numbers_in, read_source_numbers
 from gradebook.rubrics.checks.grounding.sources import SOURCE_COLUMNS, Sources, has_sources, source_texts, unjudged
 from gradebook.rubrics.checks.privacy.pii_kinds import LETTERS
@@ -192,14 +192,7 @@ def _without_citations(texts: pa.Array) -> list[str]:
     style = STYLES["brackets"]
     if not pc.any(has_marks(texts, style)).as_py():
         return [str(text) for text in texts.to_pylist()]
-    return ["".join(_drop_marks(pieces)) for pieces in split_at_marks(texts, style)]
-
-
-def _drop_marks(pieces: list[str]) -> list[str]:
-    is_mark = {piece: bool(read_mark(piece, STYLES["brackets"])) for piece in set(pieces[1::2])}
-    kept = list(pieces)
-    kept[1::2] = [" " if is_mark[piece] else piece for piece in pieces[1::2]]
-    return kept
+    return [replace_marks(pieces, style, " ") for pieces in split_at_marks(texts, style)]
 
 
 def _judge_numbers(text: str, sources: Sequence[str], settings: GroundedNumberSettings) -> RowFinding:

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Sequence, Set
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 import pyarrow as pa
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from gradebook.rubrics.check_kit.check import CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.columns import text_column
@@ -31,12 +31,9 @@ class RetrievalSettings(MeasureSettings):
     relevant: Path = "relevant"
     """path in `metadata` to the ids of the relevant passages"""
 
-    @model_validator(mode="after")
-    def _bounds_are_shares(self) -> Self:
-        for name, bound in {"min": self.min, "max": self.max, **(self.levels or {})}.items():
-            if bound is not None and not 0 <= bound <= 1:
-                raise ValueError(f"found {name} {bound:g}, expected a share from 0 to 1")
-        return self
+    @property
+    def reach(self) -> tuple[float, float]:
+        return 0.0, 1.0
 
 
 @register_check(

@@ -12,7 +12,6 @@ from gradebook.rubrics.check_kit.regexes import WHITESPACE
 from gradebook.rubrics.check_kit.rows import RowFinding
 from gradebook.rubrics.checks.ifeval.instruction import (
     FOLLOWED,
-    NoSettings,
     judge_exact,
     judge_relation,
     register_column_instruction,
@@ -96,11 +95,11 @@ def number_bullet_lists(text: str, settings: BulletNumberSettings) -> RowFinding
 
 @register_instruction(
     "detectable_format:constrained_response",
-    NoSettings,
+    CheckSettings,
     Example("Well: My answer is maybe.", True),
     Example("My answer is yes!", False),
 )
-def constrained_response(text: str, settings: NoSettings) -> RowFinding:
+def constrained_response(text: str, settings: CheckSettings) -> RowFinding:
     """The output contains one of the three answers: "My answer is yes.", "My answer is no." or "My answer is maybe.".
 
     They match literally, including the period; other text may surround them.
@@ -152,11 +151,11 @@ def _count_sections(texts: list[str], word: str) -> list[int]:
 
 @register_instruction(
     "detectable_format:json_format",
-    NoSettings,
+    CheckSettings,
     Example('```json\n{"ticket": 7}\n```', True),
     Example('Here it is: {"ticket": 7}', False),
 )
-def json_format(text: str, settings: NoSettings) -> RowFinding:
+def json_format(text: str, settings: CheckSettings) -> RowFinding:
     """The whole output is JSON, bare or in a code fence.
 
     The fence may be three backticks alone, or name JSON in one of the spellings json, Json and JSON. Any kind of JSON
@@ -175,11 +174,11 @@ def json_format(text: str, settings: NoSettings) -> RowFinding:
 
 @register_instruction(
     "detectable_format:title",
-    NoSettings,
+    CheckSettings,
     Example("<<Ode to joy>>\nO friends!", True),
     Example("<< >>\nO friends!", False),
 )
-def title(text: str, settings: NoSettings) -> RowFinding:
+def title(text: str, settings: CheckSettings) -> RowFinding:
     """The output has a title in double angular brackets, on one line and not blank: <<Ode to joy>>."""
     is_found = "<<" in text and any(_has_title(line) for line in text.split("\n"))
     return FOLLOWED if is_found else RowFinding(False, "no text in << and >> on one line")

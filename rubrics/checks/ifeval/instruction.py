@@ -18,10 +18,6 @@ FOLLOWED = PASSED
 BLANK = RowFinding(False, "the output is blank, and a blank output follows no instruction")
 
 
-class NoSettings(CheckSettings):
-    """Settings of an instruction that has none."""
-
-
 def register_instruction(
     name: str, settings_model: type[CheckSettings], *examples: Example
 ) -> Callable[[Callable[[str, Any], RowFinding]], CheckFunction]:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from pydantic import AfterValidator, Field
 
 from gradebook.rubrics.check_kit.regexes import Regex
+from gradebook.rubrics.checks.keywords.whole_words import has_whole_word
 
 SPECIAL = re.compile(r"[\\.^$*+?{}\[\]|()]")
 ASCII_WORD = "0-9A-Za-z_"
@@ -55,23 +56,9 @@ def find_words(texts: list[str], keywords: Sequence[str]) -> list[list[bool]]:
     return [
         [*_find_alone(pa.array(texts, pa.string()), keyword).to_pylist()]
         if SPECIAL.search(keyword)
-        else [_has_word(text, keyword.lower()) for text in lowered]
+        else [has_whole_word(text, keyword.lower()) for text in lowered]
         for keyword in keywords
     ]
-
-
-def _has_word(text: str, word: str) -> bool:
-    start = text.find(word)
-    while start >= 0:
-        stop = start + len(word)
-        if not (start and _is_of_word(text[start - 1])) and not _is_of_word(text[stop : stop + 1]):
-            return True
-        start = text.find(word, start + 1)
-    return False
-
-
-def _is_of_word(character: str) -> bool:
-    return character.isalnum() or character == "_"
 
 
 def _find_alone(texts: pa.Array, keyword: str) -> pa.BooleanArray:

@@ -10,7 +10,6 @@ from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS
 from gradebook.rubrics.check_kit.rows import RowFinding
 from gradebook.rubrics.checks.ifeval.instruction import (
     FOLLOWED,
-    NoSettings,
     register_column_instruction,
     register_instruction,
 )
@@ -63,12 +62,12 @@ def postscript(texts: list[str], settings: PostscriptSettings) -> list[RowFindin
 
 @register_instruction(
     "combination:two_responses",
-    NoSettings,
+    CheckSettings,
     Example("Yes.\n******\nNo.", True),
     Example("Yes.\n******\nYes.", False),
     Example("Yes.\n******\n******\nNo.", False),
 )
-def two_responses(text: str, settings: NoSettings) -> RowFinding:
+def two_responses(text: str, settings: CheckSettings) -> RowFinding:
     """The output has two different responses, separated by six asterisks.
 
     A blank response at the start or the end is ignored; a blank one between two dividers makes the output fail.
@@ -116,11 +115,11 @@ def end_checker(text: str, settings: EndPhraseSettings) -> RowFinding:
 
 @register_instruction(
     "startend:quotation",
-    NoSettings,
+    CheckSettings,
     Example('"So it goes."\n', True),
     Example("“So it goes.”", False),
 )
-def quotation(text: str, settings: NoSettings) -> RowFinding:
+def quotation(text: str, settings: CheckSettings) -> RowFinding:
     """The output starts and ends with a straight double quote, ignoring whitespace.
 
     A single quote mark for both is not enough.
@@ -133,11 +132,11 @@ def quotation(text: str, settings: NoSettings) -> RowFinding:
 
 @register_instruction(
     "punctuation:no_comma",
-    NoSettings,
+    CheckSettings,
     Example("Plain words; no more.", True),
     Example("Red, white and blue.", False),
 )
-def no_comma(text: str, settings: NoSettings) -> RowFinding:
+def no_comma(text: str, settings: CheckSettings) -> RowFinding:
     """The output has no comma. Only "," counts: commas of other scripts, such as "、", do not."""
     place = text.find(",")
     if place < 0:

@@ -16,7 +16,7 @@ from gradebook.rubrics.check_kit.evidence import cut_text, evidence_where, join_
 from gradebook.rubrics.check_kit.folding import Fold, fold_text, fold_texts
 from gradebook.rubrics.check_kit.matching import are_few
 from gradebook.rubrics.check_kit.normalising import fold_case
-from gradebook.rubrics.checks.keywords.whole_words import are_single, find_single_words
+from gradebook.rubrics.checks.keywords.whole_words import are_single, find_single_words, has_whole_word
 
 Words = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=10_000)], ...], Field(min_length=1)]
 # Words that become part of a larger pattern: with longer ones RE2 takes minutes if they nearly match at each place.
@@ -144,20 +144,10 @@ def _find_plainly(texts: pa.Array, words: list[str], settings: KeywordSettings) 
     if not settings.case_sensitive:
         searched = [text and text.lower() for text in searched]
         words = [word.lower() for word in words]
-    has_word = _has_whole_word if settings.whole_word else str.__contains__
+    has_word = has_whole_word if settings.whole_word else str.__contains__
     return [
         pa.array([None if text is None else has_word(text, word) for text in searched], pa.bool_()) for word in words
     ]
-
-
-def _has_whole_word(text: str, word: str) -> bool:
-    start = text.find(word)
-    while start >= 0:
-        around = text[start - 1 : start] + text[start + len(word) : start + len(word) + 1]
-        if not any(character.isalnum() or character == "_" for character in around):
-            return True
-        start = text.find(word, start + 1)
-    return False
 
 
 def _find_word(texts: pa.Array, word: str, settings: KeywordSettings) -> pa.BooleanArray:

@@ -1,4 +1,4 @@
-"""Search for many whole words at once."""
+"""Search for whole words: one in a text, or many in many texts at once."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -10,6 +10,17 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from gradebook.rubrics.check_kit.character_classes import WIDE_GAP, gap_class
+
+
+def has_whole_word(text: str, word: str) -> bool:
+    """Whether the word occurs with no letter, number or underscore next to it."""
+    start = text.find(word)
+    while start >= 0:
+        around = text[start - 1 : start] + text[start + len(word) : start + len(word) + 1]
+        if not any(character.isalnum() or character == "_" for character in around):
+            return True
+        start = text.find(word, start + 1)
+    return False
 
 
 def are_single(words: Sequence[str]) -> list[bool]:

@@ -23,10 +23,6 @@ class CodeBlockSettings(BoundsSettings):
     """count only blocks whose opening fence names this language, ignoring case ("py" is not "python")"""
 
 
-class ClosedFenceSettings(CheckSettings):
-    """Settings of `has_closed_fences`, which has none."""
-
-
 @register_check(
     "count_code_blocks",
     CodeBlockSettings,
@@ -53,14 +49,14 @@ def count_code_blocks(shard: pa.Table, settings: CodeBlockSettings) -> CheckVerd
 
 @register_check(
     "has_closed_fences",
-    ClosedFenceSettings,
+    CheckSettings,
     examples=(
         Example(f"{PYTHON_BLOCK}\nDone.", True),
         Example("No code at all.", True),
         Example("```python\nprint(1)\n", False),
     ),
 )
-def has_closed_fences(shard: pa.Table, settings: ClosedFenceSettings) -> CheckVerdicts:
+def has_closed_fences(shard: pa.Table, settings: CheckSettings) -> CheckVerdicts:
     """Every opened code fence is closed.
 
     Opening and closing fences are as in `count_code_blocks`. An output without a fence passes. The evidence is the line

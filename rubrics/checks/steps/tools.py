@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from gradebook.rubrics.check_kit.bounds import BoundsSettings, judge_counts
 from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts, Example, register_check
@@ -13,7 +13,8 @@ from gradebook.rubrics.check_kit.evidence import quote_words
 from gradebook.rubrics.check_kit.rows import PASSED, RowFinding, gather_rows
 from gradebook.rubrics.checks.keywords.keywords import Words
 from gradebook.rubrics.checks.steps.laid_out import is_named, lay_out
-from gradebook.rubrics.schemas.validating import check_schema, validate_outputs
+from gradebook.rubrics.checks.structured.json_objects import SchemaSettings
+from gradebook.rubrics.schemas.validating import validate_outputs
 
 SEARCHED = {"steps": [{"kind": "tool", "name": "search", "input": '{"q": "rooms"}', "output": "2 rooms"}]}
 BOOKED = {
@@ -114,21 +115,11 @@ def _order_finding(called: list[str], settings: ToolsInOrderSettings) -> RowFind
     return RowFinding(False, f"no call of {settings.tools[missing]}{after}")
 
 
-class ToolArgumentsSettings(CheckSettings):
-    """JSON Schema of the arguments of a tool."""
-
-    model_config = ConfigDict(populate_by_name=True)
+class ToolArgumentsSettings(SchemaSettings):
+    """Tool, and the JSON Schema of its arguments."""
 
     tool: Annotated[str, Field(min_length=1)]
     """name of the tool"""
-    json_schema: Annotated[dict[str, Any], Field(alias="schema")]
-    """a JSON Schema of its arguments; nothing is fetched, references stay within it, patterns are in RE2's syntax"""
-
-    @model_validator(mode="after")
-    def _schema_is_valid(self) -> "ToolArgumentsSettings":
-        if (fault := check_schema(self.json_schema)) is not None:
-            raise ValueError(f"schema: {fault}")
-        return self
 
 
 @register_check(
@@ -152,7 +143,7 @@ def tool_arguments(shard: pa.Table, settings: ToolArgumentsSettings) -> CheckVer
     laid_out = lay_out(shard)
     is_call = laid_out.is_call & is_named(laid_out.field("name"), [settings.tool])
     texts = pc.fill_null(laid_out.field("input").filter(pa.array(is_call)), "")
-    found = validate_outputs(texts, settings.json_schema, {})
+    found = validate_outputs(texts, settings.json_schema)
     findings = [PASSED] * laid_out.row_count
     rows = zip(laid_out.owners[is_call].tolist(), found.is_passed.to_pylist(), found.evidence.to_pylist(), strict=True)
     for owner, is_passed, evidence in rows:

@@ -71,27 +71,29 @@ def _count_kind(found: FoundJson, kind: str) -> int:
     return counts[kind] if kind in counts else sum(counts.values())
 
 
-class JsonSchemaSettings(CheckSettings):
-    """JSON Schema, and the location of the JSON."""
+class SchemaSettings(CheckSettings):
+    """JSON Schema."""
 
     model_config = ConfigDict(populate_by_name=True)
 
     json_schema: Annotated[dict[str, Any], Field(alias="schema")]
     """a JSON Schema; nothing is fetched, references stay within it, patterns are in RE2's syntax"""
-    extract: Extract = "whole"
-    """`whole`: the output is the JSON; `found`: the output contains one JSON object among other text, or no object and
-    one array"""
 
     @model_validator(mode="after")
     def _schema_can_be_used(self) -> Self:
-        from gradebook.rubrics.schemas.validating import (
-            check_schema,  # here: slow to import, and few rubrics need it
-        )
+        from gradebook.rubrics.schemas.validating import check_schema  # here: slow to import, and few rubrics need it
 
-        fault = check_schema(self.json_schema)
-        if fault is not None:
+        if (fault := check_schema(self.json_schema)) is not None:
             raise ValueError(f"schema: {fault}")
         return self
+
+
+class JsonSchemaSettings(SchemaSettings):
+    """JSON Schema, and the location of the JSON."""
+
+    extract: Extract = "whole"
+    """`whole`: the output is the JSON; `found`: the output contains one JSON object among other text, or no object and
+    one array"""
 
 
 @register_check(

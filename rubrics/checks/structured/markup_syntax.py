@@ -1,6 +1,5 @@
 """Checks that an output is XML or YAML."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NoReturn
 from xml.parsers import expat
@@ -53,32 +52,26 @@ def xml_valid(shard: pa.Table, settings: XmlSettings) -> CheckVerdicts:
 
 
 def _read_xml(text: str, root: str | None) -> None:
+    body = text.lstrip()  # an XML declaration has to come first
+    skipped = text[: len(text) - len(body)]
+    lines_before, indent = skipped.count("\n"), len(skipped) - (skipped.rfind("\n") + 1)
     parser = expat.ParserCreate("utf-8")
-    parser.StartDoctypeDeclHandler = _refuse_doctype(parser)
-    parser.StartElementHandler = _take_root(parser, root)
-    start = len(text) - len(text.lstrip())
-    try:
-        parser.Parse(text[start:].encode(), True)
-    except expat.ExpatError as error:
-        skipped = text.count("\n", 0, start)
-        raise Misfit(expat.ErrorString(error.code), error.lineno + skipped, error.offset + 1) from None
 
+    def refuse_doctype(*_: Any) -> NoReturn:
+        raise Misfit("found a DOCTYPE, expected none", parser.CurrentLineNumber + lines_before)
 
-def _refuse_doctype(parser: expat.XMLParserType) -> Callable[..., NoReturn]:
-    def refuse(*_: Any) -> NoReturn:
-        raise Misfit("found a DOCTYPE, expected none", parser.CurrentLineNumber)
-
-    return refuse
-
-
-def _take_root(parser: expat.XMLParserType, root: str | None) -> Callable[[str, Any], None]:
-    def take(name: str, _: Any) -> None:
+    def take_root(name: str, _: Any) -> None:
         parser.StartElementHandler = None
         if root is not None and name != root:
             shown = cut_text(name, EXCERPT_CHARACTERS)
-            raise Misfit(f"found the root <{shown}>, expected <{root}>", parser.CurrentLineNumber)
+            raise Misfit(f"found the root <{shown}>, expected <{root}>", parser.CurrentLineNumber + lines_before)
 
-    return take
+    parser.StartDoctypeDeclHandler, parser.StartElementHandler = refuse_doctype, take_root
+    try:
+        parser.Parse(body.encode(), True)
+    except expat.ExpatError as error:
+        column = error.offset + 1 + (indent if error.lineno == 1 else 0)
+        raise Misfit(expat.ErrorString(error.code), error.lineno + lines_before, column) from None
 
 
 class YamlSettings(SyntaxSettings):

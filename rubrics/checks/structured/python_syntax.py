@@ -31,13 +31,9 @@ LITERAL = re.compile(
 )
 
 
-class PythonSettings(SyntaxSettings):
-    """Settings of `python_valid`, which has none of its own."""
-
-
 @register_check(
     "python_valid",
-    PythonSettings,
+    SyntaxSettings,
     cost="heavy",
     examples=(
         Example("```python\nprint(1 + 1)\n```", True),
@@ -45,7 +41,7 @@ class PythonSettings(SyntaxSettings):
         Example("print(1 + 1)", False, {"fence": "required"}),
     ),
 )
-def python_valid(shard: pa.Table, settings: PythonSettings) -> CheckVerdicts:
+def python_valid(shard: pa.Table, settings: SyntaxSettings) -> CheckVerdicts:
     """The whole output parses as a Python module, bare or in a code fence.
 
     The text is parsed by the Python that runs gradebook, and neither compiled nor run: a `return` outside a function

@@ -53,13 +53,9 @@ PAIRS = (
 LOW_QUOTE = "„"  # closed by “, as in German
 
 
-class CompleteSettings(CheckSettings):
-    """Settings of `is_complete`, which has none."""
-
-
 @register_check(
     "is_complete",
-    CompleteSettings,
+    CheckSettings,
     cost="rows",
     examples=(
         Example("Refunds take five days. We will write to you.", True),
@@ -69,7 +65,7 @@ class CompleteSettings(CheckSettings):
         Example("", False),
     ),
 )
-def is_complete(shard: pa.Table, settings: CompleteSettings) -> CheckVerdicts:
+def is_complete(shard: pa.Table, settings: CheckSettings) -> CheckVerdicts:
     """The output does not break off in the middle. The evidence names the open part and quotes the ending.
 
     An output breaks off if a code fence, a `<think>` block or a JSON text is open, if it ends with a comma, a colon, a

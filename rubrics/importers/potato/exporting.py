@@ -198,8 +198,7 @@ def _add_free_rows(rubric: Rubric, schemes: Sequence[Row], owns: Sequence[Row], 
         texts = _descriptions(overall.ranked_levels, lost) if fits else {}
         if not fits:
             lost.note("overall.scale")
-        row = {"label": overall.label, "description": overall.description, "scale_descriptions": texts}
-        row = {key: value for key, value in row.items() if value}
+        row = filled({"label": overall.label, "description": overall.description, "scale_descriptions": texts})
         if "scale_points" in first and not row and not _kept_in_scheme(kept, "overall"):
             first["show_overall"] = True
         else:

@@ -57,10 +57,17 @@ def _with_steps(row: Row) -> Row:
             if isinstance(value, str) and value.lstrip().startswith("{") and '"steps"' in value:
                 with suppress(ValueError, RecursionError):
                     steps = json.loads(value)["steps"]
-                    rest = {key: each for key, each in row.items() if key not in (scheme, *HOLDERS)}
                     others = {key: each for key, each in values.items() if key != name}
-                    return {**rest, "steps": steps} | ({scheme: others} if others else {})
+                    return _with_scheme(row, scheme, others) | {"steps": steps}
     return row
+
+
+def _with_scheme(row: Row, scheme: str, values: Row) -> Row:
+    """The row with these values of a scheme; without the scheme if there are none."""
+    holder = _holder(row)
+    around = row if holder is None else row[holder]
+    changed = {key: each for key, each in around.items() if key != scheme} | ({scheme: values} if values else {})
+    return changed if holder is None else row | {holder: changed}
 
 
 def has_schemes(row: Row) -> bool:
@@ -71,10 +78,15 @@ def has_schemes(row: Row) -> bool:
 
 
 def _schemes(row: Row) -> Iterator[tuple[str, Row]]:
-    holder = next((row[name] for name in HOLDERS if isinstance(row.get(name), dict)), None)
-    for scheme, values in (row if holder is None else holder).items():
+    holder = _holder(row)
+    for scheme, values in (row if holder is None else row[holder]).items():
         if isinstance(values, dict) and (holder is not None or scheme not in NO_SCHEMES):
             yield scheme, values
+
+
+def _holder(row: Row) -> str | None:
+    """Key under which a row has its schemes; None where they are beside its ids."""
+    return next((name for name in HOLDERS if isinstance(row.get(name), dict)), None)
 
 
 def _mark(scheme: str, name: str, value: Any) -> Mark:

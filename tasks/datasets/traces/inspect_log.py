@@ -31,7 +31,6 @@ from gradebook.tasks.datasets.traces.fields import (
 from gradebook.tasks.datasets.traces.messages import chat_messages
 from gradebook.tasks.datasets.traces.talks import Turn, row_of_talk
 
-SUFFIX = ".eval"
 _ZSTD = 93  # compression method of a member, which Python reads from 3.14 on
 _DAMAGES = (
     *(OSError, zipfile.BadZipFile, NotImplementedError, struct.error, EOFError, RuntimeError),

@@ -20,7 +20,7 @@ from gradebook.tasks.marts.models import build_marts
 from gradebook.tasks.ratings.claim_ratings import CLAIM_RATINGS_SCHEMA
 from gradebook.tasks.ratings.rating_session import PAGE_COLUMNS, STEP_DECISIONS_SCHEMA
 from gradebook.tasks.ratings.run_ratings import RATING_SCHEMA
-from gradebook.tasks.ratings.step_ratings import STEP_RATINGS_SCHEMA
+from gradebook.tasks.ratings.step_ratings import GIVEN_STEPS_SCHEMA
 from gradebook.tasks.scoring.claims import CLAIM_SCHEMA, CLAIM_VERDICT_SCHEMA
 from gradebook.tasks.scoring.feedback import FEEDBACK_SCHEMA
 from gradebook.tasks.scoring.preferences import PREFERENCE_SCHEMA
@@ -66,7 +66,7 @@ PARQUET = {
     "step_verdicts": STEP_VERDICT_SCHEMA,
     "step_opinions": STEP_OPINION_SCHEMA,
     "step_adjudications": STEP_DECISIONS_SCHEMA,
-    "step_ratings": STEP_RATINGS_SCHEMA,
+    "step_ratings": GIVEN_STEPS_SCHEMA.set(3, pa.field("step_index", pa.int32())),
     "quality_results": QUALITY_SCHEMA,
     "written_feedback": FEEDBACK_SCHEMA,
     "levels": LEVELS_SCHEMA,

@@ -12,9 +12,11 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import gradebook
+from gradebook.flows.api.given import outputs_path
 from tests.support.loopback_judge import LoopbackJudge
 from tests.support.published_runs import publish
 from tests.support.samples import write_lines
@@ -128,6 +130,11 @@ def test_other_outputs_are_refused_before_anything_is_written(outputs, words, tm
     assert words in str(refused.value)
     assert "gradebook-evaluate-" not in str(refused.value)
     assert not any((tmp_path / "lake").glob("runs/*"))
+
+
+def test_nan_in_a_table_of_arrow_is_a_missing_number(tmp_path):
+    table = pa.table({"case_id": ["a", "b"], "sample_index": [1.0, float("nan")]})
+    assert pq.read_table(outputs_path(table, tmp_path))["sample_index"].to_pylist() == [1, None]
 
 
 # -------- where it runs

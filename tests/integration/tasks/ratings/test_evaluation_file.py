@@ -262,6 +262,13 @@ def test_a_rating_that_does_not_fit_is_told_with_its_line(tmp_path, line, words)
     assert str(raised.value).startswith(f"{tmp_path}/ratings.csv:3: {words}")
 
 
+def test_a_time_beyond_the_years_of_utc_is_refused(tmp_path):
+    with pytest.raises(
+        RatingsError, match="3: rated_at: found 0001-01-01T00:00:00.14:00, expected a time from the year 1"
+    ):
+        read(tmp_path, DATED_HEAD + "c1,m,empathy,a,some,\nc1,m,empathy,b,some,0001-01-01T00:00:00+14:00\n")
+
+
 def test_a_missing_column_is_named(tmp_path):
     with pytest.raises(RatingsError, match="expected rater among them"):
         read(tmp_path, "case_id,model,criterion_id,level_id\nc1,m,empathy,some\n")

@@ -1,5 +1,8 @@
 """Rating pages over a real lake: who sees what, what is saved, what is refused."""
 
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +14,9 @@ from gradebook.tasks.agreement.raters import compare_raters
 from gradebook.tasks.lake.connections import commit, connect
 from gradebook.tasks.ratings.rating_queue import Queue, choose_outputs
 from gradebook.tasks.ratings.rating_session import opened_session
+from gradebook.tasks.ratings.rating_store import Mark
 from tests.support.nightly import nightly
-from tests.support.served_ratings import HOST, ORIGIN, RUN, Served
+from tests.support.served_ratings import HOST, ORIGIN, RUN, Served, rated_run
 
 
 def ratings_in(served: Served) -> list[tuple[object, ...]]:
@@ -64,6 +68,18 @@ def test_ratings_that_reached_the_lake_before_a_crash_are_not_stored_twice(serve
         served.session.store_marks()
     served.session.store_marks()
     assert len(ratings_in(served)) == 1
+
+
+def test_a_rating_that_a_killed_session_left_is_stored_although_the_text_changed(tmp_path: Path):
+    lake, options = rated_run(tmp_path), {"queue": Queue.random, "count": 1, "overlap": 1}
+    with suppress(KeyboardInterrupt), opened_session(lake, RUN, **options) as session:
+        sheet = session.store.next_sheet("anna", 0.0)
+        session.store.submit(sheet, {}, [Mark("tone", "good", 1.0, None)], datetime.now(UTC), 1.0)
+        raise KeyboardInterrupt
+    commit(lake, "texts", lambda connection, _version: connection.execute("update outputs set output = 'new'"))
+    with opened_session(lake, RUN, **options), connect(lake, read_only=True) as connection:
+        stored = connection.execute("select output_id, level_id from ratings").fetchall()
+    assert stored == [(sheet.output_id, "good")]
 
 
 def test_a_sheet_with_gaps_is_not_submitted_and_keeps_its_note(served: Served):

@@ -178,6 +178,10 @@ def test_a_long_text_is_shown_by_its_first_forty_characters():
             [{"kind": "tool", "started_at": "2026-11-25T09:30"}],
             f'step 0, started_at: found the text "2026-11-25T09:30", expected {EXPECTED["started_at"]}',
         ),
+        (  # in the year 10000, by UTC
+            [{"kind": "tool", "started_at": "9999-12-31T23:00:00-02:00"}],
+            f'step 0, started_at: found the text "9999-12-31T23:00:00-02:00", expected {EXPECTED["started_at"]}',
+        ),
     ],
 )
 def test_steps_that_do_not_fit_give_the_first_fault(steps, reason):

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from gradebook.rubrics.model.rubric import TOP, Rubric, category_weights, effective_weights, highest_score, tree_steps
+from gradebook.rubrics.model.rubric import TOP, Rubric, category_weights, effective_weights, score_range, tree_steps
 
 METHOD = {"type": "check", "check": "length_words", "settings": {"max": 9}}
 
@@ -71,16 +71,17 @@ def test_no_category_is_taken_for_a_criterion_whatever_its_name():
     }
 
 
-def test_the_highest_score_is_that_of_the_best_levels_and_no_penalty():
-    # a reaches 1 and b 0.6, 3 to 1; the penalty is at least 0.5: (3 x 1 + 1 x 0.6 - 2 x 0.5) / 4
+def test_the_score_range_is_that_of_the_worst_levels_with_the_penalty_and_of_the_best_without():
+    # a is 0 to 1 and b 0.2 to 0.6, 3 to 1; the penalty is 0.5 to 1:
+    # (3 x 0 + 1 x 0.2 - 2 x 1) / 4 to (3 x 1 + 1 x 0.6 - 2 x 0.5) / 4
     better = [{"id": "low", "score": 0.2}, {"id": "high", "score": 0.6}]
     worse = [{"id": "some", "score": 0.5}, {"id": "much", "score": 1}]
     flat = rubric([], criterion("a", 3), criterion("b", 1, levels=better), criterion("p", -2, levels=worse))
-    assert highest_score(flat) == pytest.approx(0.65)
+    assert score_range(flat) == pytest.approx((-0.45, 0.65))
 
 
-def test_gates_alone_have_no_highest_score():
-    assert highest_score(rubric([], criterion("g", None, gate=True))) is None
+def test_gates_alone_have_no_score_range():
+    assert score_range(rubric([], criterion("g", None, gate=True))) is None
 
 
 @pytest.mark.parametrize(

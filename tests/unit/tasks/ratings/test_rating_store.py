@@ -148,3 +148,14 @@ def test_an_output_that_nobody_was_given_leaves_the_queue_and_one_with_new_texts
     store.skip(1, "anna")
     assert store.next_sheet("anna", NOW) is None
     store.close()
+
+
+def test_a_mark_is_of_its_output_although_another_one_takes_its_position(tmp_path: Path):
+    store = opened(tmp_path, overlap=1, count=1)
+    submit(store, given(store, "anna"))
+    store.set_stored(1)
+    store.set_tasks([Task("other", "random", 0.5, {"output": "text"}), Task("o0", "random", 0.5, {"output": "new"})])
+    submit(store, given(store, "anna"))
+    submit(store, given(store, "anna"))
+    assert [(mark["output_id"], mark["level_id"]) for mark in store.open_marks()] == [("other", "good"), ("o0", "good")]
+    store.close()

@@ -25,9 +25,9 @@ FILLED = {
     ],
     "weekday": ["on Monday", "THURSDAY.", "周 sunday"],
     "number": ["5", "a5 5", "-3", "٣", "第3"],
-    "percent": ["5%", "5 %", "5 percent", "5 per cent", "\u0665٪"],
+    "percent": ["5%", "5 %", "5\u202f%", "5 percent", "5 per cent", "\u0665٪"],
     "money": [
-        "$5", "5 €", "USD 5", "5 dollars", "5k€", "¥5", "100元", "5 Pounds",
+        "$5", "5 €", "5\u00a0€", "USD 5", "5 dollars", "5k€", "¥5", "100元", "5 Pounds",
         "2 million euros", "5,000 US dollars", "TRY 5", "5 usd", "3 bn €",
     ],
     "email": ["ada@example.org", "иван@пример.рф"],

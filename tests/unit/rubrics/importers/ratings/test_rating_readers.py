@@ -182,6 +182,15 @@ def test_schemes_beside_a_rubric_are_named():
     assert left_out.words() == ("the scheme extra beside a rubric or a trajectory",)
 
 
+def test_schemes_beside_a_form_of_steps_are_named_wherever_they_are():
+    schemes = {"traced": {"form": '{"steps": [{"step": 3, "label": "right"}]}'}, "extra": {"clarity": "3"}}
+    for row in (WHO | schemes, WHO | {"label_annotations": schemes}):
+        left_out = LeftOut()
+        (sheet,) = READERS["potato"](row, NAMING, left_out)
+        assert sheet.marks == (Mark("", (Slip("3", label="right"),), "running_score"),)
+        assert left_out.words() == ("the scheme extra beside a rubric or a trajectory",)
+
+
 @pytest.mark.parametrize("error", ["wrong", {"step": 1, "severity": "minor"}, {"error_type": "x", "severity": "minor"}])
 def test_an_error_without_its_parts_is_refused(error):
     with pytest.raises(Misfit, match=r"annotations\[0\]"):
