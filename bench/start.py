@@ -81,15 +81,22 @@ asyncio.run(main(sys.argv[1], int(sys.argv[2])))
 """
 
 
+MEMORY_EVERY_S = 0.25  # the kernel adds up a process's pages each time
+
+
 class Watched:
-    """CPU seconds and peak memory of all processes whose environment names a Prefect home, sampled until `stop`."""
+    """CPU seconds and peak memory of all processes whose environment names a Prefect home, sampled until `stop`.
+
+    Memory: a page that n processes share counts 1/n in each (PSS), so that it counts once in the sum.
+    """
 
     def __init__(self, home: Path) -> None:
         self._mark = f"PREFECT_HOME={home}".encode()
         self._is_over = threading.Event()
         self.cpu_s: dict[int, float] = {}
         self.names: dict[int, str] = {}
-        self.peak_mb = 0.0
+        self.peak_mb: dict[str, float] = {}  # by role, at the peak of their sum
+        self._looked_at = 0.0
         self._thread = threading.Thread(target=self._sample, daemon=True)
         self._thread.start()
 
@@ -104,20 +111,30 @@ class Watched:
         self._look()
 
     def _look(self) -> None:
-        resident = 0.0
+        is_weighed = time.monotonic() - self._looked_at >= MEMORY_EVERY_S
+        memory_mb: dict[str, float] = {}
         for folder in Path("/proc").glob("[0-9]*"):
             try:
                 if self._mark not in (folder / "environ").read_bytes().split(b"\0"):
                     continue
                 fields = (folder / "stat").read_text().rpartition(")")[2].split()
-                words = (folder / "cmdline").read_text().split("\0")
+                name = process_name((folder / "cmdline").read_text().split("\0"))
+                if is_weighed:
+                    memory_mb[name] = memory_mb.get(name, 0.0) + pss_mb(folder)
             except OSError:
                 continue
             process = int(folder.name)
             self.cpu_s[process] = (int(fields[11]) + int(fields[12])) / TICKS
-            self.names[process] = process_name(words)
-            resident += int(fields[21]) * os.sysconf("SC_PAGE_SIZE") / 1e6
-        self.peak_mb = max(self.peak_mb, resident)
+            self.names[process] = name
+        if is_weighed:
+            self._looked_at = time.monotonic()
+            self.peak_mb = max(self.peak_mb, memory_mb, key=lambda each: sum(each.values()))
+
+
+def pss_mb(folder: Path) -> float:
+    """Proportional set size of a process, in MB. folder: its own in /proc."""
+    lines = (folder / "smaps_rollup").read_text().splitlines()
+    return next((int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith("Pss:")), 0.0)
 
 
 def process_name(words: Sequence[str]) -> str:
@@ -129,7 +146,7 @@ def process_name(words: Sequence[str]) -> str:
 
 
 def measure(name: str, command: Sequence[str], folder: Path, environment: dict[str, str], code: int = 0) -> None:
-    """Run a command and print its wall time, the CPU of each process, and the peak memory of them all."""
+    """Run a command and print its wall time, and the CPU and the peak memory of each process."""
     before = Watched(folder / "home")
     before.stop()  # one look: what the kept processes have used until now
     watched = Watched(folder / "home")
@@ -143,9 +160,10 @@ def measure(name: str, command: Sequence[str], folder: Path, environment: dict[s
         key = watched.names[process]
         spent[key] = spent.get(key, 0.0) + cpu_s - before.cpu_s.get(process, 0.0)
     parts = ", ".join(f"{key} {each:.1f}" for key, each in sorted(spent.items()) if each >= 0.05)
-    print(
-        f"{name:34}{wall_s:7.2f} s wall{sum(spent.values()):7.2f} s CPU{watched.peak_mb:7.0f} MB  ({parts})", flush=True
-    )
+    memory = ", ".join(f"{key} {each:.0f}" for key, each in sorted(watched.peak_mb.items()))
+    total_mb = sum(watched.peak_mb.values())
+    sums = f"{wall_s:7.2f} s wall{sum(spent.values()):7.2f} s CPU{total_mb:7.0f} MB"
+    print(f"{name:34}{sums}  (CPU: {parts}; MB: {memory})", flush=True)
     if finished.returncode != code:
         raise SystemExit(f"{' '.join(command)}: exit {finished.returncode}\n{finished.stdout}{finished.stderr}")
 

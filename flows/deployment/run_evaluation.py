@@ -1,10 +1,8 @@
 """One evaluation inside any flow: from a request to a published run."""
 
-import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import cache
 from inspect import signature
 from typing import Any, cast
 
@@ -22,6 +20,7 @@ from gradebook.tasks.stages.open_run import is_published, opened_run
 from gradebook.tasks.stages.pipeline import complete_run
 from gradebook.tasks.stages.prefect_tasks import TASKS, tasks_of
 from gradebook.tasks.stages.submit import Given, Made, Pending, Stages
+from gradebook.tasks.system.lazy_imports import freeze_imports
 
 # Each task handles one criterion of one shard: it computes without the GIL, or waits for the judge or a process.
 WORKER_COUNT = 8
@@ -58,7 +57,7 @@ class PrefectStages(Stages):
     @contextmanager
     def opened(self, run: Run) -> Iterator[None]:
         """Open the run's cluster, if it has one, while the block runs."""
-        _freeze_imports()
+        freeze_imports()
         self._tasks = tasks_of(run.request.suite)
         with opened_cluster(run) as self._cluster:
             self.has_cluster = self._cluster is not None
@@ -83,9 +82,3 @@ class PrefectStages(Stages):
         wait(list(pending))
         for each in pending:
             settle(each)
-
-
-@cache
-def _freeze_imports() -> None:
-    """Exclude the million objects made by imports from garbage collection; once, before the first evaluation."""
-    gc.freeze()

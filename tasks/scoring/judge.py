@@ -19,7 +19,7 @@ from gradebook.tasks.judging.opinions.rows import (
     rows_of,
 )
 from gradebook.tasks.judging.settings.panels import CascadeSettings, has_several, wanted_opinions
-from gradebook.tasks.scoring.judge_shard import JudgedShards
+from gradebook.tasks.scoring.judge_shard import JudgedShards, SavedCosts
 from gradebook.tasks.system.files import write_parquet
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.timings import Timing
@@ -57,7 +57,8 @@ def judge_outputs(
     criterion_ids = pa.concat_arrays([pa.repeat(criterion.id, len(ids)) for criterion, ids in wanted])
     keys = place_keys(output_ids, criterion_ids)
     rows = _rows_by_opinion(folder, keys, plan_name, shard, shard_index, judged)
-    _count_replays(timing, len(keys), used_rows(judged.judge, rows))
+    timing.row_count = len(keys)
+    _count_replays(timing, judged.saved, used_rows(judged.judge, rows))
     if has_several(judged.judge):
         return _combined(folder, wanted, plan_name, shard_index, judged, rows)
     (only,) = rows.values()
@@ -141,13 +142,9 @@ def _judged_table(run_id: str, criterion: Criterion, output_ids: pa.ChunkedArray
     )
 
 
-def _count_replays(timing: Timing, row_count: int, rows: OpinionRows) -> None:
+def _count_replays(timing: Timing, saved: SavedCosts, rows: OpinionRows) -> None:
     """Count as saved the cost of other runs, but not this run's cost before an interruption."""
-    timing.row_count = row_count
-    saved_usd: list[float | None] = []
     for table in rows.values():
         replayed = table.filter(table.column("is_replayed"))
-        timing.replayed_count += replayed.num_rows
-        costs = replayed.column("saved_usd")  # 0 for recorded replies
-        saved_usd.append(None if costs.null_count else float(pc.sum(costs).as_py() or 0.0))
-    timing.saved_usd = None if None in saved_usd else sum(each for each in saved_usd if each is not None)
+        costs = (replayed.column(name).to_pylist() for name in ("request_key", "saved_usd"))  # 0 for recorded replies
+        saved.count(timing, replayed.num_rows, dict(zip(*costs, strict=True)))

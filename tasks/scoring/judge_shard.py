@@ -1,7 +1,7 @@
 """The judges' answers about each shard, asked once for all criteria together."""
 
 import threading
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.judging.money.prices import total_usd
 from gradebook.tasks.judging.opinions.rows import ANSWER_SCHEMA, Answers, escalated_places, place_keys, table_keys
 from gradebook.tasks.judging.replies.batched_criteria import PackedAnswers, packing_of
 from gradebook.tasks.judging.replies.question import Answer
@@ -32,8 +33,25 @@ from gradebook.tasks.scoring.shard_questions import shard_questions
 from gradebook.tasks.system.prefect_blocks import limited
 from gradebook.tasks.system.progress import reporter
 from gradebook.tasks.workspace.folder import RunFolder
+from gradebook.tasks.workspace.timings import Timing
 
 BATCH_ROWS = 2_000
+
+
+class SavedCosts:
+    """Earlier costs of a command's replayed judgments, each counted once however many verdicts use it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counted: set[int] = set()  # hashes of request keys, as a run may replay millions
+
+    def count(self, timing: Timing, replayed_count: int, costs: Mapping[str, float | None]) -> None:
+        """Count uses of replayed judgments. costs: in USD by request key; None: unknown."""
+        with self._lock:
+            new = {key: cost for key, cost in costs.items() if hash(key) not in self._counted}
+            self._counted.update(map(hash, new))
+            timing.replayed_count += replayed_count
+            timing.saved_usd = total_usd([timing.saved_usd, *new.values()])
 
 
 class JudgedShards:
@@ -53,6 +71,7 @@ class JudgedShards:
     ) -> None:
         """sessions: of the judge's members, in order. folders: as for `plan_run`."""
         self.judge = judge
+        self.saved = SavedCosts()
         self._folder, self._rubric, self._sessions, self._folders = folder, rubric, sessions, folders
         self._lock = threading.Lock()
         self._answers: dict[int, Future[Answers]] = {}

@@ -22,19 +22,19 @@ from gradebook.tasks.judging.settings.panels import (
 )
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.ledger.ledger import held_judgments
-from gradebook.tasks.scoring.judge_shard import judge_slot
+from gradebook.tasks.scoring.judge_shard import SavedCosts, judge_slot
 from gradebook.tasks.workspace.timings import Timing
 
 Answers = Mapping[str, ListAnswer]
 Said = TypeVar("Said")
-_COUNTING = threading.Lock()  # of a criterion's timing, as groups of its texts are asked about at once
 
 
 class ListAsker:
     """Asks one of a run's judges what the ledger does not answer."""
 
-    def __init__(self, run_id: str, lake: Lake, session: JudgingSession, timing: Timing) -> None:
-        self._run_id, self._lake, self._session, self._timing = run_id, lake, session, timing
+    def __init__(self, run_id: str, lake: Lake, session: JudgingSession, timing: Timing, saved: SavedCosts) -> None:
+        self._run_id, self._lake, self._session = run_id, lake, session
+        self._timing, self._saved = timing, saved
         self.judge_digest: str = session.settings.judge_digest
 
     def ask(self, questions: Iterable[ListQuestion]) -> Answers:
@@ -49,13 +49,8 @@ class ListAsker:
             )
             for key, row in (held_judgments(self._lake, list(wanted)) if wanted else {}).items()
         }
-        with _COUNTING:
-            for answer in answers.values():
-                if answer.paid_by != self._run_id:
-                    self._timing.replayed_count += 1
-                    saved = self._timing.saved_usd
-                    known = saved is not None and answer.cost_usd is not None
-                    self._timing.saved_usd = (saved or 0.0) + (answer.cost_usd or 0.0) if known else None
+        costs = {key: answer.cost_usd for key, answer in answers.items() if answer.paid_by != self._run_id}
+        self._saved.count(self._timing, len(costs), costs)
         return answers
 
     def lease(self, questions: Iterable[ListQuestion]) -> None:
@@ -81,6 +76,7 @@ class ListJudges:
     sessions: tuple[Session, ...]
     lake: Lake
     timing: Timing
+    saved: SavedCosts
 
     @property
     def writer(self) -> ListAsker:
@@ -129,7 +125,7 @@ class ListJudges:
         session = self.sessions[judge_index]
         if not isinstance(session, JudgingSession):
             raise TypeError(f"found {type(session).__name__}, expected a judge that is asked over the network")
-        return ListAsker(self.run_id, self.lake, session, self.timing)
+        return ListAsker(self.run_id, self.lake, session, self.timing, self.saved)
 
 
 def ask_judges(asked: Iterable[tuple[ListAsker, Iterable[ListQuestion]]]) -> Answers:

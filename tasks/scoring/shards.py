@@ -133,7 +133,7 @@ def _asked_otherwise(
     """Verdicts of a judge that is not asked for one level of an output: on claims, steps or pairs of answers."""
     folder, judged = setup.folder, setup.judged
     if setup.lake is not None and judged is not None and list_opinions(judged.judge, criterion.id):
-        judges = ListJudges(folder.run_id, judged.judge, setup.sessions, setup.lake, timing)
+        judges = ListJudges(folder.run_id, judged.judge, setup.sessions, setup.lake, timing, judged.saved)
         if criterion.is_stepwise:
             return score_steps_of(folder, criterion, setup.taxonomy, shard, shard_index, judges)
         score = score_claims if criterion.method.type == "claims" else score_preferences

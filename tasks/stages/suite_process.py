@@ -36,6 +36,7 @@ from gradebook.tasks.system.kept_process import (
     state_file,
     write_state,
 )
+from gradebook.tasks.system.lazy_imports import deferred_imports
 from gradebook.tasks.system.listeners import has_room, read_line
 from gradebook.tasks.workspace.timings import add_cpu_s
 
@@ -44,6 +45,7 @@ AUTH = "GRADEBOOK_SUITES_AUTH"
 MOST_CONTENT_BYTES = 2**30  # of a table
 EMPTY_CHART = '{"data": {"values": []}, "mark": "point"}'
 LOOK_S = 0.5
+UNUSED_OF_NUMPY = ("numpy.f2py", "numpy.testing")  # scipy takes all names of numpy
 PACKAGES = ("gradebook", "great_expectations", "pandas", "pyarrow", "vl_convert_python")
 _STARTING = threading.Lock()
 _states: list[Path] = []  # the state file of the process that this command uses; empty: checks are done in place
@@ -72,8 +74,8 @@ def warm_up(*, has_page: bool = True) -> threading.Thread:
 def _import_ahead(has_page: bool) -> None:
     if not _states:
         import_great_expectations()
-    import scipy.special  # noqa: F401 - intervals
-
+    with deferred_imports(*UNUSED_OF_NUMPY):
+        import scipy.special  # noqa: F401 - intervals
     if has_page:
         from gradebook.tasks.reporting.page import compile_templates
 

@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib.abc import MetaPathFinder
 from types import ModuleType
 
@@ -30,12 +31,18 @@ def deferred_imports(*names: str) -> Iterator[None]:
     """
     put_off = {name: _Later(name) for name in names if name not in sys.modules}
     sys.modules.update(put_off)
+    packages = {name: sys.modules.get(name.rpartition(".")[0]) for name in put_off}
+    inner = {name: package for name, package in packages.items() if package is not None}
+    for name, package in inner.items():
+        setattr(package, name.rpartition(".")[2], put_off[name])  # what `import a.b as c` returns
     try:
         yield
     finally:
         for name, module in put_off.items():
             if sys.modules.get(name) is module:
                 del sys.modules[name]
+                if name in inner:
+                    delattr(inner[name], name.rpartition(".")[2])
 
 
 class _NoPandas(MetaPathFinder):
@@ -69,7 +76,8 @@ def allow_pandas() -> None:
 def uncollected() -> Iterator[None]:
     """Pause garbage collection while the block imports: of its million objects hardly any is garbage.
 
-    Shared by threads that import concurrently: collection resumes when the last of them is done.
+    Shared by threads that import concurrently: collection resumes when the last of them is done. It would begin by
+    looking at all objects, so the first ones are excluded.
     """
     holder = object()
     with _COUNTING:
@@ -81,4 +89,11 @@ def uncollected() -> Iterator[None]:
         with _COUNTING:
             _holders.remove(holder)
             if not _holders:
+                freeze_imports()
                 gc.enable()
+
+
+@cache
+def freeze_imports() -> None:
+    """Exclude the million objects made by imports from garbage collection; once, as later calls could keep garbage."""
+    gc.freeze()

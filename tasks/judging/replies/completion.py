@@ -68,6 +68,27 @@ def read_embeddings(content: bytes, latency_ms: float) -> Reply:
     return Reply(text, None, None, _name(body.get("model")), _usage(counted), latency_ms, is_completion=False)
 
 
+@dataclass(frozen=True, slots=True)
+class ErrorBody:
+    """Body of any other HTTP status. body: its `error`, or the whole: parsed JSON, or text."""
+
+    body: object
+    code: str | None = None
+    type: object = None
+
+
+def read_error(content: bytes) -> ErrorBody:
+    """Read the body of an error, of whatever form."""
+    parsed = _parse(content)
+    if parsed is None:
+        return ErrorBody(content.decode("utf-8", "replace").strip())
+    body = parsed.get("error", parsed) if isinstance(parsed, dict) else parsed
+    if not isinstance(body, dict):
+        return ErrorBody(body)
+    code = body.get("code")
+    return ErrorBody(body, None if code is None else str(code), body.get("type"))
+
+
 def drop_false_usage(reply: Reply, least_prompt_tokens: int) -> Reply:
     """Reply without its usage if that has fewer tokens than the texts sent and received can have.
 

@@ -49,6 +49,8 @@ class SharedAnswers:
 
 
 def _unpaid(known: Outcome) -> Outcome:
+    if known.paid_by is not None:  # its cost is another run's
+        return known
     parts = known.parts and tuple(replace(part, cost_usd=0.0, request_count=0) for part in known.parts)
     return replace(known, cost_usd=0.0, request_count=0, parts=parts)
 

@@ -2,7 +2,7 @@
 
 route            Route, routes_of: one address of a judge with its price, limiter and circuit breaker
 endpoint         Endpoint, Failure, request_body: requests and replies of one address
-http_client      BoundedHttpClient, BoundedFileClient: clients with a size limit and without redirects
+http_client      BoundedSession, BoundedFileClient: clients with a size limit and without redirects
 rate_limiter     Limiter: adaptive concurrency limit
 token_bucket     Bucket: requests or tokens per minute
 circuit_breaker  CircuitBreaker: half-open probes while the endpoint is gone

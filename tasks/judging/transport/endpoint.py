@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
+from http import HTTPStatus
+from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
 
 from gradebook.rubrics.model.errors import EndpointUnavailable
-from gradebook.tasks.judging.replies.completion import Reply, read_completion, read_embeddings
+from gradebook.tasks.judging.replies.completion import Reply, read_completion, read_embeddings, read_error
 from gradebook.tasks.judging.replies.question import Request
 from gradebook.tasks.judging.settings.judge import Address, JudgeSettings
 from gradebook.tasks.judging.settings.keys import refused_key_words
@@ -26,9 +27,6 @@ from gradebook.tasks.judging.transport.retry_policy import (
     may_be_billed,
     retry_after_s,
 )
-
-if TYPE_CHECKING:
-    import openai
 
 CAPPED_BY_COMPLETION_TOKENS = ("api.openai.com", ".openai.azure.com")  # their newer models refuse `max_tokens`
 COMPLETIONS, EMBEDDINGS = "/chat/completions", "/embeddings"
@@ -71,7 +69,6 @@ def token_limit_name(base_url: str) -> str:
 
 
 CODES_OF_REQUESTS = ("context_length_exceeded", *FILTER_CODES)
-IDLE_S = 4.0  # below the 5 s after which common servers hang up on an idle connection
 MOST_DATE_LENGTH = 64
 
 
@@ -103,58 +100,41 @@ def refused_key(address: Address, answered: str) -> EndpointUnavailable:
 class Endpoint:
     """Connection to one address of a judge. Created and used in one event loop.
 
-    The first one imports openai and aiohttp, which take half a second that a run without a judge need not wait for.
+    The first one imports aiohttp, which takes a fifth of a second that a run without a judge need not wait for.
     """
 
     def __init__(self, settings: JudgeSettings, address: Address, key: str) -> None:
-        import httpx2
-        from openai import AsyncOpenAI
-
-        from gradebook.tasks.judging.transport.http_client import BoundedHttpClient
+        from gradebook.tasks.judging.transport.http_client import BoundedSession
 
         self._model = settings.model
         self._has_answered = False
         self._timeout_s = settings.timeout_s
         self._address = address
         self._mask = KeyMask(key)
-        limits = httpx2.Limits(
-            max_connections=settings.max_in_flight + 1,
-            max_keepalive_connections=settings.max_in_flight + 1,
-            keepalive_expiry=IDLE_S,
-        )
-        timeout = httpx2.Timeout(settings.timeout_s)
-        http_client = BoundedHttpClient(limits=limits, timeout=timeout)
-        self._client = AsyncOpenAI(
-            api_key=key, base_url=address.base_url, max_retries=0, timeout=timeout, http_client=http_client
-        )
+        self._session = BoundedSession(address.base_url, key, settings.max_in_flight + 1)
 
     async def close(self) -> None:
-        await self._client.close()
+        await self._session.close()
 
     async def send(self, body: dict[str, Any]) -> Reply | Failure:
         """Send one request body. Raises `EndpointUnavailable` if no other request would succeed either."""
         import aiohttp
-        import httpx2
-        import openai
 
         path, read = (EMBEDDINGS, read_embeddings) if "input" in body else (COMPLETIONS, read_completion)
         started = time.perf_counter()
         try:
-            async with asyncio.timeout(self._timeout_s):  # the client's own timeout is per read
-                # `chat.completions.create` inspects the types of the body, which takes half of a request's CPU time.
-                raw = await self._client.post(path, cast_to=httpx2.Response, content=orjson.dumps(body))
-        except openai.APIStatusError as error:
-            failure = self._status_failure(error, path)
+            async with asyncio.timeout(self._timeout_s):
+                status, headers, content = await self._session.post(path, orjson.dumps(body))
         except TimeoutError:
-            failure = Failure(f"no reply within {self._timeout_s:g} s", True, True, is_outage=True)
-        except (openai.APIConnectionError, httpx2.HTTPError, aiohttp.ClientError) as error:
-            failure = _connection_failure(error, self._address)
-        else:
-            self._has_answered = True
-            latency_ms = (time.perf_counter() - started) * 1000
-            reply = self._mask_texts(read(self._mask.content(raw.content), latency_ms))
-            return replace(reply, headers=raw.headers, base_url=self._address.base_url)
-        return failure
+            return Failure(f"no reply within {self._timeout_s:g} s", True, True, is_outage=True)
+        except aiohttp.ClientError as error:
+            return _connection_failure(error, self._address)
+        if not HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
+            return self._status_failure(status, headers, content, path)
+        self._has_answered = True
+        latency_ms = (time.perf_counter() - started) * 1000
+        reply = self._mask_texts(read(self._mask.content(content), latency_ms))
+        return replace(reply, headers=headers, base_url=self._address.base_url)
 
     def _mask_texts(self, reply: Reply) -> Reply:
         """Remove the key, which an endpoint may echo, from a reply; masked again, as the body may not be UTF-8."""
@@ -171,12 +151,12 @@ class Endpoint:
     def _masked(self, text: str | None) -> str | None:
         return None if text is None else self._mask.text(text)
 
-    def _status_failure(self, error: "openai.APIStatusError", path: str) -> Failure:
-        status, headers = error.status_code, error.response.headers
-        answered = self._mask.status_text(status, error.body)
+    def _status_failure(self, status: int, headers: Mapping[str, str], content: bytes, path: str) -> Failure:
+        fault = read_error(content)
+        answered = self._mask.status_text(status, fault.body)
         if status == 401 or (status == 403 and not self._has_answered):  # a later 403 may be caused by the request
             raise refused_key(self._address, answered) from None
-        if error.code == "insufficient_quota" or error.type == "insufficient_quota":
+        if "insufficient_quota" in (fault.code, fault.type):
             reason = f"{self._address.base_url} answered {answered}: the quota is used up"
             raise EndpointUnavailable(reason) from None
         if status == 404:
@@ -193,10 +173,10 @@ class Endpoint:
         return Failure(
             answered,
             is_retried=is_retried(status),
-            may_be_billed=may_be_billed(status, error.code, error.type),
+            may_be_billed=may_be_billed(status, fault.code, fault.type),
             is_rate_limit=status == 429,
-            is_of_request=status == 413 or error.code in CODES_OF_REQUESTS,
-            is_filtered=status == 400 and is_filter(error.code, error.type),
+            is_of_request=status == 413 or fault.code in CODES_OF_REQUESTS,
+            is_filtered=status == 400 and is_filter(fault.code, fault.type),
             is_outage=status >= 500,
             is_answered=True,
             retry_after_s=retry_after_s(headers, _endpoint_time(headers)),
@@ -228,18 +208,14 @@ def refused_certificate(address: Address, error: BaseException) -> EndpointUnava
 
 def _connection_failure(error: Exception, address: Address) -> Failure:
     import aiohttp
-    import httpx2
 
     fault = refused_certificate(address, error)
     if fault is not None:
         raise fault from None
-    causes = _causes(error)
-    if any(isinstance(cause, aiohttp.ClientConnectorDNSError) for cause in causes):
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
         return Failure("no connection: its host name was not found", True, False, is_outage=True)
-    if any(isinstance(cause, aiohttp.ClientConnectorError | httpx2.ConnectError) for cause in causes):
+    if isinstance(error, aiohttp.ClientConnectorError):
         return Failure("no connection", True, False, is_outage=True)
-    if any(isinstance(cause, aiohttp.ServerTimeoutError | httpx2.ReadTimeout) for cause in causes):
-        return Failure("no reply in time", True, True, is_outage=True)
     return Failure("the connection was dropped", True, True, is_outage=True)
 
 

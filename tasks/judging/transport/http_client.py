@@ -1,38 +1,91 @@
 """HTTP clients for judges, with a size limit and without redirects."""
 
-from collections.abc import Iterator
-from contextlib import aclosing, closing
+import os
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import closing
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
+import aiohttp
 import httpx2
-from openai import DefaultAioHttpClient, DefaultHttpxClient
 
 MOST_BODY_BYTES = 16 * 2**20  # decompressed: a few kilobytes can decompress to gigabytes
 OVERSIZED_BODY_BYTES = 2**20  # part of an oversized body, enough to recognise it
+IDLE_S = 4.0  # below the 5 s after which common servers hang up on an idle connection
 # Describe the transfer, not the decompressed body.
 _TRANSFER_HEADERS = frozenset({"content-encoding", "content-length", "transfer-encoding"})
+_GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
+_OWNERS = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}  # by header: its variable
 
 
-class BoundedHttpClient(DefaultAioHttpClient):
-    """Asynchronous client that reads each body whole; a body over 16 MiB is cut and the connection closed.
+def request_headers(key: str) -> dict[str, str]:
+    """Headers of a request to an endpoint; the environment may name the organization and project that pay."""
+    owners = {header: value for header, variable in _OWNERS.items() if (value := os.environ.get(variable))}
+    named = {"User-Agent": "gradebook", "Accept": "application/json", "Accept-Encoding": "gzip"}
+    return {"Authorization": f"Bearer {key}", "Content-Type": "application/json"} | named | owners
 
-    Redirects are returned as replies: following one would show the prompt to another server.
+
+class BoundedSession:
+    """Connections to one address, in one event loop. A body over 16 MiB is cut and its connection closed.
+
+    A redirect is returned as a reply: following one would show the prompt to another server.
     """
 
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(follow_redirects=False, **settings)
+    def __init__(self, base_url: str, key: str, most_connections: int) -> None:
+        self._base_url, self._proxy = base_url, _proxy_of(base_url)
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                limit=most_connections, keepalive_timeout=IDLE_S, ssl=httpx2.create_ssl_context()
+            ),
+            headers=request_headers(key),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            timeout=aiohttp.ClientTimeout(total=None),  # the caller's
+        )
 
-    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        """Send one request and read the response."""
-        response = await super().send(request, **(options | {"stream": True}))
-        try:
-            body = await _read_bounded(response)
-        finally:
-            await response.aclose()
-        return _read_response(response, body, request)
+    async def close(self) -> None:
+        await self._session.close()
+
+    async def post(self, path: str, content: bytes) -> tuple[int, Mapping[str, str], bytes]:
+        """Send JSON to a path below the address. Returns the status, the headers and the body.
+
+        Raises `aiohttp.ClientError` if there is no connection, or no whole reply.
+        """
+        async with self._session.post(
+            self._base_url + path, data=content, allow_redirects=False, proxy=self._proxy
+        ) as response:
+            read = bytearray()
+            while piece := await response.content.readany():
+                read += piece
+                if len(read) > MOST_BODY_BYTES:
+                    response.close()
+                    break
+            packing = response.headers.get("Content-Encoding", "identity").lower()
+            body = bytes(read) if packing == "identity" else _unpacked(read, packing)
+        is_whole = len(body) <= MOST_BODY_BYTES
+        return response.status, response.headers, body if is_whole else body[:OVERSIZED_BODY_BYTES]
 
 
-class BoundedFileClient(DefaultHttpxClient):
+def _unpacked(body: bytes | bytearray, packing: str) -> bytes:
+    """Decompressed body, up to its limit. packing: as the endpoint names it."""
+    try:
+        return zlib.decompressobj(_GZIP_OR_ZLIB).decompress(body, MOST_BODY_BYTES + 1)
+    except zlib.error as error:
+        raise aiohttp.ClientPayloadError(f"a body that is not packed as {packing!r}") from error
+
+
+def _proxy_of(base_url: str) -> str | None:
+    """Proxy that the environment names for an address."""
+    parts, proxies = urlsplit(base_url), getproxies()
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    if not proxy or not parts.hostname or proxy_bypass(parts.netloc.rpartition("@")[2]):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+class BoundedFileClient(httpx2.Client):
     """Synchronous client with the same size limits. Successful streamed responses stay streams."""
 
     def __init__(self, **settings: Any) -> None:
@@ -60,15 +113,3 @@ def _read_bounded_now(pieces: Iterator[bytes]) -> bytes:
         if len(read) > MOST_BODY_BYTES:
             return bytes(read[:OVERSIZED_BODY_BYTES])
     return bytes(read)
-
-
-async def _read_bounded(response: httpx2.Response) -> bytes:
-    read: list[bytes] = []
-    length = 0
-    async with aclosing(response.aiter_bytes()) as pieces:
-        async for piece in pieces:
-            read.append(piece)
-            length += len(piece)
-            if length > MOST_BODY_BYTES:
-                return b"".join(read)[:OVERSIZED_BODY_BYTES]
-    return b"".join(read)

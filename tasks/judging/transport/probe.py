@@ -8,11 +8,13 @@ from typing import Any
 import orjson
 
 from gradebook.rubrics.model.errors import EndpointUnavailable, JudgeSettingsError
+from gradebook.tasks.judging.replies.completion import read_error
 from gradebook.tasks.judging.settings.judge import Address, JudgeSettings
 from gradebook.tasks.judging.transport.endpoint import refused_certificate, refused_key
 from gradebook.tasks.judging.transport.redaction import KeyMask
 
 API_PATH = "/v1"
+MODELS = "/models"
 PROBE_TRIES = 3
 PROBE_WAIT_S = 0.3
 PROBE_TIMEOUT_S = 2.0
@@ -78,17 +80,16 @@ def _no_host(address: Address, error: Exception) -> JudgeSettingsError:
 
 def list_models(address: Address, key: str) -> list[dict[str, Any]]:
     """Models that an endpoint lists, as it describes them. Raises `EndpointUnavailable` if it lists none."""
-    import openai
+    import httpx2
 
-    from gradebook.tasks.judging.transport.http_client import BoundedFileClient
+    from gradebook.tasks.judging.transport.http_client import BoundedFileClient, request_headers
 
-    http_client = BoundedFileClient(timeout=PROBE_TIMEOUT_S)
-    with openai.OpenAI(api_key=key, base_url=address.base_url, max_retries=0, http_client=http_client) as client:
-        try:
-            listed = orjson.loads(client.models.with_raw_response.list().content)["data"]
+    try:
+        with BoundedFileClient(timeout=PROBE_TIMEOUT_S, headers=request_headers(key)) as client:
+            listed = orjson.loads(client.get(address.base_url + MODELS).content)["data"]
             return [each for each in listed if isinstance(each, dict)]
-        except (openai.OpenAIError, orjson.JSONDecodeError, LookupError, TypeError):
-            raise EndpointUnavailable(f"{address.base_url}: no list of models") from None
+    except (httpx2.HTTPError, orjson.JSONDecodeError, LookupError, TypeError):
+        raise EndpointUnavailable(f"{address.base_url}: no list of models") from None
 
 
 def _asked(address: Address, key: str, turn: int) -> int | None:
@@ -101,23 +102,20 @@ def _asked(address: Address, key: str, turn: int) -> int | None:
 def _status(address: Address, key: str) -> int | None:
     """HTTP status of the list of models, 0 for a slow answer; None without an answer."""
     import httpx2
-    import openai
 
-    from gradebook.tasks.judging.transport.http_client import BoundedFileClient
+    from gradebook.tasks.judging.transport.http_client import BoundedFileClient, request_headers
 
-    http_client = BoundedFileClient(timeout=PROBE_TIMEOUT_S)
-    with openai.OpenAI(api_key=key, base_url=address.base_url, max_retries=0, http_client=http_client) as client:
-        try:
-            # The body is not read: any will do, and it may be endless.
-            with client.models.with_streaming_response.list() as response:
-                return response.status_code
-        except openai.APIStatusError as error:
-            if error.status_code in (401, 403):
-                raise refused_key(address, KeyMask(key).status_text(error.status_code, error.body)) from None
-            return error.status_code
-        except openai.APIConnectionError as error:
-            fault = refused_certificate(address, error)
-            if fault is not None:
-                raise fault from None
-            # Slow is not absent: the connection was accepted.
-            return None if isinstance(error.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout) else 0
+    client = BoundedFileClient(timeout=PROBE_TIMEOUT_S, headers=request_headers(key))
+    try:
+        # The body of a list is not read: any will do, and it may be endless.
+        with client, client.stream("GET", address.base_url + MODELS) as response:
+            if response.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+                answered = KeyMask(key).status_text(response.status_code, read_error(response.content).body)
+                raise refused_key(address, answered)
+            return response.status_code
+    except httpx2.HTTPError as error:
+        fault = refused_certificate(address, error)
+        if fault is not None:
+            raise fault from None
+        # Slow is not absent: the connection was accepted.
+        return None if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout) else 0

@@ -46,6 +46,18 @@ def test_a_module_used_during_the_deferral_is_imported_at_once(lone_module, caps
     assert capsys.readouterr().out
 
 
+def test_a_deferred_submodule_is_imported_on_first_use(monkeypatch):
+    monkeypatch.delitem(sys.modules, "xml.dom.minicompat", raising=False)
+    import xml.dom
+
+    monkeypatch.delattr(xml.dom, "minicompat", raising=False)
+    with deferred_imports("xml.dom.minicompat"):
+        import xml.dom.minicompat as deferred
+    assert "xml.dom.minicompat" not in sys.modules and not hasattr(xml.dom, "minicompat")
+    assert issubclass(deferred.NodeList, list)
+    assert "xml.dom.minicompat" in sys.modules and xml.dom.minicompat.NodeList is deferred.NodeList
+
+
 def test_garbage_collection_resumes_after_the_last_import():
     with uncollected():
         with uncollected():
