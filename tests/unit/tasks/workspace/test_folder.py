@@ -7,7 +7,7 @@ import pytest
 
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.workspace.folder import RunFolder
-from gradebook.tasks.workspace.lock import claim_run, created_at
+from gradebook.tasks.workspace.lock import claim_run, created_at, has_lost_identity
 
 NOW = datetime(2026, 11, 20, 2, 30, tzinfo=UTC)
 
@@ -112,6 +112,17 @@ def test_a_run_with_an_unreadable_identity_does_not_block_others(tmp_path, torn)
     (tmp_path / "torn" / "run.json").write_text(torn)
     with claim_run(tmp_path, "a", None, NOW) as claim:
         assert claim.folder.run_id != "torn"
+
+
+@pytest.mark.parametrize(("found", "damaged"), [("2026-11-2", "2026-12-2"), ("night", "nighs")])
+def test_a_changed_identity_is_damage(tmp_path, found, damaged):
+    with claim_run(tmp_path, "print", "night", NOW) as claim:
+        assert not has_lost_identity(claim.folder)
+    file = tmp_path / "night" / "run.json"
+    file.write_text(file.read_text().replace(found, damaged))
+    assert has_lost_identity(claim.folder)
+    with pytest.raises(InputError, match="found no fingerprint and time of a run"):
+        claim_run(tmp_path, "print", "night", NOW)
 
 
 def test_naming_a_run_with_an_unreadable_identity_is_refused_and_leaves_it_unlocked(tmp_path):
