@@ -216,6 +216,8 @@ def _digest_of(identity: Mapping[str, object]) -> str:
 
 
 def _try_claim(folder: RunFolder) -> RunClaim | None:
+    if folder.path.is_symlink():  # files that do not read are removed there
+        raise LakeError(f"{folder.path}", "a link", "a folder of the lake's own")
     try:
         folder.path.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

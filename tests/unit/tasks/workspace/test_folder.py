@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.model.errors import InputError, LakeError
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.lock import claim_run, created_at, has_lost_identity
 
@@ -103,6 +103,16 @@ def test_a_named_run_of_another_evaluation_is_refused_and_left_unlocked(tmp_path
         claim_run(tmp_path, "other", "night", NOW)
     with claim_run(tmp_path, "print", "night", NOW) as again:
         assert again.folder == RunFolder(Path(tmp_path) / "night")
+
+
+def test_a_run_s_folder_that_is_a_link_is_refused(tmp_path):
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "tsconfig.json").write_text("// no JSON")
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "night").symlink_to(tmp_path / "theirs")
+    with pytest.raises(LakeError, match="runs/night: found a link, expected a folder of the lake's own"):
+        claim_run(tmp_path / "runs", "print", "night", NOW)
+    assert [path.name for path in (tmp_path / "theirs").iterdir()] == ["tsconfig.json"]
 
 
 # -------- after a power failure: a file of the right name without its content
