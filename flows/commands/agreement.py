@@ -7,12 +7,12 @@ import typer
 
 from gradebook.flows.commands.completion import complete_criterion, complete_run
 from gradebook.flows.commands.options import DEFAULT_LAKE, AtOption, DataOption, JsonOption, LakeOption, print_json
+from gradebook.flows.commands.read_lake import read_lake
 from gradebook.flows.display.agreement import show_agreement, show_calibration, show_raters
 from gradebook.flows.display.terminal import people
 from gradebook.tasks.agreement.calibration import calibrate_run
 from gradebook.tasks.agreement.published_run import measure_run
 from gradebook.tasks.agreement.raters import compare_raters
-from gradebook.tasks.lake.versions import find_lake_at
 from gradebook.tasks.published.run_list import latest_run
 
 
@@ -54,7 +54,7 @@ def agreement(  # noqa: PLR0913 - each is an option
     gradebook agreement --rubric support_reply --criterion tone --json
     gradebook agreement --at 2026-11-01
     """
-    found = measure_run(find_lake_at(lake, data, at), run, rubric_id=rubric, criterion_id=criterion)
+    found = measure_run(read_lake(lake, data, at), run, rubric_id=rubric, criterion_id=criterion)
     if as_json:
         print_json(found.as_json())
     else:
@@ -87,9 +87,7 @@ def raters(  # noqa: PLR0913 - each is an option
     gradebook raters --criterion tone --json
     gradebook raters --labels --json
     """
-    found = compare_raters(
-        find_lake_at(lake, data, at), run, criterion_id=criterion, has_pairs=pairs, has_labels=labels
-    )
+    found = compare_raters(read_lake(lake, data, at), run, criterion_id=criterion, has_pairs=pairs, has_labels=labels)
     if as_json:
         print_json(found.as_json())
     else:
@@ -117,7 +115,7 @@ def calibrate(
     gradebook calibrate 20261101-020000-a1b2c3
     gradebook calibrate 20261101-020000-a1b2c3 --criterion tone --rate-next 20
     """
-    found_lake = find_lake_at(lake, data, at)
+    found_lake = read_lake(lake, data, at)
     found = calibrate_run(found_lake, run or latest_run(found_lake), criterion_id=criterion, next_count=rate_next)
     if as_json:
         print_json(found.as_json())

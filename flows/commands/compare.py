@@ -18,12 +18,12 @@ from gradebook.flows.commands.options import (
     lake_words,
     print_json,
 )
+from gradebook.flows.commands.read_lake import read_lake
 from gradebook.flows.display.comparison import show_comparison
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.comparing.compare import Asked, compare_runs
 from gradebook.tasks.comparing.gate import gate_rule
 from gradebook.tasks.comparing.verdict import comparison_verdict
-from gradebook.tasks.lake.versions import find_lake_at
 
 MOST_RESAMPLES = 1_000_000
 
@@ -91,7 +91,7 @@ def compare(  # noqa: PLR0913 - each is an option
         across_judges,
         is_unpaired=unpaired,
     )
-    found = compare_runs(find_lake_at(lake, data, at), run_a, run_b, asked)
+    found = compare_runs(read_lake(lake, data, at), run_a, run_b, asked)
     if as_json:
         print_json({"verdict": comparison_verdict(found).as_json()} | found.as_json())
     else:

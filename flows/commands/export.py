@@ -10,12 +10,12 @@ import typer
 
 from gradebook.flows.commands.completion import complete_run
 from gradebook.flows.commands.options import DEFAULT_LAKE, AtOption, DataOption, LakeOption
+from gradebook.flows.commands.read_lake import read_lake
 from gradebook.flows.display.rows_file import write_row_file
 from gradebook.flows.display.tables import write_rows
 from gradebook.flows.display.terminal import notes
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.rewards import Gates
-from gradebook.tasks.lake.versions import find_lake_at
 from gradebook.tasks.published.run_list import is_weighted, latest_run
 from gradebook.tasks.published.traced_scores import traced_scores
 from gradebook.tasks.ratings.export_ratings import exported_ratings
@@ -128,7 +128,7 @@ def rewards(  # noqa: PLR0913 - each is an option
     chosen = _one_kind(kinds, shape)
     for name, value, kind in (("--margin", margin, "--pairs"), ("--least", least, "--sft")):
         _refuse_number(name, value, kind, is_chosen=kinds[kind])
-    found = find_lake_at(lake, data, at)
+    found = read_lake(lake, data, at)
     named = run or latest_run(found)
     if is_per_criterion:
         write_row_file(list(judgment_rows(found, named)), out)
@@ -178,7 +178,7 @@ def best(
 
     Exit: 0 done, 2 bad input.
     """
-    found = find_lake_at(lake, data, at)
+    found = read_lake(lake, data, at)
     write_row_file(list(best_rows(read_rewards(found, run or latest_run(found), Gates.read(gates)), count)), out)
 
 
@@ -210,7 +210,7 @@ def ratings(
     if shape is RatingShape.scale:
         expected = "`gradebook rubric export FILE --format scale --run RUN`, whose FILE has the rows that Scale gave"
         raise InputError("--format", "scale, which needs the texts of Scale's tasks", expected)
-    rows = exported_ratings(find_lake_at(lake, data, at), run, shape.value)
+    rows = exported_ratings(read_lake(lake, data, at), run, shape.value)
     suffix = ".csv" if shape is RatingShape.csv else ".jsonl"
     if out is not None and out.suffix != suffix:
         raise InputError("--out", repr(str(out)), f"a file that ends in {suffix}")
@@ -246,7 +246,7 @@ def otlp(
     """
     if out is not None and out.suffix != ".jsonl":
         raise InputError("--out", repr(str(out)), "a file that ends in .jsonl")
-    found = find_lake_at(lake, data, at)
+    found = read_lake(lake, data, at)
     write_row_file(traced_scores(found, run or latest_run(found), shape.value), out)
 
 

@@ -4,8 +4,8 @@ import sys
 from contextlib import suppress
 
 from gradebook.flows.commands.options import DEFAULT_LAKE, AtOption, DataOption, LakeOption
+from gradebook.flows.commands.read_lake import read_lake
 from gradebook.flows.display.terminal import notes
-from gradebook.tasks.lake.versions import find_lake_at
 from gradebook.tasks.serving.mcp_server import serve_mcp
 
 
@@ -20,7 +20,7 @@ def mcp(at: AtOption = None, lake: LakeOption = DEFAULT_LAKE, data: DataOption =
 
     Exit: 0 ended, 2 bad input.
     """
-    found = find_lake_at(lake, data, at)
+    found = read_lake(lake, data, at)
     if sys.stdin.isatty():
         notes.print("waiting for a client on stdin; Ctrl-D ends")
     with suppress(KeyboardInterrupt):

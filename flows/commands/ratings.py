@@ -17,9 +17,9 @@ from gradebook.flows.commands.options import (
     MapOption,
     print_json,
 )
+from gradebook.flows.commands.read_lake import read_lake
 from gradebook.flows.display.terminal import notes, people, plain, show_rows
 from gradebook.tasks.lake.address import find_lake
-from gradebook.tasks.lake.versions import find_lake_at
 from gradebook.tasks.ratings.import_ratings import RatingImport, import_ratings
 from gradebook.tasks.ratings.import_sheets import RatingFile
 from gradebook.tasks.ratings.table import count_ratings, find_ratings
@@ -110,7 +110,7 @@ def list_ratings(
     at: AtOption = None, lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_json: JsonOption = False
 ) -> None:
     """Show the number of ratings per rater and criterion."""
-    _show_rows(count_ratings(find_lake_at(lake, data, at)), as_json=as_json)
+    _show_rows(count_ratings(read_lake(lake, data, at)), as_json=as_json)
 
 
 @app.command()
@@ -122,7 +122,7 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show the ratings of an output, or of a case's outputs."""
-    _show_rows(find_ratings(find_lake_at(lake, data, at), name), as_json=as_json)
+    _show_rows(find_ratings(read_lake(lake, data, at), name), as_json=as_json)
 
 
 def _show_rows(rows: list[dict[str, Any]], *, as_json: bool) -> None:

@@ -16,9 +16,9 @@ from gradebook.flows.commands.options import (
     LakeOption,
     print_json,
 )
+from gradebook.flows.commands.read_lake import read_lake
 from gradebook.flows.display.rebuild import show_rebuilt
 from gradebook.rubrics.model.errors import InputError
-from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.stages.rebuild import rebuild_run
 
 
@@ -46,7 +46,7 @@ def rebuild(
         raise InputError("--out", "no folder name", "one for the files of the marts")
     if not check and out is None:
         raise InputError("rebuild", "neither --check nor --out", "one of them, or both")
-    rebuilt = rebuild_run(find_lake(lake, data), run, out=out, is_forced=is_forced, is_checked=check)
+    rebuilt = rebuild_run(read_lake(lake, data), run, out=out, is_forced=is_forced, is_checked=check)
     if as_json:
         print_json(rebuilt.as_json())
     else:

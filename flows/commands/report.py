@@ -8,8 +8,8 @@ import typer
 
 from gradebook.flows.commands.completion import complete_run
 from gradebook.flows.commands.options import DEFAULT_LAKE, AtOption, DataOption, LakeOption
+from gradebook.flows.commands.read_lake import read_lake
 from gradebook.rubrics.model.errors import InputError
-from gradebook.tasks.lake.versions import find_lake_at
 from gradebook.tasks.published.run_list import latest_run
 from gradebook.tasks.published.summary import summarise
 from gradebook.tasks.reporting.export.picture import run_report
@@ -58,7 +58,7 @@ def report(
     gradebook report nightly-2 --format md --out - | gh pr comment 12 -F -
     gradebook report nightly-2 --format png --out night.png
     """
-    found = find_lake_at(lake, data, at)
+    found = read_lake(lake, data, at)
     summary = summarise(found, run or latest_run(found))
     name = RunFolder.below(found.root, summary.run_id).run_id
     _write(run_report(found, summary, form.value, against), out or Path(f"{name}.{form.value}"))

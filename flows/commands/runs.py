@@ -3,9 +3,9 @@
 from rich.markup import escape
 
 from gradebook.flows.commands.options import DEFAULT_LAKE, AtOption, DataOption, JsonOption, LakeOption, print_json
+from gradebook.flows.commands.read_lake import read_lake
 from gradebook.flows.display.terminal import notes, plain, show_rows
 from gradebook.tasks.lake.rows import Row
-from gradebook.tasks.lake.versions import find_lake_at
 from gradebook.tasks.published.run_list import list_runs
 from gradebook.tasks.system.number_format import usd_words
 
@@ -16,7 +16,7 @@ def runs(
     at: AtOption = None, lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_json: JsonOption = False
 ) -> None:
     """List the runs of a lake, newest first."""
-    rows = list_runs(find_lake_at(lake, data, at))
+    rows = list_runs(read_lake(lake, data, at))
     if as_json:
         print_json({"runs": list(rows)})
     elif rows:

@@ -7,9 +7,9 @@ import typer
 from rich.markup import escape
 
 from gradebook.flows.commands.options import DEFAULT_LAKE, AtOption, DataOption, JsonOption, LakeOption, print_json
+from gradebook.flows.commands.read_lake import read_lake
 from gradebook.flows.display.progress_bars import shown_progress
 from gradebook.flows.display.terminal import notes, plain
-from gradebook.tasks.lake.versions import find_lake_at
 from gradebook.tasks.reporting.site.site import write_site
 from gradebook.tasks.system.number_format import counted
 
@@ -32,7 +32,7 @@ def site(
     gradebook site public --anew --json
     """
     with shown_progress():
-        found = write_site(find_lake_at(lake, data, at), out, is_anew=is_anew)
+        found = write_site(read_lake(lake, data, at), out, is_anew=is_anew)
     if as_json:
         counts = {"report_count": found.report_count, "kept_count": found.kept_count}
         print_json({"home": str(found.home), **counts, "rubric_count": found.rubric_count, "faults": found.faults})

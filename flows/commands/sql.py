@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from gradebook.flows.commands.options import DEFAULT_LAKE, AtOption, DataOption, LakeOption
+from gradebook.flows.commands.read_lake import read_lake
 from gradebook.flows.display.tables import write_rows
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.lake.user_queries import run_bounded_query
-from gradebook.tasks.lake.versions import find_lake_at
 
 
 class Format(StrEnum):
@@ -55,7 +55,7 @@ def sql(  # noqa: PLR0913 - each is an option
     is_shell = query is None and sys.stdin.isatty() and sys.stdout.isatty()
     if is_shell and out is not None:
         raise InputError("--out", "no query", "one whose rows are written")
-    found = find_lake_at(lake, data, at)
+    found = read_lake(lake, data, at)
 
     def answer(statement: str) -> None:
         write_rows(run_bounded_query(found, statement, timeout), form.value, out)

@@ -9,8 +9,8 @@ import typer
 
 from gradebook.flows.commands.completion import complete_run
 from gradebook.flows.commands.options import DEFAULT_LAKE, DataOption, JsonOption, LakeOption, lake_words, print_json
+from gradebook.flows.commands.read_lake import read_lake
 from gradebook.flows.display.terminal import for_stdout, people, plain, show_rows
-from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.published.provenance import Origin, read_origins
 from gradebook.tasks.system.number_format import score_words, usd_words
@@ -35,7 +35,7 @@ def why(
 
     Exit: 0 done, 2 bad input.
     """
-    origins = read_origins(find_lake(lake, data), run, case, criterion)
+    origins = read_origins(read_lake(lake, data), run, case, criterion)
     if as_json:
         print_json({"verdicts": [origin.as_json() for origin in origins]})
     elif criterion is None:

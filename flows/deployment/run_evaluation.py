@@ -1,13 +1,12 @@
 """One evaluation inside any flow: from a request to a published run."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from inspect import signature
 from typing import Any, cast
 
 from prefect import Task
-from prefect.futures import wait
 from prefect.task_runners import TaskRunner
 
 from gradebook.flows.deployment.artifacts import show_artifacts
@@ -79,6 +78,8 @@ class PrefectStages(Stages):
 
     def finish(self, pending: Sequence[Pending]) -> None:
         """As `Stages.finish`; raises `UnfinishedError` for a worker that failed repeatedly."""
-        wait(list(pending))
+        for each in pending:
+            with suppress(Exception):  # also of a stage that lacks a lost worker's result: `settle` reports the first
+                each.wait()
         for each in pending:
             settle(each)

@@ -3,6 +3,8 @@
 import logging
 import os
 import socket
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,6 +20,10 @@ from gradebook.tasks.scoring.computed import is_computed
 from gradebook.tasks.system.processes import core_count
 
 CONNECT_TIMEOUT_S = 30
+# How long a run waits for a cluster that has lost all its workers, unless Dask's own setting says otherwise.
+NO_WORKERS_S = 300.0
+NO_WORKERS = "distributed.scheduler.no-workers-timeout"
+LOOK_S = 1.0
 
 
 @contextmanager
@@ -66,7 +72,43 @@ def _dask(runner: Runner) -> Iterator[TaskRunner[Any]]:
             opened.client.wait_for_workers(1, timeout=CONNECT_TIMEOUT_S)
         except (OSError, TimeoutError) as error:
             raise _no_answer(runner, error) from error
-        yield opened
+        with _watched(opened.client):
+            yield opened
+
+
+@contextmanager
+def _watched(client: Any) -> Iterator[None]:
+    """Cancel the tasks of a Dask cluster without workers, or without an answer: Dask itself waits forever."""
+    import dask
+
+    patience = dask.utils.parse_timedelta(dask.config.get(NO_WORKERS, None) or NO_WORKERS_S)
+    is_over = threading.Event()
+    thread = threading.Thread(target=_watch, args=[client, patience, is_over], name="watch dask", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def _watch(client: Any, patience_s: float, is_over: threading.Event) -> None:
+    from distributed import Future
+
+    seen_at = time.monotonic()
+    while not is_over.wait(LOOK_S):
+        if _has_workers(client):
+            seen_at = time.monotonic()
+        elif time.monotonic() - seen_at > patience_s:
+            futures: list[Any] = [Future(key, client) for key in list(client.futures)]
+            client.cancel(futures, reason="no-workers", msg=f"found no worker for {patience_s:g} s")
+
+
+def _has_workers(client: Any) -> bool:
+    try:
+        return bool(client.sync(client.scheduler.identity, n_workers=-1, callback_timeout=CONNECT_TIMEOUT_S)["workers"])
+    except (OSError, TimeoutError, AttributeError, RuntimeError):  # the scheduler is gone, or stands still
+        return False
 
 
 @contextmanager

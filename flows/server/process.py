@@ -13,11 +13,12 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from gradebook.flows.server.database import create_database
+from gradebook.flows.server.port_keeper import keep_port, take_port
 from gradebook.tasks.system.kept_process import LEAST_IDLE_S, claim_state, other_state, write_state
 from gradebook.tasks.system.listeners import Guard, Rules, hosts_of, refuse_without, server_settings
 
@@ -51,13 +52,19 @@ def main() -> None:
     if state is None:
         print(other_state(state_file), file=answers, flush=True)
         return
+    auth = os.environ[AUTH]
+    listening = (take_port(auth) if port else None) or _bind(port)
+    address = f"http://127.0.0.1:{listening.getsockname()[1]}/api"
+    print(write_state(state, address, auth, idle_s), file=answers, flush=True)
+    answers.close()
+    asyncio.run(_serve(listening, idle_s, keep_port(listening, auth)))
+
+
+def _bind(port: int) -> socket.socket:
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # also at the address of one that was killed
     listening.bind(("127.0.0.1", port))
-    address = f"http://127.0.0.1:{listening.getsockname()[1]}/api"
-    print(write_state(state, address, os.environ[AUTH], idle_s), file=answers, flush=True)
-    answers.close()
-    asyncio.run(_serve(listening, idle_s))
+    return listening
 
 
 def rules_of(port: int, auth: str) -> Rules:
@@ -94,7 +101,7 @@ def _create_database() -> None:
         create_database(Path(url.database), migrations)
 
 
-async def _serve(listening: socket.socket, idle_s: float) -> None:
+async def _serve(listening: socket.socket, idle_s: float, end_keeper: Callable[[], None]) -> None:
     import uvicorn
 
     class SharedServer(uvicorn.Server):
@@ -109,6 +116,10 @@ async def _serve(listening: socket.socket, idle_s: float) -> None:
             self.used_at = time.monotonic()
             gc.freeze()
             gc.enable()
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            end_keeper()
+            await super().shutdown(sockets)
 
         async def on_tick(self, counter: int) -> bool:
             if self.server_state.connections or self.server_state.total_requests > self.seen_count:

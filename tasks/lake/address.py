@@ -123,11 +123,13 @@ def find_lake(uri: str, data: str | None = None) -> Lake:
 
 
 def _root(folder: Path) -> Path:
-    """Absolute folder of the lake. Raises `LakeError` if DuckDB would read a folder's name as a partition value."""
+    """Absolute folder of the lake. Raises `LakeError` if DuckDB would read a part of its name as something else."""
     if partition := next((part for part in folder.absolute().parts if PARTITION.fullmatch(part)), None):
         raise LakeError(
             f"{folder}",
             f"a folder named {partition!r} on the way",
             "none of the form NAME=VALUE: files below it would be read as if their column NAME held that value",
         )
+    if letter := next((each for each in "?\\" if each in str(folder.absolute())), None):
+        raise LakeError(f"{folder.absolute()}", f"a {letter} on the way", "none: DuckDB reads it as more than a letter")
     return folder.absolute()

@@ -7,7 +7,7 @@ import json
 import random
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import duckdb
 from gradebook.rubrics.model.errors import LakeError, LakeUnavailable
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.errors import COMMIT_DEADLINE_S, is_conflict, is_lost, is_read_only, locked_fault
+from gradebook.tasks.lake.file_digests import DIGESTS, digests_of
 from gradebook.tasks.lake.object_store import store_fault
 from gradebook.tasks.system.files import sync_new_files
 
@@ -39,7 +40,7 @@ class Transaction:
         self._body = body
         self._message = message
         self._mark = secrets.token_hex(8)
-        self._extra = json.dumps(json.loads(extra) | {MARK: self._mark})
+        self._extra = json.loads(extra) | {MARK: self._mark}
         self._is_sent = False  # whether this try's commit was sent
         self._is_unclear = False  # whether the outcome of an earlier sent commit is unknown
         self._attempt = 0
@@ -92,10 +93,7 @@ class Transaction:
         rows = connection.execute("select id from ducklake_current_snapshot('lake')").fetchall()
         version = int(rows[0][0]) + 1 if rows else 1
         self._body(connection, version)
-        values = [self._message, self._extra]
-        connection.execute("call lake.set_commit_message('gradebook', ?, extra_info => ?)", values)
-        if self._lake.bucket is None:  # the catalog must not name files that a power cut empties
-            sync_new_files(Path(self._lake.data_path), self._began)
+        describe_commit(connection, self._lake, self._message, self._extra, self._began)
         self._is_sent = True
         connection.execute("commit")
         return version
@@ -110,6 +108,19 @@ class Transaction:
         if not self._is_unclear:
             return fault
         return CommitUnknown(f"{fault}; whether {self._message!r} went through is not known: the same command tells")
+
+
+def describe_commit(
+    connection: duckdb.DuckDBPyConnection, lake: Lake, message: str, extra: Mapping[str, object], since: float
+) -> None:
+    """Bring a transaction's new files to disk, and note their digests in its log entry, just before it commits.
+
+    A power cut must not empty files that the catalog names. since: when the transaction began, seconds since the epoch.
+    """
+    new = [] if lake.bucket is not None else sync_new_files(Path(lake.data_path), since)
+    digests = digests_of(connection, lake, new)
+    info = json.dumps({**extra, DIGESTS: digests} if digests else extra)
+    connection.execute("call lake.set_commit_message('gradebook', ?, extra_info => ?)", [message, info])
 
 
 def roll_back(connection: duckdb.DuckDBPyConnection) -> None:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -18,13 +17,13 @@ from pyarrow.fs import FileInfo
 
 from gradebook.rubrics.model.errors import LakeError, LakeUnavailable
 from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.commits import describe_commit
 from gradebook.tasks.lake.connections import commit, connect, lake_exists
 from gradebook.tasks.lake.data_files import address_of, file_system, is_lake_file, stored_files
 from gradebook.tasks.lake.errors import NoLakeThere, is_conflict
 from gradebook.tasks.lake.orphans import orphans, remove_orphans
 from gradebook.tasks.lake.schema import CATALOG, begin_statistics, tables_without_statistics
 from gradebook.tasks.lake.sql import query, quoted
-from gradebook.tasks.system.files import sync_new_files
 from gradebook.tasks.system.number_format import counted, size_words
 
 FLUSHED_FROM = 2_000  # inlined rows of a table: fewer cost a query less than one more file
@@ -39,7 +38,6 @@ select count(*), coalesce(sum(file_size_bytes), 0) from {CATALOG}.ducklake_data_
 _SMALL_COUNT = f"""
 select count(*) from {CATALOG}.ducklake_data_file where end_snapshot is null and file_size_bytes < {SMALL_BYTES}
 """
-_MESSAGE = "call lake.set_commit_message('gradebook', ?, extra_info => '{}')"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +152,7 @@ def _each(lake: Lake, tables: list[str], word: str, call: str, left: list[str]) 
             began = time.time()
             connection.execute("begin")
             connection.execute(call.format(table=quoted(table))).fetchall()
-            connection.execute(_MESSAGE, [f"compact {table}: {word}"])
-            if lake.bucket is None:
-                sync_new_files(Path(lake.data_path), began)
+            describe_commit(connection, lake, f"compact {table}: {word}", {}, began)
             connection.execute("commit")
 
         if _tried(lake, step):

@@ -1,13 +1,11 @@
 """Connections to a lake: a cached one of this process, or a new one."""
 
 import os
-import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import quote
 
 import duckdb
 
@@ -31,9 +29,9 @@ from gradebook.tasks.lake.identity import LostCatalog, check_identity, no_lake
 from gradebook.tasks.lake.object_store import allow_reading, look_at_store, probe_store, translate_storage_errors
 from gradebook.tasks.lake.own_parts import refuse_foreign_parts
 from gradebook.tasks.lake.schema import CATALOG, bring_up_to_date, is_up_to_date
-from gradebook.tasks.lake.sql import NO_PROGRESS_BAR, open_database
+from gradebook.tasks.lake.sql import NO_PROGRESS_BAR, open_database, read_sqlite
 from gradebook.tasks.system.files import translate_full_disk
-from gradebook.tasks.system.forking import lake_turn, unforked
+from gradebook.tasks.system.forking import lake_turn
 
 EXTENSIONS = {"sqlite": "sqlite_scanner", "postgres": "postgres_scanner"}
 # A second thread adds half to the cost of a query of a few rows; up to this size one thread is fast enough.
@@ -218,10 +216,8 @@ def _schema_state(lake: Lake) -> tuple[object, ...] | None:
 
 def _read_sqlite(lake: Lake, select: str) -> int | None:
     """Number in a catalog in SQLite, within a millisecond, as DuckDB is not asked; None if it can't be read now."""
-    uri = f"file:{quote(lake.address)}?mode=ro"
-    with unforked, suppress(sqlite3.Error, OSError), closing(sqlite3.connect(uri, uri=True)) as catalog:
-        return int(catalog.execute(select).fetchone()[0])
-    return None
+    rows = read_sqlite(lake.address, select)
+    return int(rows[0][0]) if rows else None
 
 
 def latest_version(lake: Lake) -> int:

@@ -1,7 +1,9 @@
 """Read-only SQL queries of users over the lake, in a locked-down connection."""
 
+import errno
 import json
 import re
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,10 +21,11 @@ from gradebook.tasks.lake.function_lists import FUNCTIONS, REFUSED_SYSTEM_VIEWS,
 from gradebook.tasks.lake.object_store import store_fault
 from gradebook.tasks.lake.own_parts import foreign_views, views_ever
 from gradebook.tasks.lake.sql import quoted
-from gradebook.tasks.system.bounded_child import ChildKilled, ChildTimeout, call_in_child, limit_memory
+from gradebook.tasks.system.bounded_child import ChildKilled, ChildTimeout, call_in_child, limit_files, limit_memory
 
 BATCH_ROWS = 10_000
 MARGIN_BYTES = 2**28
+DISK_SHARE = 4  # rows, and rows that DuckDB spills, may each take this part of the free disk
 Rows = TypeVar("Rows")
 READING = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
 EXPLAIN = re.compile(r"\s*explain(\s+analyze)?\s+", re.IGNORECASE)
@@ -51,10 +54,17 @@ def run_bounded_query(lake: Lake, query: str, timeout_s: float) -> pa.Table:
             # DuckDB's own limit does not count single texts and lists; the margin is what it needs beside them.
             ((limit,),) = connection.execute("select current_setting('memory_limit')").fetchall()
             limit_memory(_bytes(limit) + MARGIN_BYTES)
+            limit_files(_disk_share(folder))
             rows = connection.execute(statement).to_arrow_reader(BATCH_ROWS)
-            with pa.OSFile(file, "wb") as sink, pa.ipc.new_stream(sink, rows.schema) as writer:
-                for batch in rows:
-                    writer.write_batch(batch)
+            try:
+                with pa.OSFile(file, "wb") as sink, pa.ipc.new_stream(sink, rows.schema) as writer:
+                    for batch in rows:
+                        writer.write_batch(batch)
+            except OSError as error:
+                if error.errno != errno.EFBIG:
+                    raise
+                found = f"rows that take more than 1/{DISK_SHARE} of the free disk"
+                raise QueryError("sql", found, "fewer rows", "TMPDIR names the folder that they go through") from None
 
         try:
             call_in_child(lambda: _run(lake, query, folder, write), timeout_s)
@@ -190,6 +200,7 @@ def _lock(connection: duckdb.DuckDBPyConnection, lake: Lake, folder: str) -> Non
     """
     connection.execute(f"set memory_limit = '{_half_memory(connection)}'")
     connection.execute(f"set temp_directory = '{quoted(folder)}'")
+    connection.execute(f"set max_temp_directory_size = '{_disk_share(folder) // 2**20}MiB'")
     connection.execute(f"set allowed_directories = ['{quoted(lake.data_path)}/', '{quoted(folder)}/']")
     connection.execute("set python_enable_replacements = false")  # `from lake` must not read a variable of this program
     connection.execute("set enable_external_access = false")
@@ -201,6 +212,10 @@ def _half_memory(connection: duckdb.DuckDBPyConnection) -> str:
     ((limit,),) = connection.execute("select current_setting('memory_limit')").fetchall()  # as 18.8 GiB
     size, unit = limit.split()
     return f"{float(size) / 2} {unit}"
+
+
+def _disk_share(folder: str) -> int:
+    return shutil.disk_usage(folder).free // DISK_SHARE
 
 
 def _bytes(size: str) -> int:

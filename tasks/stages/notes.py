@@ -12,6 +12,7 @@ from gradebook.tasks.datasets.ingest import Ingested
 from gradebook.tasks.judging.replies.unreadable import UNREADABLE, describe_unreadable
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.judging.settings.panels import online_members, writer_of
+from gradebook.tasks.lake.file_digests import CHANGED, changed_newest_files
 from gradebook.tasks.ledger.ledger import answering_models, unreadable_replies
 from gradebook.tasks.planning.plan import RunPlan
 from gradebook.tasks.planning.preferences import preference_criteria
@@ -67,6 +68,10 @@ def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | 
     notes += baseline_notes(
         run.rubric.id, run.folder, run.request.baseline, gate_rule(run.request.fail_if, run.request.require)
     )
+    if run.request.baseline is not None:
+        notes += [
+            f"{path}: {CHANGED}, so figures of earlier runs may be wrong" for path in changed_newest_files(run.lake)
+        ]
     return [*notes, feedback_note] if feedback_note else notes
 
 

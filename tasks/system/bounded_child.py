@@ -64,6 +64,14 @@ def limit_memory(memory_bytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
 
 
+def limit_files(most_bytes: int) -> None:
+    """Limit the size of each file that this process writes; beyond it, writing raises `OSError` (EFBIG)."""
+    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    resource.setrlimit(
+        resource.RLIMIT_FSIZE, (most_bytes if hard == resource.RLIM_INFINITY else min(most_bytes, hard), hard)
+    )
+
+
 def _work(call: Callable[[], None], writing: int, watched: int) -> None:
     """Child's side; never returns."""
     try:

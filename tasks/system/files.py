@@ -166,10 +166,11 @@ def sync_path(path: str | Path) -> None:
         os.close(file)
 
 
-def sync_new_files(folder: Path, since: float) -> None:
+def sync_new_files(folder: Path, since: float) -> list[str]:
     """Bring to disk what was put into a folder, or below it, since a time, with the names of new files and folders.
 
-    Linked and renamed files count as new, as linking changes a file's status. since: seconds since the epoch.
+    Returns the paths of these files and folders. Linked and renamed files count as new, as linking changes a file's
+    status. since: seconds since the epoch.
     """
     since -= _CLOCK_MARGIN_S
     changed = [str(folder.parent)] if _is_newer(str(folder.parent), since) else []
@@ -179,6 +180,7 @@ def sync_new_files(folder: Path, since: float) -> None:
             changed += [*(file for file in files if _is_newer(file, since)), place]
     for path in changed:
         sync_path(path)
+    return changed
 
 
 def _is_newer(path: str, since: float) -> bool:

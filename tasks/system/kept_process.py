@@ -4,10 +4,12 @@ A process holds a lock on its state file as long as it lives; the file says wher
 needs the process starts it, later ones find it, and it ends when no command has used it for a while.
 """
 
+import errno
 import fcntl
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -27,6 +29,7 @@ STOP_TIMEOUT_S = 15.0
 # What a process gets of the command's environment; keys of judges are none of its business.
 INHERITED = ("PATH", "HOME", "USER", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "DO_NOT_TRACK")
 INHERITED_PREFIXES = ("PREFECT_", "PYTHON", "LC_")
+_WRITABLE = stat.S_IWGRP | stat.S_IWOTH
 _started: "list[subprocess.Popen[str]]" = []  # they outlive this process, so nobody waits for their end
 
 
@@ -48,7 +51,7 @@ class KeptProcess:
 
 def find_process(state: Path) -> KeptProcess | None:
     """The process of a state file; None if it has ended."""
-    with suppress(OSError), state.open(encoding="utf-8") as file:
+    with suppress(OSError), os.fdopen(_open_own(state, os.O_RDONLY), encoding="utf-8") as file:
         for _ in range(20):
             if _is_unlocked(file.fileno()):
                 return None
@@ -90,7 +93,8 @@ def start_process(
         if name in INHERITED or (name.startswith(INHERITED_PREFIXES) and not (but and name.startswith(but)))
     }
     idle_s = os.environ.get(IDLE_S) or str(DEFAULT_IDLE_S)
-    with os.fdopen(os.open(log_file(state), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as log:
+    with os.fdopen(_open_own(log_file(state), os.O_WRONLY | os.O_CREAT), "w") as log:
+        log.truncate()
         process = subprocess.Popen(
             [sys.executable, "-P", *program, str(state), idle_s, *arguments],
             env={**environment, **variables},
@@ -131,8 +135,11 @@ def stop_processes(home: Path, kind: str) -> int:
 
 
 def claim_state(state: Path) -> IO[str] | None:
-    """In the process: lock its state file for as long as it lives; None if another has it."""
-    file = os.fdopen(os.open(state, os.O_RDWR | os.O_CREAT, 0o600), "r+", encoding="utf-8")
+    """In the process: lock its state file for as long as it lives; None if another has it.
+
+    Raises `OSError` if the file is somebody else's.
+    """
+    file = os.fdopen(_open_own(state, os.O_RDWR | os.O_CREAT), "r+", encoding="utf-8")
     end = time.monotonic() + LOCK_TIMEOUT_S
     while time.monotonic() < end:
         try:
@@ -162,6 +169,20 @@ def other_state(state: Path) -> str:
             return text
         time.sleep(0.05)
     raise SystemExit(f"another process holds the lock of {state} and has not said where it is")
+
+
+def _open_own(path: Path, flags: int) -> int:
+    """Open a file in a folder that others may be able to write.
+
+    A state file names whom commands ask, and which process `gradebook server stop` ends; a link or a pipe would be
+    another file. Raises `OSError` unless the file is this person's, and writable by nobody else.
+    """
+    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    found = os.fstat(descriptor)
+    if found.st_uid != os.geteuid() or not stat.S_ISREG(found.st_mode) or found.st_mode & _WRITABLE:
+        os.close(descriptor)
+        raise PermissionError(errno.EPERM, "is of another user, or others can write it; remove it", str(path))
+    return descriptor
 
 
 def _is_unlocked(descriptor: int) -> bool:

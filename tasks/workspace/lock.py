@@ -2,10 +2,12 @@
 
 import errno
 import fcntl
+import hashlib
 import json
 import os
 import re
 import secrets
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -119,7 +121,7 @@ def _claim_named(runs: Path, fingerprint: str, run_id: str, now: datetime) -> Ru
         raise
     if found is None:
         identity = {"run_id": run_id, "fingerprint": fingerprint, "created_at": now.isoformat()}
-        write_text(folder.identity_file, json.dumps(identity))
+        write_text(folder.identity_file, json.dumps(identity | {"digest": _digest_of(identity)}))
     elif found != fingerprint:
         with claim:
             raise _evaluates_other(run_id)
@@ -186,10 +188,12 @@ def _identity_of(folder: RunFolder) -> tuple[str, datetime] | None:
     """Fingerprint and time of a run's begin; None if it has not begun. Raises `InputError` for a damaged file."""
     try:
         identity = json.loads(folder.identity_file.read_text(encoding="utf-8"))
+        if identity.pop("digest", None) not in (None, _digest_of(identity)):  # earlier versions wrote none
+            raise ValueError
         return str(identity["fingerprint"]), datetime.fromisoformat(identity["created_at"]).astimezone(UTC)
     except FileNotFoundError:
         return None
-    except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
         raise InputError(
             f"{folder.identity_file}",
             "no fingerprint and time of a run",
@@ -198,7 +202,22 @@ def _identity_of(folder: RunFolder) -> tuple[str, datetime] | None:
         ) from None
 
 
+def has_lost_identity(folder: RunFolder) -> bool:
+    """Whether a run's file of identity is damaged, so that nobody knows what it evaluates."""
+    try:
+        _identity_of(folder)
+    except InputError:
+        return True
+    return False
+
+
+def _digest_of(identity: Mapping[str, object]) -> str:
+    return hashlib.blake2b(json.dumps(identity, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
 def _try_claim(folder: RunFolder) -> RunClaim | None:
+    if folder.path.is_symlink():  # files that do not read are removed there
+        raise LakeError(f"{folder.path}", "a link", "a folder of the lake's own")
     try:
         folder.path.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

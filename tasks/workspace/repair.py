@@ -35,11 +35,13 @@ def drop_unreadable(folder: RunFolder) -> None:
 
 
 def unreadable_files(folder: RunFolder) -> Iterator[Path]:
-    """Files of a run that do not read and can be written anew, such as empty ones."""
+    """Files of a run that do not read and can be written anew, such as empty ones; none through a link."""
     of_json = (folder.path.glob("*.json"), folder.block_folder.glob("*.json"))
     rewritten = (*of_json, folder.path.glob("*.parquet"), folder.path.glob("*/**/*.parquet"))
     for path in sorted(path for paths in rewritten for path in paths):
         if path in (folder.identity_file, folder.published_file):  # without them it is another run
+            continue
+        if path.resolve() != folder.path.resolve() / path.relative_to(folder.path):
             continue
         if not (_is_json(path.read_bytes()) if path.suffix == ".json" else _is_parquet(path)):
             yield path

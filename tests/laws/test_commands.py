@@ -7,7 +7,7 @@ from gradebook.flows import commands
 from gradebook.flows.cli import ENTRIES, SECTIONS, load_command
 from tests.support.law_over import law_over
 
-WITHOUT_COMMAND = {"__init__", "completion", "new_rubric", "options", "sql_shell"}
+WITHOUT_COMMAND = {"__init__", "completion", "new_rubric", "options", "read_lake", "sql_shell"}
 
 
 def test_the_table_repeats_the_first_line_of_each_command():

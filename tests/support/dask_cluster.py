@@ -1,6 +1,7 @@
 """A Dask cluster of processes on loopback: a scheduler, and workers that come and are killed as a test wants."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -40,6 +41,10 @@ class DaskCluster:
     def kill_scheduler(self) -> None:
         """Kill the scheduler; its workers end by themselves."""
         self._processes[0].kill()
+
+    def freeze_scheduler(self) -> None:
+        """Let the scheduler stand still: its connections stay open, and it answers nothing."""
+        self._processes[0].send_signal(signal.SIGSTOP)
 
     def __enter__(self) -> Self:
         return self

@@ -12,6 +12,7 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect, upgrade_lake
 from gradebook.tasks.lake.data_files import address_of, named_files
 from gradebook.tasks.lake.errors import NoLakeThere
+from gradebook.tasks.lake.file_digests import stored_digests
 from gradebook.tasks.lake.orphans import orphans, remove_orphans
 from gradebook.tasks.lake.schema import is_up_to_date, missing_parts
 from gradebook.tasks.ledger.ledger import settle_journals
@@ -126,7 +127,7 @@ def _of_lake(lake: Lake, *, is_deep: bool) -> Iterator[DoctorFinding]:
             is_whole = is_up_to_date(connection)
             yield _of_tables(connection, is_whole=is_whole)
             files = named_files(connection, lake)
-            yield from examine_files(files, lake, is_deep=is_deep)
+            yield from examine_files(files, lake, stored_digests(connection), is_deep=is_deep)
             yield from examine_small_files(connection)
             if is_whole:
                 yield from _of_rows(connection, lake, is_deep=is_deep)

@@ -11,8 +11,9 @@ from pyarrow.fs import FileInfo, FileSystem
 from gradebook.rubrics.model.errors import LakeError, StorageUnavailable
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.compaction import small_file_count
-from gradebook.tasks.lake.data_files import NamedFile, address_of, file_system, stored_files
+from gradebook.tasks.lake.data_files import NamedFile, address_of, file_system, stored_files, stored_path
 from gradebook.tasks.lake.errors import RESTORE
+from gradebook.tasks.lake.file_digests import CHANGED, Digests, digest_file
 from gradebook.tasks.lake.object_store import look_at_store
 from gradebook.tasks.operations.doctor.findings import NOTE, PROBLEM, DoctorFinding, or_fine
 
@@ -36,8 +37,11 @@ def storage_fault(lake: Lake) -> DoctorFinding | None:
     return None
 
 
-def examine_files(files: list[NamedFile], lake: Lake, *, is_deep: bool) -> Iterator[DoctorFinding]:
-    """Check that each file exists with its size; is_deep: also read it and compare its row count with the catalog."""
+def examine_files(files: list[NamedFile], lake: Lake, digests: Digests, *, is_deep: bool) -> Iterator[DoctorFinding]:
+    """Check that each file exists with the size and digest that it was published with; object storage has no digests.
+
+    is_deep: also read it and compare its row count with the catalog.
+    """
     system = file_system(lake)
     sizes = {stored.path: stored.size for stored in stored_files(lake, system)}
     if files and not any(file.path in sizes for file in files):
@@ -46,13 +50,16 @@ def examine_files(files: list[NamedFile], lake: Lake, *, is_deep: bool) -> Itera
             "files", PROBLEM, found, "name the folder of the lake's files with --data, or restore a backup of them"
         )
         return
+    expected = {stored_path(lake, path): each for path, each in digests.items()} if lake.bucket is None else {}
     faults = (
         f"{file.table}: {address_of(lake, file.path)}: {fault}"
         for file in files
-        for fault in _faults(file, sizes, system if is_deep else None)
+        for fault in _faults(file, sizes, system if is_deep else None, expected.get(file.path))
     )
     read = " and are readable" if is_deep else ""
-    found = f"{len(files):,} files exist{read}, as in the catalog"
+    count = sum(file.path in expected for file in files)
+    same = f", {'all' if count == len(files) else f'{count:,}'} of them with the content that was published"
+    found = f"{len(files):,} files exist{read}, as in the catalog{same if count else ''}"
     yield from or_fine((DoctorFinding("files", PROBLEM, fault, RESTORE) for fault in faults), "files", found)
 
 
@@ -64,14 +71,23 @@ def examine_small_files(connection: duckdb.DuckDBPyConnection) -> Iterator[Docto
         yield DoctorFinding("files", NOTE, found, "gradebook compact")
 
 
-def _faults(file: NamedFile, sizes: Mapping[str, int], system: FileSystem | None) -> Iterator[str]:
+def _faults(
+    file: NamedFile, sizes: Mapping[str, int], system: FileSystem | None, digests: set[str] | None
+) -> Iterator[str]:
     size = sizes.get(file.path)
     if size is None:
         yield "found no such file"
     elif file.size_bytes is not None and size != file.size_bytes:
         yield f"found {size:,} bytes, expected {file.size_bytes:,}"
-    elif system is not None and (fault := _reading_fault(file, system)):
+    elif fault := (system and _reading_fault(file, system)) or (digests and _changed(file, digests)):
         yield fault
+
+
+def _changed(file: NamedFile, digests: set[str]) -> str | None:
+    try:
+        return None if digest_file(file.path) in digests else CHANGED
+    except OSError as error:
+        return f"can't be read: {error.strerror}"
 
 
 def _reading_fault(file: NamedFile, system: FileSystem) -> str | None:

@@ -1,6 +1,5 @@
 """Unfinished runs: runs whose process is gone, their working files, and replies that are not in the ledger."""
 
-import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +16,7 @@ from gradebook.tasks.ledger.ledger import BATCH_ROWS, BROKEN_SUFFIX, broken_jour
 from gradebook.tasks.operations.doctor.findings import NOTE, OK, PROBLEM, DoctorFinding, or_fine
 from gradebook.tasks.system.number_format import counted
 from gradebook.tasks.workspace.folder import RunFolder
-from gradebook.tasks.workspace.lock import RunClaim, is_running, lock_folder
+from gradebook.tasks.workspace.lock import RunClaim, has_lost_identity, is_running, lock_folder
 from gradebook.tasks.workspace.repair import unreadable_files
 
 MEND = "gradebook doctor --mend"
@@ -162,10 +161,8 @@ def _broken_records(folder: RunFolder) -> Iterator[str]:
 
 
 def lost_identity(lake: Lake) -> Iterator[DoctorFinding]:
-    """Report folders whose run.json is unreadable, so that their run is unknown."""
+    """Report folders whose run.json is damaged, so that their run is unknown."""
     for file in sorted((lake.root / "runs").glob("*/run.json")):
-        try:
-            json.loads(file.read_text(encoding="utf-8"))["fingerprint"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        if has_lost_identity(RunFolder(file.parent)):
             mend = f"remove the folder {file.parent}; its paid replies stay in the ledger"
-            yield DoctorFinding("folders", PROBLEM, f"{file}: can't be read ({type(error).__name__})", mend)
+            yield DoctorFinding("folders", PROBLEM, f"{file}: is damaged", mend)

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from gradebook.flows.deployment import task_runners
+from gradebook.rubrics.model.errors import UnfinishedError
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import connect
+from gradebook.tasks.runs.runner import Runner
 from tests.support.dask_cluster import DaskCluster
 from tests.support.forked import Forked
 from tests.support.loopback_judge import LoopbackJudge
@@ -29,9 +32,11 @@ criteria:
      method: {type: check, check: matches_regex, settings: {pattern: '^[^3]*$'}}}
   - {id: json, description: Is no JSON., weight: 0.1, method: {type: schema, schema: {type: object}}}
 """
-JUDGED = """
+SLOW = """
   - {id: numbers, description: Holds whole numbers only., weight: 0.7,
      method: {type: schema, schema: {type: array, items: {type: integer, minimum: 0}}}}
+"""
+JUDGED = """
   - {id: clarity, description: Is it clear?, weight: 1, method: {type: judge},
      levels: [{id: bad, score: 0, description: It is not.}, {id: good, score: 1, description: It is.}]}
 """
@@ -50,8 +55,16 @@ def output(case: int, prompt: str, text: str | None = None) -> dict[str, str]:
     return {"case_id": f"c{case}", "model": ("small", "large")[case % 2], "prompt": prompt, "output": told}
 
 
-def evaluation(folder: Path, run_id: str, *more: str) -> Forked:
-    return Forked(["evaluate", "outputs.jsonl", "--rubric", "rubric.yaml", "--run-id", run_id, *more], folder)
+def evaluation(folder: Path, run_id: str, *more: str, **environment: str) -> Forked:
+    words = ["evaluate", "outputs.jsonl", "--rubric", "rubric.yaml", "--run-id", run_id, *more]
+    return Forked(words, folder, **environment)
+
+
+def write_numbers(folder: Path, count: int = 100) -> int:
+    """Write outputs of which the schema of `SLOW` takes seconds; returns their count."""
+    numbers = [output(case, "Count.", json.dumps([*range(case, case + 2_000)])) for case in range(count)]
+    write_lines(folder / "outputs.jsonl", numbers)
+    return count
 
 
 def differing_rows(folder: Path) -> dict[str, int]:
@@ -92,10 +105,8 @@ def test_two_workers_of_dask_publish_the_rows_that_threads_do(cluster, gradebook
 @pytest.mark.slow
 @pytest.mark.server
 def test_a_killed_worker_costs_no_verdict_and_no_request(cluster, tmp_path):
-    count = 100
-    numbers = [output(case, "Count.", json.dumps([*range(case, case + 2_000)])) for case in range(count)]
-    write_lines(tmp_path / "outputs.jsonl", numbers)
-    (tmp_path / "rubric.yaml").write_text(CHECKS + JUDGED, encoding="utf-8")
+    count = write_numbers(tmp_path)
+    (tmp_path / "rubric.yaml").write_text(CHECKS + SLOW + JUDGED, encoding="utf-8")
     first = cluster.add_worker()
     with LoopbackJudge() as judge:
         settings = f"model: gpt-4o-mini\nbase_url: {judge.base_url}\n"
@@ -112,6 +123,37 @@ def test_a_killed_worker_costs_no_verdict_and_no_request(cluster, tmp_path):
         assert evaluation(tmp_path, "threads", "--judge", "judge.yaml").wait()[0] == 0
         assert judge.request_count == count
     assert not any(differing_rows(tmp_path).values())
+
+
+@pytest.mark.nightly
+@pytest.mark.slow
+@pytest.mark.server
+@pytest.mark.parametrize("victim", ["worker", "scheduler", "scheduler that stands still"])
+def test_a_cluster_that_does_not_come_back_ends_the_run_and_the_same_command_finishes_it(cluster, tmp_path, victim):
+    write_numbers(tmp_path)
+    (tmp_path / "rubric.yaml").write_text(CHECKS + SLOW, encoding="utf-8")
+    worker = cluster.add_worker()
+    patience = {"DASK_DISTRIBUTED__SCHEDULER__NO_WORKERS_TIMEOUT": "2s"}
+    run = evaluation(tmp_path, "dask", "--runner", cluster.runner, **patience)
+    while run.is_running and not any((tmp_path / "lake/runs/dask/verdicts").glob("json/*.parquet")):
+        time.sleep(0.005)
+    {"worker": worker.kill, "scheduler": cluster.kill_scheduler}.get(victim, cluster.freeze_scheduler)()
+    code, _, err = run.wait()
+    assert code == 3, err
+    assert "the cluster gave up on a shard" in err, err
+    for run_id in ("dask", "threads"):
+        assert evaluation(tmp_path, run_id).wait()[0] == 0
+    different = differing_rows(tmp_path)
+    del different["stage_costs"]  # what the lost worker spent is lost with it
+    assert not any(different.values())
+
+
+@pytest.mark.nightly
+def test_a_cluster_without_workers_is_refused(cluster, monkeypatch):
+    monkeypatch.setattr(task_runners, "CONNECT_TIMEOUT_S", 1)
+    runner = Runner("dask", cluster.runner.removeprefix("dask:"))
+    with pytest.raises(UnfinishedError, match="expected a cluster that answers, with workers"):
+        task_runners._dask(runner).__enter__()
 
 
 @pytest.mark.parametrize("words", ["spark", "threads:2", "dask:", "processes:4", ":"])
@@ -151,10 +193,6 @@ def test_processes_publish_the_rows_that_threads_do(evaluate, tmp_path):
 
 @pytest.mark.parametrize("words", ["dask:tcp://127.0.0.1:9", "ray:ray://127.0.0.1:9", "ray:127.0.0.1:9", "ray:a:b"])
 def test_an_unresponsive_cluster_ends_the_run_with_a_sentence(monkeypatch, words):
-    from gradebook.flows.deployment import task_runners
-    from gradebook.rubrics.model.errors import UnfinishedError
-    from gradebook.tasks.runs.runner import Runner
-
     monkeypatch.setattr(task_runners, "CONNECT_TIMEOUT_S", 1)
     kind, _, address = words.partition(":")
     opened = {"dask": task_runners._dask, "ray": task_runners._ray}[kind]

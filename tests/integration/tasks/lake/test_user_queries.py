@@ -1,10 +1,12 @@
 """`gradebook sql` reads the lake's tables, and can neither write nor read anything beside them."""
 
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -15,6 +17,7 @@ import duckdb
 import pytest
 
 from gradebook.rubrics.model.errors import QueryError
+from gradebook.tasks.lake import user_queries
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import commit, prepare_lake
 from gradebook.tasks.lake.errors import NoLakeThere
@@ -197,6 +200,14 @@ def test_a_query_that_would_run_for_ever_is_ended_by_ctrl_c(lake):
 def test_a_query_takes_half_of_the_memory_at_most():
     with duckdb.connect(config={"memory_limit": "3GiB"}) as connection:
         assert _half_memory(connection) == "1.5 GiB"
+
+
+def test_rows_without_end_do_not_fill_the_disk(lake, monkeypatch, tmp_path):
+    monkeypatch.setattr(user_queries, "DISK_SHARE", shutil.disk_usage(tmp_path).free // 2**20)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(QueryError, match="found rows that take more than .* of the free disk"):
+        run_bounded_query(lake, "select range, repeat('x', 100) from range(1000000000000)", 60)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.nightly

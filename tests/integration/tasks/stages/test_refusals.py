@@ -186,6 +186,8 @@ CASES = {
         {"lake": "postgres:dbname=x", "data": "s3://a-bucket/x"},
         environment={"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "GRADEBOOK_WORK": ""},
     ),
+    "question mark": Case("found a ? on the way", {"lake": "sqlite:a?b/catalog.sqlite"}),
+    "backslash": Case("found a \\ on the way", {"lake": "sqlite:a\\b/catalog.sqlite"}),
     "partition": Case("found a folder named 'a=b' on the way", {"lake": "sqlite:a=b/catalog.sqlite"}),
     "no storage key": Case(
         "found no AWS_ACCESS_KEY_ID",

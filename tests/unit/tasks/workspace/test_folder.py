@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.model.errors import InputError, LakeError
 from gradebook.tasks.workspace.folder import RunFolder
-from gradebook.tasks.workspace.lock import claim_run, created_at
+from gradebook.tasks.workspace.lock import claim_run, created_at, has_lost_identity
 
 NOW = datetime(2026, 11, 20, 2, 30, tzinfo=UTC)
 
@@ -105,6 +105,16 @@ def test_a_named_run_of_another_evaluation_is_refused_and_left_unlocked(tmp_path
         assert again.folder == RunFolder(Path(tmp_path) / "night")
 
 
+def test_a_run_s_folder_that_is_a_link_is_refused(tmp_path):
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "tsconfig.json").write_text("// no JSON")
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "night").symlink_to(tmp_path / "theirs")
+    with pytest.raises(LakeError, match="runs/night: found a link, expected a folder of the lake's own"):
+        claim_run(tmp_path / "runs", "print", "night", NOW)
+    assert [path.name for path in (tmp_path / "theirs").iterdir()] == ["tsconfig.json"]
+
+
 # -------- after a power failure: a file of the right name without its content
 @pytest.mark.parametrize("torn", ["", "[1]", "{}", '"text"', '{"fingerprint": "a", "created_at": "2026-11-2"}'])
 def test_a_run_with_an_unreadable_identity_does_not_block_others(tmp_path, torn):
@@ -112,6 +122,17 @@ def test_a_run_with_an_unreadable_identity_does_not_block_others(tmp_path, torn)
     (tmp_path / "torn" / "run.json").write_text(torn)
     with claim_run(tmp_path, "a", None, NOW) as claim:
         assert claim.folder.run_id != "torn"
+
+
+@pytest.mark.parametrize(("found", "damaged"), [("2026-11-2", "2026-12-2"), ("night", "nighs")])
+def test_a_changed_identity_is_damage(tmp_path, found, damaged):
+    with claim_run(tmp_path, "print", "night", NOW) as claim:
+        assert not has_lost_identity(claim.folder)
+    file = tmp_path / "night" / "run.json"
+    file.write_text(file.read_text().replace(found, damaged))
+    assert has_lost_identity(claim.folder)
+    with pytest.raises(InputError, match="found no fingerprint and time of a run"):
+        claim_run(tmp_path, "print", "night", NOW)
 
 
 def test_naming_a_run_with_an_unreadable_identity_is_refused_and_leaves_it_unlocked(tmp_path):

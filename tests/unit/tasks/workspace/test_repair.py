@@ -90,3 +90,18 @@ def test_records_of_money_are_never_dropped(folder: RunFolder):
     folder.budget_file.write_text("no line of a budget\n")
     drop_unreadable(folder)
     assert folder.budget_file.read_text() == "no line of a budget\n"
+
+
+@pytest.mark.parametrize("name", ["shards", "verdicts/tone", "blocks"])
+def test_nothing_is_dropped_through_a_link(folder: RunFolder, tmp_path: Path, name: str):
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    for file in ("shard-00000.parquet", "notes.json"):
+        (theirs / file).write_text("not of the run")
+    place = folder.path / name
+    if place.exists():
+        place.rename(tmp_path / "aside")
+    place.symlink_to(theirs)
+    drop_unreadable(folder)
+    assert {path.read_text() for path in theirs.iterdir()} == {"not of the run"}
+    assert len(list(theirs.iterdir())) == 2
