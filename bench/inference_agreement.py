@@ -47,15 +47,23 @@ SHARES = {TWO: (0.3, 0.7), THREE: (0.05, 0.10, 0.85), FIVE: (0.05, 0.15, 0.30, 0
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Levels with the shares of `SHARES`, and a judge that is too lenient. size: outputs a case, all alike by half."""
+    """Levels and a judge that is too lenient. size: outputs a case, all alike by half.
+
+    given: shares of the levels; None: those of `SHARES`.
+    """
 
     name: str
     levels: tuple[float, ...]
     size: int = 1
+    given: tuple[float, ...] | None = None
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        return self.given or SHARES[self.levels]
 
     @property
     def true_mean(self) -> float:
-        return float(np.dot(self.levels, SHARES[self.levels]))
+        return float(np.dot(self.levels, self.shares))
 
     def draw(self, rng: np.random.Generator, case_count: int) -> tuple[Floats, Floats]:
         """Ratings and the judge's scores: (case, size) each."""
@@ -65,7 +73,7 @@ class World:
         latent = np.sqrt(0.5) * rng.normal(size=(case_count, 1)) + np.sqrt(0.5) * rng.normal(size=shape)
         if self.size == 1:
             latent = rng.normal(size=shape)
-        edges = _normal_edges(SHARES[self.levels])
+        edges = _normal_edges(self.shares)
         rating = np.searchsorted(edges, latent)
         if self.levels == TWO:
             score = np.where(rng.random(shape) < np.where(rating == 1, 0.95, 0.25), 1, 0)
@@ -90,6 +98,8 @@ WORLDS = (
     World("two levels, whole cases of 5", TWO, 5),
     World("five levels, whole cases of 5", FIVE, 5),
     World("three levels, whole cases of 5", THREE, 5),
+    World("two levels, rate .97", TWO, given=(0.03, 0.97)),
+    World("three levels .01/.02/.97", THREE, given=(0.01, 0.02, 0.97)),
 )
 
 
@@ -363,10 +373,11 @@ def _two_levels(rng: np.random.Generator, count: int, errors: tuple[float | None
 
 
 def corrected_differences(rounds: int) -> Iterator[str]:
-    """Overall difference of two equal models, criteria of three, five and two levels; one judge, too kind."""
-    shares = (0.5, 0.3, 0.2)
-    for size in (1, 5):
-        worlds = [World("", levels, size) for levels in (THREE, FIVE, TWO)]
+    """Difference of two equal models; one judge, too kind. Overall, and on one criterion that 95% pass."""
+    overall = [(0.5, THREE, None), (0.3, FIVE, None), (0.2, TWO, None)]
+    for size, parts in ((1, overall), (5, overall), (1, [(1.0, TWO, (0.05, 0.95))])):
+        shares = [share for share, _, _ in parts]
+        worlds = [World("", levels, size, given) for _, levels, given in parts]
         for count in (50, 100, 200):
             rng, held, widths = np.random.default_rng(count), 0, []
             case_count = count + 600 // size
@@ -380,7 +391,7 @@ def corrected_differences(rounds: int) -> Iterator[str]:
                     held += interval.low <= 0.0 <= interval.high
                     widths.append(interval.high - interval.low)
             covered = f"covered {held / rounds:6.1%} width {np.mean(widths):.3f}"
-            yield f"{size} output(s) a case, {count:>3} rated cases: {covered}"
+            yield f"{len(parts)} criteria, {size} output(s) a case, {count:>3} rated cases: {covered}"
 
 
 def _numbered(ratings: Floats, scores: Floats, count: int) -> Rated:

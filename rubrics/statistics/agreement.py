@@ -31,6 +31,7 @@ MOST_LEVELS = 20  # more distinct values are not levels
 LEAST_CASES = 8  # of an interval of a chance-corrected figure
 # Where more than this share of the ratings is one value, so many cases have to have another one.
 MOST_EQUAL, LEAST_VARIED = 0.75, 25
+MOST_TOGETHER = 200  # kinds of units: the sample and its parts are then measured in one call
 
 _LEVELS = (
     "percent_agreement",
@@ -240,13 +241,18 @@ def _measure(
     cases: NDArray[Any] | None,
 ) -> tuple[Measure, ...]:
     """Each statistic of the sample, with its interval from the sample without each case in turn."""
-    points = measure(kinds, kinds.counts[None].astype(np.float64))
-    parts = jackknife_parts(kinds.of_units, cases)
-    without_cases = measure(kinds, parts.weights) if parts.group_count > 1 else {}
-    raters: list[Measured] = []
+    whole, parts = kinds.counts[None].astype(np.float64), jackknife_parts(kinds.of_units, cases)
+    if parts.group_count > 1 and kinds.counts.size <= MOST_TOGETHER:
+        every = measure(kinds, np.concatenate([whole, parts.weights]))
+        points: Measured = {name: each[:1] for name, each in every.items()}
+        without_cases: Measured = {name: each[1:] for name, each in every.items()}
+    else:
+        points = measure(kinds, whole)
+        without_cases = measure(kinds, parts.weights) if parts.group_count > 1 else {}
+    raters: list[tuple[Floats, ...]] = []
     if len(kinds.scores) > 2 and _OF_RATER_SAMPLE[0] in points:  # of a pair, none can be left out
-        whole = kinds.counts[None].astype(np.float64)
-        raters = [measure(kinds.without_rater(place), whole) for place in range(len(kinds.scores))]
+        left = (kinds.without_rater(place) for place in range(len(kinds.scores)))
+        raters = [two_way_correlations(sums_of.two_way_sums(each, whole)) for each in left]
     few = too_few_for_chance(kinds, cases)
     found = []
     for name in STATISTICS:
@@ -263,7 +269,8 @@ def _measure(
             continue
         jackknife = Jackknife(value, parts, without_cases[name], _SCALES.get(name, Scale.AT_MOST_ONE))
         if name in _OF_RATER_SAMPLE:
-            jackknife = jackknife.with_raters(np.array([float(each[name][0]) for each in raters]))
+            place = _COMPLETE.index(name)
+            jackknife = jackknife.with_raters(np.array([float(each[place][0]) for each in raters]))
         interval, reason = jackknife.interval()
         if name == "kendall_tau_b" and np.isnan(without_cases[name]).all():
             reason = f"found more than {correlation.MOST_PAIRS:,} different pairs: an interval would take too long"

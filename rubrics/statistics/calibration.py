@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gradebook.rubrics.model.arrays import Floats
-from gradebook.rubrics.statistics.case_influence import Influences, measure_influences
+from gradebook.rubrics.statistics.case_influence import Influences, case_contributions, measure_influences
 from gradebook.rubrics.statistics.intervals import (
     LEVEL,
     SCORES,
@@ -21,11 +21,10 @@ from gradebook.rubrics.statistics.intervals import (
     Interval,
     Mean,
     measure_mean,
-    rate_interval,
     student_t,
     wilson,
 )
-from gradebook.rubrics.statistics.score_intervals import score_interval
+from gradebook.rubrics.statistics.score_intervals import score_ends, score_interval
 
 Levels = Sequence[float]  # scores of a criterion's levels, ascending
 LEAST_RATED = 3  # two values and the weight of the judge
@@ -102,8 +101,8 @@ def naive_mean(rated: Rated) -> Estimate:
 def rated_mean(rated: Rated, levels: Levels | None = None) -> Estimate:
     """Mean rating over the rated outputs, without the judge.
 
-    levels: of the criterion, None if unknown. Ratings that are all one of two levels get Wilson's interval; others that
-    of `corrected_mean`.
+    levels: of the criterion, None if unknown. Ratings that are all one of two levels get the interval of the tables,
+    `score_interval`; others that of `corrected_mean`.
     """
     if not rated.n:
         return Estimate(None, None, None, "found no rated outputs")
@@ -112,12 +111,10 @@ def rated_mean(rated: Rated, levels: Levels | None = None) -> Estimate:
         if levels is None and measure_mean(rated.ratings, rated.cases).is_constant:
             return Estimate.of(value, student_t(rated.ratings, clusters=rated.cases, bounds=SCORES))
         return Estimate.of(value, _corrected_interval(rated, levels, np.zeros(rated.n)))
-    low, high = levels
-    rate = rate_interval(rated.ratings == high, clusters=rated.cases)
-    return Estimate.of(value, Interval(low + (high - low) * rate.low, low + (high - low) * rate.high))
+    return Estimate.of(value, score_interval(rated.ratings, rated.cases, bounds=Interval(*levels)))
 
 
-def judge_weight(rated: Rated, least_rated: int = LEAST_RATED) -> float:
+def judge_weight(rated: Rated) -> float:
     """Weight of the judge in PPI++, 0..1: its power-tuned lambda, for a mean.
 
     The weight is the covariance of ratings and scores over (1 + n / N) times the variance of all scores. If a case has
@@ -125,12 +122,7 @@ def judge_weight(rated: Rated, least_rated: int = LEAST_RATED) -> float:
     0 with too few ratings, if all or all but one output (or case) are rated, and if the judge's scores are
     uninformative or negatively correlated.
     """
-    unrated_units = np.arange(rated.unrated.size) if rated.unrated_cases is None else np.unique(rated.unrated_cases)
-    if rated.n < least_rated or unrated_units.size < 2:
-        return 0.0
-    if rated.cases is not None and rated.has_clusters and np.unique(rated.cases).size >= 2:
-        return _clustered_weight(rated)
-    return _weight(rated)
+    return float(_weights_of(rated, np.ones((1, rated.n)))[0])
 
 
 def fold_weights(rated: Rated) -> Floats:
@@ -139,17 +131,10 @@ def fold_weights(rated: Rated) -> Floats:
     A weight fitted on the same ratings biases the corrected mean towards the better end of a skewed scale. Beyond
     `MOST_FOLDS` cases, as many parts of them are left out in turn.
     """
-    if rated.n < LEAST_RATED:
-        return np.zeros(rated.n)
     _, codes = np.unique(np.arange(rated.n) if rated.cases is None else np.asarray(rated.cases), return_inverse=True)
     folds = codes.ravel() % MOST_FOLDS
-    weights = np.zeros(rated.n)
-    for fold in range(int(folds.max()) + 1):
-        kept = folds != fold
-        cases = None if rated.cases is None else np.asarray(rated.cases)[kept]
-        others = Rated(rated.ratings[kept], rated.judged[kept], rated.unrated, cases, rated.unrated_cases)
-        weights[~kept] = judge_weight(others, least_rated=LEAST_RATED - 1)
-    return weights
+    kept = folds != np.arange(folds.max(initial=-1) + 1)[:, None]
+    return np.asarray(_weights_of(rated, kept.astype(np.float64))[folds], dtype=np.float64)
 
 
 def corrected_mean(rated: Rated, levels: Levels | None = None, weights: Floats | None = None) -> Estimate:
@@ -180,6 +165,7 @@ def _corrected_interval(rated: Rated, levels: Levels | None, weights: Floats) ->
     others_mean = float(rated.unrated.mean()) if weight else 0.0
     errors = rated.ratings - weights * (rated.judged - others_mean)
     residuals = measure_mean(errors, rated.cases)
+    value = float(errors.mean())
     if residuals.unit_count < LEAST_RATED - (weight == 0.0) or (residuals.is_constant and levels is None):
         return UNKNOWN
     counts, case_count = np.ones(rated.n), float(residuals.unit_count)
@@ -192,18 +178,34 @@ def _corrected_interval(rated: Rated, levels: Levels | None, weights: Floats) ->
     centre = float(counts @ errors / n)
     variance = float(counts @ np.square(errors - centre) / (n - 1.0) / n) * _design_effect(residuals)
     if not weight:
-        return bounded_interval(centre, variance, max(residuals.df, 1.0))
+        degrees = max(residuals.df, 1.0)
+        exact = _exact_interval(value, residuals.standard_error**2, degrees, residuals.unit_count)
+        return _hull(bounded_interval(centre, variance, degrees), exact)
     others = measure_mean(rated.unrated, rated.unrated_cases)
     if others.unit_count < 2:
         return UNKNOWN
     by_case = _influences(rated, errors[: rated.n])
     joint = np.square(by_case.own + weight * by_case.others)
-    total = variance + (weight * others.standard_error) ** 2 + 2.0 * weight * by_case.covariance
-    total = max(total, float(joint.sum()))
+    unrated_part = (weight * others.standard_error) ** 2 + 2.0 * weight * by_case.covariance
+    total = max(variance + unrated_part, float(joint.sum()))
     # Welch's two samples are the cases with a rating, whatever else they have, and those without one.
     unrated, unrated_count = float(joint[~by_case.has_own].sum()), int((~by_case.has_own).sum())
     degrees = total**2 / ((total - unrated) ** 2 / max(residuals.df, 1.0) + unrated**2 / max(1, unrated_count - 1))
-    return bounded_interval(centre, total, degrees)
+    observed = max(residuals.standard_error**2 + unrated_part, float(joint.sum()))
+    exact = _exact_interval(value, observed, degrees, residuals.unit_count)
+    return _hull(bounded_interval(centre, total, degrees), exact)
+
+
+def _exact_interval(value: float, variance: float, degrees: float, unit_count: int) -> Interval:
+    """The interval of the tables of a mean with this variance."""
+    of_rate = sqrt(value * (1.0 - value)) if 0.0 < value < 1.0 else 0.0
+    parts = (unit_count, unit_count, value, of_rate, sqrt(variance), degrees)
+    low, high = score_ends(*(np.array([float(each)]) for each in parts))
+    return Interval(float(low[0]), float(high[0]))
+
+
+def _hull(one: Interval, other: Interval) -> Interval:
+    return Interval(min(one.low, other.low), max(one.high, other.high))
 
 
 def bounded_interval(value: float, variance: float, degrees: float) -> Interval:
@@ -220,26 +222,48 @@ def _influences(rated: Rated, own: Floats) -> Influences:
     return measure_influences(own, rated.unrated, rated.cases, rated.unrated_cases)
 
 
-def _weight(rated: Rated) -> float:
-    variance = float(np.append(rated.judged, rated.unrated).var())
-    if sqrt(variance) <= SPREAD_TOLERANCE:
-        return 0.0
-    covariance = float(np.cov(rated.ratings, rated.judged)[0, 1])
-    return float(np.clip(covariance / ((1.0 + rated.n / rated.unrated.size) * variance), 0.0, 1.0))
+def _weights_of(rated: Rated, kept: Floats) -> Floats:
+    """Weight of the judge by each part of the rated outputs: (part,). kept: (part, rated), 1 or 0, of whole cases."""
+    unrated_count = rated.unrated.size if rated.unrated_cases is None else np.unique(rated.unrated_cases).size
+    if rated.n < LEAST_RATED or unrated_count < 2:
+        return np.zeros(len(kept))
+    case_count = rated.n if rated.cases is None else np.unique(rated.cases).size
+    is_clustered = case_count >= LEAST_RATED and rated.has_clusters
+    covariances, variances = (_clustered_sums if is_clustered else _sums)(rated, kept)
+    is_known = np.sqrt(np.maximum(variances, 0.0)) > SPREAD_TOLERANCE
+    found: Floats = np.divide(covariances, variances, out=np.zeros(len(kept)), where=is_known)
+    return np.clip(found, 0.0, 1.0)
 
 
-def _clustered_weight(rated: Rated) -> float:
-    """Lambda with the least cluster-robust variance: that of a + lambda (c - b), by case.
+def _sums(rated: Rated, kept: Floats) -> tuple[Floats, Floats]:
+    """Covariance of ratings and scores, and (1 + n / N) times the variance of all scores: (part,) each."""
+    centre = rated.judged.mean()
+    ratings, judged, unrated = rated.ratings - rated.ratings.mean(), rated.judged - centre, rated.unrated - centre
+    n, of_ratings, of_scores = kept.sum(axis=1), kept @ ratings, kept @ judged
+    covariances = (kept @ (ratings * judged) - of_ratings * of_scores / np.maximum(n, 1.0)) / np.maximum(n - 1.0, 1.0)
+    total = n + unrated.size
+    squares, mean = kept @ np.square(judged) + np.square(unrated).sum(), (of_scores + unrated.sum()) / total
+    return covariances, (1.0 + n / unrated.size) * (squares / total - np.square(mean))
+
+
+def _clustered_sums(rated: Rated, kept: Floats) -> tuple[Floats, Floats]:
+    """Sums over cases of a (b - c) and of (b - c)^2: (part,) each. Their ratio is the lambda of the least variance.
 
     a, b, c: contributions of a case to the mean rating, to the mean score of the rated outputs and to that of the
-    others.
+    others, as in `measure_influences`. The cluster-robust variance is that of a + lambda (c - b).
     """
-    scores = _influences(rated, rated.judged)
-    difference = scores.own - scores.others
-    variance = float(difference @ difference)
-    if sqrt(variance) <= SPREAD_TOLERANCE:
-        return 0.0
-    return float(np.clip(_influences(rated, rated.ratings).own @ difference / variance, 0.0, 1.0))
+    every = np.concatenate([np.asarray(rated.cases), np.asarray(rated.unrated_cases)])
+    _, codes = np.unique(every, return_inverse=True)
+    others = case_contributions(rated.unrated, codes[rated.n :], int(codes.max()) + 1)
+    cases, first, codes = np.unique(codes[: rated.n], return_index=True, return_inverse=True)
+    shares = kept[:, first] * np.bincount(codes) / kept.sum(axis=1, keepdims=True)  # (part, case)
+    own = []
+    for values in (rated.ratings, rated.judged):
+        means = np.bincount(codes, values) / np.bincount(codes)
+        own.append(shares * (means - (shares @ means)[:, None]) / np.sqrt(1.0 - shares))
+    differences = own[1] - others[cases]
+    rest = np.square(others).sum() - np.square(others[cases]).sum()
+    return (own[0] * differences).sum(axis=1), np.square(differences).sum(axis=1) + rest
 
 
 def _design_effect(mean: Mean) -> float:

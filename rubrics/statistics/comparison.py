@@ -16,7 +16,13 @@ from gradebook.rubrics.statistics.mean_difference import FEW_AGAINST, count_move
 from gradebook.rubrics.statistics.paired import count_shares, effect_of, mcnemar, wilcoxon
 from gradebook.rubrics.statistics.power import minimal_effect
 from gradebook.rubrics.statistics.score_intervals import measure_scores, score_interval_of
-from gradebook.rubrics.statistics.strata import Strata, measure_strata, stand_in_values, weighted_mean
+from gradebook.rubrics.statistics.strata import (
+    Strata,
+    count_moved_by_stratum,
+    measure_strata,
+    stand_in_values,
+    weighted_mean,
+)
 
 SEED = 20_261_101
 SKEWED = 25.0  # t needs more cases than this times the squared skewness (Cochran 1977, section 2.15)
@@ -126,8 +132,9 @@ def measure_wins(
     """Count wins. differences, clusters: (pair,), no NaN. strata: by which the rate is weighted."""
     is_win, is_loss = differences > tie_margin, differences < -tie_margin
     wins = np.where(is_win, 1.0, np.where(is_loss, 0.0, 0.5))
+    codes = _shared(clusters)
     interval = score_interval_of(
-        measure_scores(wins, _shared(clusters)) if strata is None else _measure(wins, _shared(clusters), strata)
+        measure_scores(wins, codes) if strata is None else measure_strata(wins, strata, codes, of_scores=True)
     )
     counts = int(is_win.sum()), int(is_loss.sum())
     rate = _known(weighted_mean(wins, strata))
@@ -161,8 +168,9 @@ def measure_pairs(
     differences = of_b - of_a
     codes = _shared(clusters)
     mean = _measure(differences, codes, strata)
-    sums = cluster_sums(differences, codes)[0]
-    moved = count_moved(sums)
+    moved = count_moved(cluster_sums(differences, codes)[0])
+    if strata is not None:
+        moved = count_moved_by_stratum(differences, strata, codes)
     tested = measure_difference(mean, moved, bounds, chosen_from=chosen_from)
     detectable = nan if mean.is_constant else minimal_effect(mean.standard_error, mean.df)
     boot = _bootstrap(differences, codes, strata, resample_count, 1.0 - (1.0 - LEVEL) / chosen_from)

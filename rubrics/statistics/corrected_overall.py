@@ -48,13 +48,17 @@ class CorrectedSum:
     def interval(self, bounds: Interval) -> Interval | None:
         """The t interval; None with too few rated cases, or if nothing varies.
 
-        Degrees of freedom: those of the criterion with the fewest rated cases.
+        Degrees of freedom: those of the criterion with the fewest rated cases; fewer where few cases make most of the
+        variance, as where the judge is rarely wrong: a variance of values of this kurtosis has no more (Satterthwaite).
         """
         from scipy.special import stdtrit
 
         if self.fewest_rated < LEAST_RATED_CASES or self.standard_error <= SPREAD_TOLERANCE:
             return None
-        margin = float(stdtrit(self.fewest_rated - 1.0, (1.0 + LEVEL) / 2.0)) * self.standard_error
+        squares = np.square(self.by_case) / self.standard_error**2
+        spread = max(float(squares @ squares) - 1.0 / squares.size, 1e-12)
+        degrees = max(1.0, min(self.fewest_rated - 1.0, 2.0 / spread))
+        margin = float(stdtrit(degrees, (1.0 + LEVEL) / 2.0)) * self.standard_error
         return Interval(self.value - margin, self.value + margin).clipped(bounds)
 
 

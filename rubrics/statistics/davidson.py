@@ -15,6 +15,7 @@ from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics.intervals import LEVEL
 
 LEAST_CASES = 30  # bench/inference_pairs.py has the coverage from there
+MOST_STRENGTH = 10.0  # log odds: a larger estimate is on its way to infinity
 ELO = 400.0 / log(10.0)
 Codes = NDArray[np.int64]
 
@@ -64,15 +65,17 @@ class Ranking:
 def rank_models(choices: Choices, model_count: int) -> Ranking:
     """Fit the strengths by maximum likelihood, with cluster-robust (sandwich) intervals over cases.
 
-    There are no strengths if some models never lost to the others, as these would be infinite; and no intervals with
-    fewer than `LEAST_CASES` cases.
+    There are no strengths if some models never lost to the others, as these would be infinite, even if they tied; and
+    no intervals with fewer than `LEAST_CASES` cases.
     """
     counts = np.bincount(np.append(choices.firsts, choices.seconds), minlength=model_count)
+    unknown = tuple(Strength(None, None, None, int(count)) for count in counts)
     if not _is_connected(choices, model_count):
-        unknown = tuple(Strength(None, None, None, int(count)) for count in counts)
         return Ranking(unknown, reason="some models only won, or only lost, against the others")
     fit = _Fit(choices, model_count)
     values = fit.solve()
+    if np.abs(values[:model_count]).max() > MOST_STRENGTH:
+        return Ranking(unknown, reason="some models never lost, or never won, against the others: they only tied")
     centred = np.eye(model_count, fit.size) - np.append(np.ones(model_count), np.zeros(fit.size - model_count)) / (
         model_count
     )

@@ -24,11 +24,15 @@ TIED = 1e-9  # of a difference: the rounding error of a float sum
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Number of cases whose pairs rose or fell in sum, of each sample; skewness of the cases' sums, NaN if equal."""
+    """Number of cases whose pairs rose or fell in sum, of each sample; skewness of the cases' sums, NaN if equal.
+
+    units: effective number of cases, if not one more than the degrees of freedom: unequal cases count for fewer.
+    """
 
     risen: Floats
     fallen: Floats
     skewness: Floats
+    units: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +78,14 @@ def measure_difference(
         return MeanDifference(
             *(np.where(is_known, each, np.nan) for each in (np.minimum(1.0, chosen_from * p), low, high))
         )
+    units = df + 1.0 if moved.units is None else moved.units
     with np.errstate(divide="ignore", invalid="ignore"):
-        units = df + 1.0  # unequal cases count for fewer
         share = 1.0 - alpha ** (1.0 / units)
         far = np.where(value > 0, value - bounds.low, bounds.high - value)  # to the bound beyond 0
         unseen_p = np.where(np.abs(value) <= TIED, 1.0, (1.0 - np.abs(value) / far) ** units)
     is_thin_below, is_thin_above = (is_constant | (count < FEW_AGAINST) for count in (moved.fallen, moved.risen))
     t_low, t_high, t_p = (np.where(is_constant, else_, each) for each, else_ in ((low, value), (high, value), (p, 0.0)))
-    skew_p, skew_low, skew_high = _by_skewness(value, error, df, moved.skewness, alpha)
+    skew_p, skew_low, skew_high = _by_skewness(value, error, df, moved.skewness / np.sqrt(units), alpha)
     t_p, t_low, t_high = np.fmax(t_p, skew_p), np.fmin(t_low, skew_low), np.fmax(t_high, skew_high)
     low = np.where(is_thin_below, np.minimum(t_low, value - share * (value - bounds.low)), t_low)
     high = np.where(is_thin_above, np.maximum(t_high, value + share * (bounds.high - value)), t_high)
@@ -103,16 +107,14 @@ def skewness_of(sums: Floats) -> Floats:
         return np.asarray((centred**3).sum(axis=-1) / n[..., 0] / squares**1.5)
 
 
-def _by_skewness(value: Floats, error: Floats, df: Floats, skewness: Floats, alpha: float) -> tuple[Floats, ...]:
+def _by_skewness(value: Floats, error: Floats, df: Floats, a: Floats, alpha: float) -> tuple[Floats, ...]:
     """p, low and high by Hall's (1992) transformation of t; NaN where the differences are symmetric.
 
-    T = (x^3 - 1) / a + a / 6 with x = 1 + a t / 3 and a = skewness / sqrt(n) is nearly normal, and rises with t. Each
-    end is at most `WIDEST` times as far as that of t.
+    T = (x^3 - 1) / a + a / 6 with x = 1 + a t / 3 is nearly normal, and rises with t. a: skewness over the root of the
+    cases. Each end is at most `WIDEST` times as far as that of t.
     """
     from scipy.special import stdtr, stdtrit
 
-    units = df + 1.0
-    a = skewness / np.sqrt(units)
     a = np.where(np.abs(a) < STRAIGHT, np.nan, a)
     with np.errstate(divide="ignore", invalid="ignore"):
         t = value / error

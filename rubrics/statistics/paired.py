@@ -93,7 +93,7 @@ def count_shares(differences: ArrayLike, clusters: ArrayLike | None = None, stra
     if strata is None:
         rates = [rate_interval(each, clusters=clusters) for each in outcomes]
     else:
-        rates = [wilson_of(measure_strata(each, strata, clusters)) for each in outcomes]
+        rates = [wilson_of(measure_strata(each, strata, clusters, of_scores=True)) for each in outcomes]
     tied_count = found.size - better_count - worse_count
     return Shares(better_count, worse_count, tied_count, better, worse, tied, *rates)
 

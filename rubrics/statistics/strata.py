@@ -5,14 +5,18 @@ that were drawn, and the variance between strata over all cases of the dataset. 
 dataset, as for a sample without strata; the tables have the same (sql/intermediate/intervals/int_strata_compared.sql).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import nan, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gradebook.rubrics.model.arrays import Floats
+from gradebook.rubrics.statistics.clusters import cluster_sums
 from gradebook.rubrics.statistics.intervals import SPREAD_TOLERANCE, Mean
+from gradebook.rubrics.statistics.mean_difference import Moved, count_moved, skewness_of
+
+LEAST_CLUSTERS = 5  # of a stratum with a variance of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +39,9 @@ class Strata:
 class _Parts:
     """Deviations of clusters from their stratum, and variances. All but the last: (cluster,)."""
 
+    weights: Floats
     deviations: Floats  # of the mean: their squares add up to the variance within strata
-    freedom: Floats  # 1 / (clusters of the stratum - 1)
-    strata: NDArray[np.int64]
+    groups: NDArray[np.int64]  # strata, with the small ones as one
     between_variance: float
 
 
@@ -49,12 +53,16 @@ def weighted_mean(values: ArrayLike, strata: Strata | None) -> float:
     return float(found.mean() if strata is None else found @ strata.weights / strata.weights.sum())
 
 
-def measure_strata(values: ArrayLike, strata: Strata, clusters: ArrayLike | None = None) -> Mean:
+def measure_strata(
+    values: ArrayLike, strata: Strata, clusters: ArrayLike | None = None, *, of_scores: bool = False
+) -> Mean:
     """Weighted mean with its standard error, robust to correlation within clusters.
 
-    values: (n,), no NaN. clusters: (n,), such as the case of an output; a cluster within two strata counts as two. A
-    stratum of one cluster has no variance of its own: its distance from the mean of all stands for it. Degrees of
-    freedom: Satterthwaite's (1946), at most the clusters less the strata.
+    values: (n,), no NaN. clusters: (n,), such as the case of an output; a cluster within two strata counts as two.
+    Strata of fewer than `LEAST_CLUSTERS` have their variance together, as one stratum (Cochran 1977, section 5A.12):
+    two equal values of one would claim that it has none. of_scores: a larger stratum of equal values, beside others,
+    has the variance of half a cluster at the other end of 0..1. Degrees of freedom: Satterthwaite's, with Welch's
+    correction (1947) for few clusters of a stratum, at most the clusters less the strata.
     """
     found = np.asarray(values, dtype=np.float64)
     n, mean = found.size, weighted_mean(found, strata)
@@ -66,11 +74,14 @@ def measure_strata(values: ArrayLike, strata: Strata, clusters: ArrayLike | None
     unit_count = parts.deviations.size
     if unit_count < 2:
         return Mean(n, unit_count, mean, sd, nan, nan)
-    by_stratum = np.bincount(parts.strata, np.square(parts.deviations))
-    freedom = np.bincount(parts.strata, parts.freedom) / np.maximum(np.bincount(parts.strata), 1)
-    within, blurred = float(by_stratum.sum()), float(np.square(by_stratum) @ freedom)
-    most = max(1.0, unit_count - float(np.unique(parts.strata).size))
-    df = max(1.0, min(most, within**2 / blurred)) if blurred else most
+    variances, counts = np.bincount(parts.groups, np.square(parts.deviations)), np.bincount(parts.groups)
+    if of_scores and (variances.any() or parts.between_variance > SPREAD_TOLERANCE**2):
+        shares, unseen = np.bincount(parts.groups, parts.weights) / parts.weights.sum(), 0.5 / (counts + 1.0)
+        floor = np.square(shares) * unseen * (1.0 - unseen) / np.maximum(counts, 1)
+        variances = np.where(variances == 0.0, floor, variances)
+    within, blurred = float(variances.sum()), float((np.square(variances) / (counts + 1.0)).sum())
+    most = max(1.0, unit_count - float((counts > 0).sum()))
+    df = max(1.0, min(most, within**2 / blurred - 2.0)) if blurred else most
     error = sqrt(within + parts.between_variance / strata.dataset_case_count)
     return Mean(n, unit_count, mean, sd, error, df)
 
@@ -86,22 +97,40 @@ def stand_in_values(values: ArrayLike, strata: Strata, clusters: ArrayLike | Non
     return np.asarray(mean + deviations.size * deviations, dtype=np.float64)
 
 
+def count_moved_by_stratum(values: ArrayLike, strata: Strata, clusters: ArrayLike | None = None) -> Moved:
+    """Moved clusters, with the skewness of the weighted mean's error, and Kish's (1965) effective number of clusters.
+
+    Degrees of freedom are no number of clusters here: strata in which nothing moved have none.
+    """
+    found = np.asarray(values, dtype=np.float64)
+    moved = count_moved(cluster_sums(found, clusters)[0])
+    parts = _measure_parts(found, strata, clusters, weighted_mean(found, strata))
+    units = np.asarray(parts.weights.sum() ** 2 / np.square(parts.weights).sum())
+    skewness = skewness_of(parts.deviations) * np.sqrt(units / parts.deviations.size)
+    return replace(moved, skewness=skewness, units=units)
+
+
 def _measure_parts(values: Floats, strata: Strata, clusters: ArrayLike | None, mean: float) -> _Parts:
     units = np.arange(values.size) if clusters is None else np.asarray(clusters)
     _, codes = np.unique(strata.codes + 1j * units, return_inverse=True)
-    weights, totals = np.bincount(codes, strata.weights), np.bincount(codes, strata.weights * values)
+    weights: Floats = np.bincount(codes, strata.weights).astype(np.float64)
+    totals = np.bincount(codes, strata.weights * values)
     of_unit = np.zeros(weights.size, dtype=np.int64)
     of_unit[codes] = strata.codes
-    counts = np.bincount(of_unit)
-    means = np.bincount(of_unit, totals) / np.where(counts, np.bincount(of_unit, weights), 1.0)
-    is_alone = counts[of_unit] == 1
-    deviations = totals - weights * np.where(is_alone, mean, means[of_unit])
+    groups = _joined(of_unit)
+    counts = np.bincount(groups)
+    means = np.bincount(groups, totals) / np.where(counts, np.bincount(groups, weights), 1.0)
+    deviations = totals - weights * means[groups]
     deviations = np.where(np.abs(deviations) <= SPREAD_TOLERANCE * weights, 0.0, deviations)  # rounding of equal values
-    factor = np.where(is_alone, 1.0, counts[of_unit] / np.maximum(counts[of_unit] - 1.0, 1.0))
-    between = float(weights @ np.square(means[of_unit] - mean) / weights.sum())
-    return _Parts(
-        deviations * np.sqrt(factor) / weights.sum(),
-        1.0 / np.maximum(counts[of_unit] - 1.0, 1.0),
-        of_unit,
-        between,
-    )
+    factor = counts[groups] / np.maximum(counts[groups] - 1.0, 1.0)
+    between = float(weights @ np.square(means[groups] - mean) / weights.sum())
+    return _Parts(weights, deviations * np.sqrt(factor) / weights.sum(), groups, between)
+
+
+def _joined(of_unit: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Stratum of each cluster, with the small ones as one. If that is small too, the next larger ones join it."""
+    counts = np.bincount(of_unit)
+    is_joined = counts < LEAST_CLUSTERS
+    if 0 < counts[is_joined].sum() < LEAST_CLUSTERS and not is_joined.all():
+        is_joined |= counts == counts[~is_joined].min()
+    return np.where(is_joined[of_unit], counts.size, of_unit)

@@ -1,49 +1,74 @@
 -- int_strata_compared: one row per measure, scope, scope_id, model, checkpoint of a sample drawn by stratum, with
 -- {unit_count, standard_error, df} of the weighted mean, by measure_strata of rubrics/statistics/strata.py: the
 -- variance within strata over the sample, and that between them over the dataset.
-with strata as (select * from int_clusters_varied where stratum_number is not null),
+with strata as (
+    select
+        *,
+        sum(unit_count) filter (unit_count < 5) over means as small_count,
+        min(unit_count) filter (unit_count >= 5) over means as next_count,
+    from int_clusters_varied
+    where stratum_number is not null
+    window means as (partition by measure, scope, scope_id, model, checkpoint)
+),
+
+-- Strata of fewer than 5 clusters have their variance together; if these are fewer than 5, with the next larger ones.
+-- A group of equal clusters, beside others, has the variance of half a cluster at the other end of 0..1.
+groups as (
+    select
+        measure, scope, scope_id, model, checkpoint,
+        if(unit_count < 5 or (small_count < 5 and unit_count = next_count), null, stratum_number) as own_number,
+        sum(unit_count) as group_count,
+        bool_and(is_constant) and max(weighted_total / weight) - min(weighted_total / weight) <= 1e-12 as is_equal,
+        exact_sum(weight) as group_weight,
+        exact_sum(weighted_total) / group_weight as centre,
+        exact_sum(total_squares) as squares_sum,
+        exact_sum(products) as product_sum,
+        exact_sum(weight_squares) as weight_sum,
+        any_value(dataset_case_count) as dataset_case_count,
+    from strata
+    group by all
+),
 
 totals as (
     select
         measure, scope, scope_id, model, checkpoint,
         exact_sum(weight) as all_weight,
         exact_sum(weighted_total) / all_weight as mean,
+        bool_and(is_constant) and max(weighted_total / weight) - min(weighted_total / weight) <= 1e-12 as all_equal,
     from strata
     group by measure, scope, scope_id, model, checkpoint
 ),
 
--- A stratum of one cluster has no variance of its own: its distance from the mean of all stands for it.
 parts as (
     select
-        strata.*,
+        groups.*,
         totals.all_weight,
-        strata.weighted_total / strata.weight as stratum_mean,
-        if(unit_count > 1, stratum_mean, totals.mean) as centre,
-        if(unit_count > 1 and is_constant, 0.0, greatest(
-            total_squares - 2 * centre * products + centre ** 2 * weight_squares, 0.0
-        )) * coalesce(unit_count / nullif(unit_count - 1, 0), 1.0) as variance,
-        strata.weight / totals.all_weight * (stratum_mean - totals.mean) ** 2 as between_variance,
-    from strata
+        0.5 / (group_count + 1) as unseen,
+        case
+            when all_equal then 0.0
+            when is_equal then group_weight ** 2 * unseen * (1 - unseen) / group_count
+            else greatest(squares_sum - 2 * centre * product_sum + centre ** 2 * weight_sum, 0.0)
+                * group_count / (group_count - 1)
+        end as variance,
+        group_weight / totals.all_weight * (centre - totals.mean) ** 2 as between_variance,
+    from groups
     inner join totals
-        on strata.measure = totals.measure
-        and strata.scope = totals.scope
-        and strata.scope_id = totals.scope_id
-        and strata.model = totals.model
-        and strata.checkpoint is not distinct from totals.checkpoint
+        on groups.measure = totals.measure and groups.scope = totals.scope and groups.scope_id = totals.scope_id
+        and groups.model = totals.model and groups.checkpoint is not distinct from totals.checkpoint
 ),
 
 final as (
     select
         measure, scope, scope_id, model, checkpoint,
         struct_pack(
-            unit_count := sum(unit_count)::bigint,
+            unit_count := sum(group_count)::bigint,
             standard_error := sqrt(
                 exact_sum(variance) / any_value(all_weight) ** 2
                 + exact_sum(between_variance) / any_value(dataset_case_count)
             ),
-            df := greatest(1.0, least(sum(unit_count) - count(*), coalesce(
-                exact_sum(variance) ** 2 / nullif(exact_sum(variance ** 2 / greatest(unit_count - 1, 1)), 0.0),
-                sum(unit_count)
+            df := greatest(1.0, least(sum(group_count) - count(*), coalesce(
+                exact_sum(variance) ** 2 / nullif(exact_sum(variance ** 2 / (group_count + 1)), 0.0) - 2,
+                sum(group_count)
             )))
         ) as spread,
     from parts

@@ -45,8 +45,8 @@ def ends(found: Mean) -> Interval:
 def test_means_and_rates_are_weighted_with_the_interval_of_python(built, scores, table):
     found = built.execute(f"select mean, sd, ci_low, ci_high, pass_rate, pass_low, pass_high from {table}").fetchone()
     strata = strata_of(CASES)
-    mean = measure_strata(scores, strata, CASES)
-    passed = measure_strata(scores >= (0.75 if table == "run_scores" else 0.5), strata, CASES)
+    mean = measure_strata(scores, strata, CASES, of_scores=True)
+    passed = measure_strata(scores >= (0.75 if table == "run_scores" else 0.5), strata, CASES, of_scores=True)
     expected = (mean.mean, mean.sd, ends(mean).low, ends(mean).high, passed.mean, ends(passed).low, ends(passed).high)
     assert found == pytest.approx(expected, abs=1e-7)
     assert abs(mean.mean - scores.mean()) > 0.01  # the weights matter

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import beta
 
 from gradebook.rubrics.statistics.calibration import (
     Rated,
@@ -86,6 +87,12 @@ def test_the_judges_bias_is_taken_out():
     rated = drawn(noise=0.03)
     assert naive_mean(rated).value == pytest.approx(0.6, abs=0.02)
     assert corrected_mean(rated).value == pytest.approx(0.5, abs=0.02)
+
+
+def test_near_the_ceiling_the_interval_reaches_as_far_as_the_exact_one():
+    # 28 good of 30 is as little as 0.98 gives in 12% of samples; Wilson's upper end would be 0.982.
+    assert rated_mean(counted(28, 0, 1, 1, 970, 30), LEVELS).ci_high == pytest.approx(beta(29, 2).ppf(0.975))
+    assert corrected_mean(counted(26, 1, 1, 2, 1900, 100), LEVELS).ci_high > 0.99
 
 
 def test_a_judge_that_says_the_contrary_gets_no_weight():

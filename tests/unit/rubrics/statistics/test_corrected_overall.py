@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy.special import stdtrit
 
 from gradebook.rubrics.statistics.calibration import Rated, corrected_mean
-from gradebook.rubrics.statistics.corrected_overall import LEAST_RATED_CASES, Scored, corrected_sum
+from gradebook.rubrics.statistics.corrected_overall import LEAST_RATED_CASES, CorrectedSum, Scored, corrected_sum
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, measure_mean
 
 CASES = np.arange(200)
@@ -41,3 +42,10 @@ def test_a_judge_that_favours_one_model_is_corrected_and_few_ratings_have_no_int
     assert interval is not None and interval.low < truth < interval.high < 0.1
     few, _ = rated(rng, LEAST_RATED_CASES - 1)
     assert corrected_sum([(1.0, few)], 200).interval(DIFFERENCES) is None
+
+
+def test_a_variance_that_two_cases_make_has_few_degrees_of_freedom():
+    # Two of 200 cases make all of it: kurtosis 100, so 2 / (1/2 - 1/200) = 4.04 degrees of freedom, and not 99.
+    errors = np.repeat([0.03, 0.0], [2, 198])
+    interval = CorrectedSum(0.0, errors, (100,)).interval(DIFFERENCES)
+    assert interval.high == pytest.approx(stdtrit(2 / 0.495, 0.975) * 0.03 * 2**0.5)

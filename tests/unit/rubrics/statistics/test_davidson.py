@@ -55,5 +55,7 @@ def test_a_preference_for_length_is_taken_out():
 def test_a_model_that_never_lost_has_no_strength_and_few_cases_have_no_interval():
     found = rank_models(choices([(0, 1, 1.0, 40), (0, 2, 1.0, 40), (1, 2, 0.5, 3)]), 3)
     assert found.strengths[0].value is None and "only won" in found.reason
+    tied = rank_models(choices([(0, 1, 1.0, 40), (0, 1, 0.5, 3)]), 2)  # the likelihood rises without end
+    assert tied.strengths[0].value is None and "only tied" in tied.reason
     few = rank_models(choices([(0, 1, 1.0, 5), (0, 1, 0.0, 4)]), 2)
     assert few.strengths[0].value is not None and few.strengths[0].ci_low is None
