@@ -20,7 +20,8 @@ from gradebook.flows.commands.options import (
 from gradebook.flows.display.terminal import notes, plain, say, show_rows
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.rows import Row
-from gradebook.tasks.system.number_format import difference_interval_words, signed_words, usd_words
+from gradebook.tasks.system.number_format import counted, difference_interval_words, signed_words, usd_words
+from gradebook.tasks.system.shell import shell_line
 
 app = typer.Typer(
     help="Watch a judge on fixed outputs, asked again each night.", no_args_is_help=True, rich_markup_mode=None
@@ -51,12 +52,16 @@ def make(  # noqa: PLR0913 - each is an option
     from gradebook.tasks.operations.anchors import AnchorChoice, make_anchors
 
     strata = tuple(word.strip() for word in stratify.split(",")) if stratify else ()
-    made = make_anchors(find_lake(lake, data), AnchorChoice(run, n, name, rated, strata), datetime.now(UTC))
+    found = find_lake(lake, data)
+    made = make_anchors(found, AnchorChoice(run, n, name, rated, strata), datetime.now(UTC))
     if as_json:
         print_json(made)
         return
     rated_words = f", {made['rated_count']:,} rated by people" if made["rated_count"] else ""
-    say(f"{made['anchor_set']}: {made['output_count']:,} outputs, {made['anchor_count']:,} anchors{rated_words}")
+    counts = f"{counted(made['output_count'], 'output')}, {counted(made['anchor_count'], 'anchor')}"
+    say(f"{made['anchor_set']}: {counts}{rated_words}")
+    command = shell_line(("gradebook", "anchors", "ask", made["anchor_set"], *found.words()))
+    notes.print(f"ask a judge about them:\n  {plain(command)} --judge MODEL", markup=False, soft_wrap=True)
 
 
 @app.command("list")
@@ -118,7 +123,7 @@ def ask(  # noqa: PLR0913 - each is an option
         if as_json:
             print_json(price)
         else:
-            say(f"{price['question_count']:,} questions, about {usd_words(price['cost_usd'])}")
+            say(f"{counted(price['question_count'], 'question')}, about {usd_words(price['cost_usd'])}")
         return
     watch = watch_judge(found, request, now)
     if as_json:

@@ -11,7 +11,7 @@ from gradebook.flows.display.progress_bars import shown_progress
 from gradebook.flows.display.terminal import people, plain
 from gradebook.tasks.collecting.collect import Collected, CollectRequest, collect_outputs
 from gradebook.tasks.runs.request import read_column_map
-from gradebook.tasks.system.number_format import usd_words
+from gradebook.tasks.system.number_format import counted, usd_words
 
 
 def collect(  # noqa: PLR0913 - each is an option
@@ -62,10 +62,11 @@ def collect(  # noqa: PLR0913 - each is an option
 
 def _show_collected(collected: Collected) -> None:
     endings = ", ".join(f"{plain(ending)} {count:,}" for ending, count in sorted(collected.endings.items()))
+    outputs = counted(collected.output_count, "output")
     lines = [
-        f"{collected.output_count:,} outputs of {collected.case_count:,} cases in {plain(collected.out)}",
+        f"{outputs} of {counted(collected.case_count, 'case')} in {plain(collected.out)}",
         f"ended with: {endings}; {collected.refusal_count:,} refusals",
-        f"{collected.request_count:,} requests, billed {usd_words(collected.cost_usd)}",
+        f"{counted(collected.request_count, 'request')}, billed {usd_words(collected.cost_usd)}",
         f"{collected.kept_count:,} outputs were there before",
     ]
     if collected.unanswered_count:

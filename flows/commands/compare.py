@@ -15,7 +15,6 @@ from gradebook.flows.commands.options import (
     JsonOption,
     LakeOption,
     RequireOption,
-    lake_words,
     print_json,
 )
 from gradebook.flows.commands.read_lake import read_lake
@@ -24,6 +23,8 @@ from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.comparing.compare import Asked, compare_runs
 from gradebook.tasks.comparing.gate import gate_rule
 from gradebook.tasks.comparing.verdict import comparison_verdict
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.system.shell import shell_line
 
 MOST_RESAMPLES = 1_000_000
 
@@ -91,10 +92,26 @@ def compare(  # noqa: PLR0913 - each is an option
         across_judges,
         is_unpaired=unpaired,
     )
-    found = compare_runs(read_lake(lake, data, at), run_a, run_b, asked)
+    try:
+        found = compare_runs(read_lake(lake, data, at), run_a, run_b, asked)
+    except InputError:
+        _refuse_models(find_lake(lake, data), run_a, run_b)
+        raise
     if as_json:
         print_json({"verdict": comparison_verdict(found).as_json()} | found.as_json())
     else:
-        show_comparison(found, lake_words(lake, data))
+        show_comparison(found, find_lake(lake, data).words())
     if found.gate is not None and found.gate.is_failed:
         raise typer.Exit(NOT_MET)
+
+
+def _refuse_models(lake: Lake, *names: str | None) -> None:
+    """Raise `InputError`, with the command to use, if the names are of models in place of runs."""
+    from gradebook.tasks.lake.user_queries import run_query
+
+    rows = run_query(lake, "select run_id, model from latest_run_scores order by run_id").to_pylist()
+    runs = [{row["run_id"] for row in rows if row["model"] == name} for name in names]
+    if common := set.intersection(*runs):
+        model_a, model_b = str(names[0]), str(names[-1])
+        command = shell_line(("gradebook", "compare", max(common), "--model-a", model_a, "--model-b", model_b))
+        raise InputError("compare", f"the models {model_a} and {model_b}", f"runs; for models: {command}")

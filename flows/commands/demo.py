@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gradebook.flows.commands.options import LakeOption, lake_words
+from gradebook.flows.commands.options import LakeOption
 from gradebook.flows.display.summary import show_summary
 from gradebook.flows.display.tables import write_rows
 from gradebook.flows.display.terminal import notes, people, say
@@ -66,7 +66,7 @@ def demo(
         folder = folder.relative_to(Path.cwd())
     notes.print(f"{example.about}; the judge's replies are recorded and were invented for the demo.")
     summary, report = evaluate_here(example.request(folder, lake))
-    show_summary(summary, None, lake_words(lake, None))
+    show_summary(summary, None, find_lake(lake).words())
     for question, query in _questions(folder / "questions.sql"):
         people.print()
         say(question)

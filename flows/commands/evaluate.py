@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from gradebook.flows.commands.options import DONE, NOT_MET, JsonOption, LogOption, lake_words, print_json, takes_options
+from gradebook.flows.commands.options import DONE, NOT_MET, JsonOption, LogOption, print_json, takes_options
+from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.runs.request import EvaluationRequest, read_request
 
@@ -46,7 +47,7 @@ def evaluate(
     from gradebook.flows.server.start import evaluate_here
 
     summary, report = evaluate_here(request, is_verbose=verbose)
-    _print_summary(summary, report, lake_words(request.lake, request.data), as_json=as_json)
+    _print_summary(summary, report, find_lake(request.lake, request.data).words(), as_json=as_json)
     raise typer.Exit(DONE if summary.is_met else NOT_MET)
 
 

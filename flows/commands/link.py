@@ -17,7 +17,7 @@ from gradebook.flows.commands.options import (
 from gradebook.flows.display.terminal import say, show_rows
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.rows import Row
-from gradebook.tasks.system.number_format import difference_interval_words, short_interval_words, signed_words
+from gradebook.tasks.system.number_format import difference_interval_words, interval_words, signed_words
 
 
 def link(  # noqa: PLR0913 - each is an option
@@ -64,7 +64,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         signed_words(row["offset_mean"]),
         difference_interval_words(row["offset_low"], row["offset_high"]),
         "–" if row["sd_ratio"] is None else f"{row['sd_ratio']:.3f}",
-        short_interval_words(row["sd_ratio_low"], row["sd_ratio_high"]),
+        interval_words(row["sd_ratio_low"], row["sd_ratio_high"]),
         "" if row["slope"] is None else f"{row['slope']:.3f}",
         f"{row['case_count']:,}",
     )

@@ -36,7 +36,7 @@ from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.system.number_format import usd_words
 from gradebook.tasks.workspace.folder import usual_lake
 
-HEADINGS = ("suite", "verdict", "model", "mean", "before", "difference", "billed")
+HEADINGS = ("suite", "state", "model", "mean", "before", "difference", "billed")
 
 
 def nightly(  # noqa: PLR0913 - each is an option

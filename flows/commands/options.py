@@ -13,7 +13,6 @@ from typer.core import TyperCommand
 from gradebook.flows.commands.completion import COMPLETIONS
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.runs.request import OPTIONS, Option, Panel, Use, options_of
-from gradebook.tasks.workspace.folder import usual_lake
 
 DONE, NOT_MET, BAD_INPUT, NOT_FINISHED = 0, 1, 2, 3  # the exit codes
 ALSO_TABLES = ("demo", "sql")  # commands that print tables and have no --json
@@ -129,12 +128,6 @@ def json_text(row: dict[str, Any]) -> str:
     import orjson
 
     return orjson.dumps(row, default=str, option=orjson.OPT_INDENT_2).decode() + "\n"
-
-
-def lake_words(lake: str, data: str | None) -> tuple[str, ...]:
-    """Options that name the lake in a command to paste in this folder; none for the lake that commands take anyway."""
-    words = () if lake == usual_lake() else ("--lake", lake)
-    return words if data is None else (*words, "--data", data)
 
 
 def read_date(text: str) -> date:

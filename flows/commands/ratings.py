@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from gradebook.flows.commands.completion import complete_run
 from gradebook.flows.commands.options import (
@@ -18,7 +17,7 @@ from gradebook.flows.commands.options import (
     print_json,
 )
 from gradebook.flows.commands.read_lake import read_lake
-from gradebook.flows.display.terminal import notes, people, plain, show_rows
+from gradebook.flows.display.terminal import heading_words, notes, say, show_rows
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.ratings.import_ratings import RatingImport, import_ratings
 from gradebook.tasks.ratings.import_sheets import RatingFile
@@ -129,7 +128,7 @@ def _show_rows(rows: list[dict[str, Any]], *, as_json: bool) -> None:
     if as_json:
         print_json({"ratings": rows})
     elif rows:
-        show_rows(rows[0], (row.values() for row in rows))
+        show_rows(map(heading_words, rows[0]), (row.values() for row in rows))
     else:
         notes.print("no ratings yet; `gradebook rate` collects them, `gradebook ratings import` reads a file of them")
 
@@ -160,5 +159,4 @@ def _show_import(imported: RatingImport, *, is_dry: bool) -> None:
         lines.append("dry run: nothing was written")
     if imported.version is not None:
         lines.append(f"published as version {imported.version}")
-    for line in lines:
-        people.print(escape(plain(line)), soft_wrap=True)
+    say(*lines)

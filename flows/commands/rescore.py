@@ -12,10 +12,10 @@ from gradebook.flows.commands.options import (
     DataOption,
     JsonOption,
     LakeOption,
-    lake_words,
     print_json,
 )
 from gradebook.flows.display.summary import show_summary
+from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.stages.rescore import RescoreRequest, rescore_run
 
 
@@ -53,5 +53,5 @@ def rescore(
     if as_json:
         print_json(summary.as_json() | {"report": str(report)})
     else:
-        show_summary(summary, str(report), lake_words(lake, data))
+        show_summary(summary, str(report), find_lake(lake, data).words())
     raise typer.Exit(DONE if summary.is_met else NOT_MET)

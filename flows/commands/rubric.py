@@ -25,7 +25,7 @@ from gradebook.flows.commands.options import (
     print_json,
 )
 from gradebook.flows.display.rubric import show_difference, show_findings, show_import, show_lost
-from gradebook.flows.display.terminal import for_stdout, notes, people, plain, say, show_rows
+from gradebook.flows.display.terminal import for_stdout, heading_words, notes, people, plain, say, show_rows
 from gradebook.rubrics.files.dump import rubric_values, rubric_yaml
 from gradebook.rubrics.files.editor_schema import editor_schema
 from gradebook.rubrics.files.load import shipped_rubrics
@@ -146,7 +146,7 @@ def list_rubrics(
     for title, rows in (("shipped rubrics", shipped), ("versions in the lake", versions)):
         if rows:
             people.print(f"[bold]{title}[/]")
-            show_rows((name.replace("_", " ") for name in rows[0]), (row.values() for row in rows))
+            show_rows(map(heading_words, rows[0]), (row.values() for row in rows))
     if not shipped and not versions:
         notes.print(f"no rubric has the target_type {escape(plain(target_type))}")
 

@@ -2,7 +2,6 @@
 
 import time
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -51,16 +50,7 @@ def status(
 
 
 def _read(lake: str, data: str | None, days: int) -> Status:
-    return read_status(find_lake(lake, data), datetime.now(UTC), days, _lake_words(lake, data))
-
-
-def _lake_words(lake: str, data: str | None) -> tuple[str, ...]:
-    """Options that name the lake from any working folder; lake addresses never contain a password."""
-    kind, _, address = lake.partition(":")
-    words = ("--lake", f"{kind}:{Path(address).absolute()}" if kind == "sqlite" else lake)
-    if data is None:
-        return words
-    return (*words, "--data", data if "://" in data else str(Path(data).absolute()))
+    return read_status(find_lake(lake, data), datetime.now(UTC), days)
 
 
 def _show(found: Status, lake: str, data: str | None, days: int, *, watch: bool) -> None:

@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from gradebook.flows.commands.completion import complete_run
-from gradebook.flows.commands.options import DEFAULT_LAKE, DataOption, JsonOption, LakeOption, lake_words, print_json
+from gradebook.flows.commands.options import DEFAULT_LAKE, DataOption, JsonOption, LakeOption, print_json
 from gradebook.flows.commands.read_lake import read_lake
 from gradebook.flows.display.terminal import for_stdout, people, plain, show_rows
+from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.published.provenance import Origin, read_origins
 from gradebook.tasks.system.number_format import score_words, usd_words
@@ -41,7 +42,7 @@ def why(
     elif criterion is None:
         for _, of_output in groupby(origins, lambda origin: origin.row["output_id"]):
             _show_output([origin.row for origin in of_output])
-        command = shell_line(("gradebook", "why", run, case, "CRITERION", *lake_words(lake, data)))
+        command = shell_line(("gradebook", "why", run, case, "CRITERION", *find_lake(lake, data).words()))
         people.print(f"all about one of them:\n  {plain(command)}", markup=False, soft_wrap=True)
     else:
         for origin in origins:

@@ -19,7 +19,7 @@ from gradebook.tasks.agreement.settled_labels import SettledCriterion
 from gradebook.tasks.agreement.steps import StepAgreement
 from gradebook.tasks.comparing.sentences import each_once
 from gradebook.tasks.lake.rows import Row
-from gradebook.tasks.system.number_format import counted
+from gradebook.tasks.system.number_format import counted, with_interval
 
 TITLES = {
     RATERS: "raters among themselves",
@@ -171,18 +171,29 @@ def show_calibration(found: RunCalibration) -> None:
 def show_judge_choices(found: JudgeChoices) -> None:
     """Print one row for each criterion and judge, the best first."""
     say("judges by criterion, over the rated outputs that all of them scored; pairs that they order as people do")
-    headings = ("criterion", "judge", "run", "outputs", "models", "pairs of outputs", "tie up to", "bias", "per 1,000")
-    show_rows(headings, ([*_choice_cells(row), _price_words(found.prices[row.run_id])] for row in found.rows))
+    headings = (
+        "criterion",
+        "judge",
+        "outputs",
+        "pairs of outputs",
+        "bias",
+        "$ per 1,000",
+        "models",
+        "tie up to",
+        "run",
+    )
+    show_rows(headings, (_choice_cells(row, found.prices[row.run_id]) for row in found.rows))
     for words in each_once((f"{row.criterion_id} by {row.judge}", row.reason) for row in found.rows if row.reason):
         say(f"note: {plain(words)}")
 
 
-def _choice_cells(row: JudgeChoice) -> tuple[str, ...]:
+def _choice_cells(row: JudgeChoice, price: float | None) -> tuple[str, ...]:
     models = f"{row.models_alike} of {row.model_pairs}" if row.model_pairs else UNKNOWN
     value, margin = row.outputs.value, row.outputs.tie_margin
-    shares = (UNKNOWN if each is None else f"{each:.3f}" for each in (value, margin))
+    alike, tie = (UNKNOWN if each is None else f"{each:.3f}" for each in (value, margin))
     bias = UNKNOWN if row.bias is None else f"{row.bias:+.3f}"
-    return (row.criterion_id, row.judge or "none", row.run_id, f"{row.n:,}", models, *shares, bias)
+    cells = (row.criterion_id, row.judge or "none", f"{row.n:,}", alike, bias, _price_words(price))
+    return (*cells, models, tie, row.run_id)
 
 
 def _price_words(price: float | None) -> str:
@@ -328,13 +339,10 @@ def _notes(found: RunCalibration) -> Iterator[tuple[str, str]]:
     for row in found.rows:
         if row.note:
             yield f"{row.criterion_id} of {row.name}", row.note
-        reason = row.corrected.reason or row.more_reason
+        reason = row.corrected.reason or (row.more_reason if row.unrated_count else None)
         if reason and reason not in (row.note or ""):
             yield f"{row.criterion_id} of {row.name}", reason
 
 
 def _with_interval(found: Measure | Estimate | Strength) -> str:
-    if found.value is None:
-        return UNKNOWN
-    has_none = found.ci_low is None or found.ci_high is None
-    return f"{found.value:.3f}" if has_none else f"{found.value:.3f} ({found.ci_low:.3f}..{found.ci_high:.3f})"
+    return UNKNOWN if found.value is None else with_interval(found.value, found.ci_low, found.ci_high)

@@ -87,6 +87,8 @@ def _show_pair(pair: ModelComparison) -> None:
         pairs = counted(max(row.figures.n for row in pair.rows), "pair")
         people.print(escape(plain(f"{pair.name}: A and B have the same scores, criterion by criterion, on {pairs}.")))
         return
+    if pair.rows and not any(row.figures.n for row in pair.rows):
+        return  # the verdict says so
     people.print(_score_table(pair))
     if pair.rows:
         people.print(_test_table(pair))

@@ -6,7 +6,7 @@ from gradebook.flows.display.terminal import people, plain, say, table_titled
 from gradebook.rubrics.statistics.case_shares import StratumShare
 from gradebook.rubrics.statistics.chance import is_significant
 from gradebook.tasks.operations.case_coverage import Coverage
-from gradebook.tasks.system.number_format import counted, p_words, rate_words, score_words
+from gradebook.tasks.system.number_format import counted, interval_words, p_words, rate_words, score_words
 
 MOST_ROWS = 20
 
@@ -21,7 +21,9 @@ def show_coverage(found: Coverage, *, is_whole: bool = False) -> None:
     )
     rows = found.strata if is_whole else found.strata[:MOST_ROWS]
     table = table_titled(
-        "strata, those that the suite lacks first", "stratum", right=("suite", "traffic", "suite - traffic", "95%", "p")
+        "strata, those that the suite lacks first; difference: suite - traffic, in percentage points",
+        "stratum",
+        right=("suite", "traffic", "difference", "95% interval", "p"),
     )
     for row in rows:
         table.add_row(*map(_cell, _cells(row)), style="bold" if is_significant(row.p_adjusted) else None)
@@ -51,9 +53,14 @@ def _missing_words(found: Coverage) -> str:
 
 
 def _cells(row: StratumShare) -> tuple[str, ...]:
-    interval = f"{100 * row.low:+.1f}..{100 * row.high:+.1f}"
+    interval = interval_words(row.low, row.high, _points)
     shares = rate_words(row.suite_share), rate_words(row.traffic_share)
-    return f"{row.column} {row.stratum}", *shares, f"{100 * row.difference:+.1f}", interval, p_words(row.p_adjusted)
+    return f"{row.column} {row.stratum}", *shares, _points(row.difference), interval, p_words(row.p_adjusted)
+
+
+def _points(difference: float | None) -> str:
+    """Difference of two shares, in percentage points."""
+    return "–" if difference is None else f"{100 * difference:+.1f}"
 
 
 def _cell(text: str) -> str:

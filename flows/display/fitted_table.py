@@ -34,9 +34,9 @@ class _Fitted:
 class FittedTable(Table):
     """Table whose columns are ordered by importance.
 
-    A run's id and a number are never cut. A longer name is cut in the middle, a sentence wraps over at most three
-    lines, and columns that still do not fit are left out from the right and named below the table: a run's id only
-    where it is the last column.
+    A run's id, a number and an interval are never cut. A longer name is cut in the middle, a sentence at its end,
+    after three lines, and columns that still do not fit are left out from the right and named below the table: a run's
+    id only where it is the last column.
 
     is_whole: sentences wrap over as many lines as they need.
     """
@@ -52,7 +52,7 @@ class FittedTable(Table):
             table.add_column(each.column.header, justify=each.column.justify, width=each.width, overflow="fold")
         is_cut = False
         for index, row in enumerate(self.rows):
-            cells = [_cut(each, index, is_whole=self.is_whole) for each in shown]
+            cells = [_cut(each, index, console, is_whole=self.is_whole) for each in shown]
             is_cut = is_cut or any(cell is not each.cells[index] for cell, each in zip(cells, shown, strict=True))
             table.add_row(*cells, style=row.style)
         omitted = ", ".join(str(each.column.header) for each in columns if each not in shown)
@@ -78,8 +78,8 @@ def _measured(column: Column, place: int, count: int, console: Console) -> _Fitt
 
 def _least(heading: str, column: Column, cells: Sequence[Text]) -> int:
     """Least width that leaves a column readable."""
-    has_letters = any(letter.isalpha() for cell in cells for letter in cell.plain)
-    if _is_run(heading) or column.no_wrap or column.justify == "right" or not has_letters:
+    has_words = any(letter.isalpha() for cell in cells for letter in cell.plain.replace(" to ", ""))
+    if _is_run(heading) or column.no_wrap or column.justify == "right" or not has_words:
         return max(map(_width, [Text(heading), *cells]))
     if any(" " in cell.plain for cell in cells):
         return max(LEAST_SENTENCE_WIDTH, len(heading))
@@ -122,15 +122,23 @@ def _width(text: Text) -> int:
     return max((line.cell_len for line in text.split(allow_blank=True)), default=0)
 
 
-def _cut(column: _Fitted, index: int, *, is_whole: bool) -> Text:
-    """Cut the middle out of a cell: a name to one line, a sentence to at most three; a run's id stays whole."""
+def _cut(column: _Fitted, index: int, console: Console, *, is_whole: bool) -> Text:
+    """Cut a cell: a name in the middle, to one line, a sentence at its end, to three lines; a run's id stays whole."""
     cell, width = column.cells[index], column.width
-    is_sentence = " " in cell.plain
-    if _width(cell) <= width or (is_whole and is_sentence) or _is_run(str(column.column.header)):
+    if _width(cell) <= width or _is_run(str(column.column.header)):
         return cell
-    most = width if not is_sentence else width * MOST_LINES - LEAST_WIDTH if width > LEAST_WIDTH else width
-    if cell.cell_len <= most:
-        return cell
-    kept = max(most - 1, 1)
+    if " " in cell.plain:
+        return cell if is_whole else _sentence_cut(cell, width, console)
+    kept = max(width - 1, 1)
     tail = kept // 2
     return Text.assemble(cell[: kept - tail], ELLIPSIS, cell[len(cell) - tail :])
+
+
+def _sentence_cut(cell: Text, width: int, console: Console) -> Text:
+    lines = cell.wrap(console, width, overflow="fold")
+    if len(lines) <= MOST_LINES:
+        return cell
+    *first, last = lines[:MOST_LINES]
+    if last.cell_len >= width:
+        last.truncate(max(last.plain.rfind(" "), 0) or width - 1)
+    return Text("\n").join([*first, Text(f"{last.plain.rstrip(' ,;:.…')}{ELLIPSIS}", last.style)])

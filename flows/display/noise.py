@@ -1,6 +1,6 @@
 """Tables of a judge's noise and of the false alarms of gates, on stdout."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rich.markup import escape
 from rich.table import Table
@@ -14,10 +14,10 @@ from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.system.number_format import (
     counted,
     difference_interval_words,
+    interval_words,
     p_words,
     rate_words,
     score_words,
-    short_interval_words,
     signed_words,
     sqrt_words,
 )
@@ -28,9 +28,7 @@ def show_noise(found: JudgeNoise) -> None:
     run, replicates = found.run, found.replicates
     head = f"{run['run_id']}  {run['rubric_id']} {run['rubric_version']}"
     people.print(f"[bold]{escape(plain(head))}[/]", highlight=False)
-    many = len({model_name(row) for row in found.noise}) > 1
-    for row in found.noise:
-        people.print(escape(plain(_noise_sentence(row, has_models=many))))
+    people.print(_reply_table(found.noise))
     for model in found.models:
         people.print(_twice_table(model))
         if model.usual_diff is not None:
@@ -49,15 +47,16 @@ def show_noise(found: JudgeNoise) -> None:
         people.print(f"[yellow]left out:[/] {words} with fewer than {replicates.replicate_count} replies")
 
 
-def _noise_sentence(row: Row, *, has_models: bool) -> str:
-    name = f"{row['criterion_id']} ({model_name(row)})" if has_models else str(row["criterion_id"])
-    if not row["n"]:
-        return f"{name}: no output has two scored replies."
-    return (
-        f"{name}: two replies on one output give different levels in {rate_words(row['flip_rate'])}; sd of replies "
-        f"{sqrt_words(row['judge_variance'])}, sd of outputs {sqrt_words(row['output_variance'])} "
-        f"({counted(row['n'], 'output')})."
-    )
+def _reply_table(noise: Iterable[Row]) -> Table:
+    headings = ("outputs", "other level", "sd of replies", "sd of outputs")
+    table = table_titled("two replies on one output: how often they give different levels", "criterion", "model")
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in noise:
+        deviations = (sqrt_words(row["judge_variance"]), sqrt_words(row["output_variance"]))
+        cells = (f"{row['n']:,}", rate_words(row["flip_rate"]), *deviations)
+        table.add_row(escape(plain(row["criterion_id"])), escape(plain(model_name(row))), *cells)
+    return table
 
 
 def _twice_table(model: JudgedTwice) -> Table:
@@ -128,7 +127,7 @@ def _fire_words(fires: Fires) -> tuple[str, str, str]:
     return (
         f"{fires.fired_count:,}",
         rate_words(fires.rate),
-        short_interval_words(interval.low, interval.high, rate_words),
+        interval_words(interval.low, interval.high, rate_words),
     )
 
 

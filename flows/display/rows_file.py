@@ -6,9 +6,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from gradebook.flows.display.terminal import Stdout
+from gradebook.flows.display.terminal import Stdout, notes, plain
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.system.files import replaced_file, write_parquet
+from gradebook.tasks.system.number_format import counted
 
 BY_CRITERION = ("rewards", "weights")  # columns whose keys differ by row: maps in Parquet
 
@@ -25,11 +26,16 @@ def write_row_file(rows: list[dict[str, Any]], out: Path | None) -> None:
     try:
         if out.suffix == ".parquet":
             write_parquet(out, _table(rows))
-            return
-        with replaced_file(out) as temporary, temporary.open("w", encoding="utf-8") as file:
-            file.writelines(map(_line, rows))
+        else:
+            _write_lines(rows, out)
     except OSError as error:
         raise InputError("--out", f"can't write {out}: {error.strerror or error}") from error
+    notes.print(f"wrote {counted(len(rows), 'row')} to {plain(out)}", markup=False, soft_wrap=True)
+
+
+def _write_lines(rows: list[dict[str, Any]], out: Path) -> None:
+    with replaced_file(out) as temporary, temporary.open("w", encoding="utf-8") as file:
+        file.writelines(map(_line, rows))
 
 
 def _line(row: dict[str, Any]) -> str:

@@ -25,7 +25,7 @@ def show_findings(found: Sequence[LintFinding], file_count: int) -> None:
         people.print(f"    {escape(plain(finding.mend))}", soft_wrap=True)
     files = counted(file_count, "rubric")
     if not found:
-        people.print(f"[green]{files}, nothing found[/]")
+        people.print(f"[green]{files}, no faults found[/]")
         return
     counts = Counter(finding.severity for finding in found)
     totals = ", ".join(counted(counts[severity], severity) for severity in COLOURS)
@@ -36,7 +36,7 @@ def show_difference(old: Rubric, new: Rubric, needed: VersionStep) -> None:
     """Print the changes, and the smallest version step for them."""
     people.print(f"[bold]{old.id} {old.version} -> {new.id} {new.version}[/]")
     for step, words in needed.reasons:
-        people.print(f"  {step}: {escape(plain(words))}", soft_wrap=True)
+        people.print(f"  {step}: {escape(plain(words))}")
     if needed.step == "none":
         people.print("no change that affects the digest")
         return
@@ -62,7 +62,9 @@ def show_import(summary: ImportSummary) -> None:
     if len(summary.unmatched) > 10:
         people.print(f"[yellow]... and {len(summary.unmatched) - 10:,} more[/]")
     if summary.findings:
-        people.print(f"lint finds {len(summary.findings)} problems: gradebook rubric lint {summary.written[0]}")
+        people.print(
+            f"lint finds {counted(len(summary.findings), 'fault')}: gradebook rubric lint {summary.written[0]}"
+        )
     for path in summary.written:
         people.print(f"wrote {escape(plain(path))}", soft_wrap=True)
 

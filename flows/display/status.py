@@ -73,7 +73,7 @@ def _show_published(status: Status) -> None:
         people.print("no run is published yet")
         return
     people.print("\n[bold]published last[/]")
-    headings = ("rubric", "run", "verdict", "at (UTC)", "version", "outputs", "billed")
+    headings = ("rubric", "run", "requirements", "at (UTC)", "version", "outputs", "billed")
     show_rows(headings, [_row_published(row) for row in status.last_published])
 
 

@@ -16,10 +16,10 @@ from gradebook.tasks.published.verdict import question_words
 from gradebook.tasks.system.number_format import (
     bounded_rate_words,
     counted,
+    interval_words,
     no_interval_words,
     rate_words,
     score_words,
-    short_interval_words,
     sqrt_words,
     usd_words,
 )
@@ -68,7 +68,7 @@ def show_summary(summary: RunSummary, report: str | None, lake_words: Sequence[s
 def show_plan(plan: "RunPlan", output_count: int, budget_usd: float | None) -> None:
     """Print the requests and the cost of a run."""
     headings = ("rows", "replayed", "to ask", "estimated", "tokens in", "tokens out")
-    table = table_titled(f"plan over {output_count:,} outputs", "criterion", "method", right=headings)
+    table = table_titled(f"plan over {counted(output_count, 'output')}", "criterion", "method", right=headings)
     for row in plan.criteria:
         counts = (f"{count:,}" for count in (row.row_count, row.replayed_count, row.request_count))
         tokens = (f"{count:,}" for count in (row.prompt_tokens, row.completion_tokens))
@@ -96,15 +96,16 @@ def usd_range_words(cost_usd: float | None, low_usd: float | None, high_usd: flo
 def _score_table(summary: RunSummary) -> Table:
     headings = ("mean", "95% interval", "pass", "gate fails", "coverage", "outputs", "billed")
     table = table_titled("scores by model", "model", right=headings)
+    has_gate = any(row["is_gate"] for row in summary.criteria)
     for row in summary.scores:
         table.add_row(
             escape(_model(row)),
             score_words(row["mean"]),
             no_interval_words(row.get("cluster_count"))
             if row["ci_low"] is None
-            else short_interval_words(row["ci_low"], row["ci_high"]),
+            else interval_words(row["ci_low"], row["ci_high"]),
             rate_words(row["pass_rate"]),
-            bounded_rate_words(row["gate_failure_rate"], row.get("gate_failure_high")),
+            bounded_rate_words(row["gate_failure_rate"], row.get("gate_failure_high")) if has_gate else "no gate",
             rate_words(row["coverage_rate"]),
             f"{row['output_count']:,}",
             usd_words(row["cost_usd"]),
@@ -148,7 +149,7 @@ def _preference_table(summary: RunSummary) -> Table:
     table = table_titled("preferences of the judge", "criterion", "model", "against", right=headings)
     for row in summary.preferences:
         counts = (f"{row[name]:,}" for name in ("pair_count", "win_count", "tie_count", "loss_count"))
-        rates = (rate_words(row["win_rate"]), short_interval_words(row["ci_low"], row["ci_high"], rate_words))
+        rates = (rate_words(row["win_rate"]), interval_words(row["ci_low"], row["ci_high"], rate_words))
         names = (row["criterion_id"], _model(row), other_model(row))
         table.add_row(*(escape(plain(name)) for name in names), *counts, *rates, rate_words(row["position_flip_rate"]))
     return table
@@ -174,7 +175,7 @@ def _show_calibration(summary: RunSummary) -> None:
         for row in summary.calibration:
             means = (score_words(row["naive_mean"]), score_words(row["corrected_mean"]))
             counts = (f"{row['n']:,}", f"{row['output_count']:,}")
-            interval = short_interval_words(row["ci_low"], row["ci_high"])
+            interval = interval_words(row["ci_low"], row["ci_high"])
             table.add_row(escape(plain(row["criterion_id"])), escape(_model(row)), *counts, *means, interval)
         people.print(table)
     notes = ((f"{row['criterion_id']} of {_model(row)}", row["note"]) for row in summary.calibration if row["note"])

@@ -79,6 +79,12 @@ def table_titled(title: str, *left: str, right: Iterable[str] = ()) -> FittedTab
     return table
 
 
+def heading_words(column: str) -> str:
+    """Heading for a column of a table of the lake: `output_count` is outputs, `criterion_id` criterion."""
+    name = column.removesuffix("_id").removesuffix("_at")
+    return f"{name.removesuffix('_count')}s".replace("_", " ") if name.endswith("_count") else name.replace("_", " ")
+
+
 def say(*sentences: str) -> None:
     """Print sentences on stdout, a line each; a terminal wraps them between words."""
     for sentence in sentences:

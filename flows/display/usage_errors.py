@@ -4,6 +4,32 @@ from typing import Any
 
 from gradebook.rubrics.model.errors import InputError
 
+# Words of other evaluation tools, and what they are here.
+_COMMANDS = {
+    "init": "rubric new",
+    "list": "runs",
+    "ls": "runs",
+    "query": "sql",
+    "run": "evaluate",
+    "score": "evaluate, or review for one text",
+    "show": "report for a run, why for a case, rubric show for a rubric",
+    "test": "evaluate",
+    "ui": "report for a run, site for all",
+    "view": "report for a run, site for all",
+}
+_OPTIONS = {
+    "--api-key": "the variable OPENAI_API_KEY",
+    "--config": "--rubric",
+    "--dataset": "the outputs' file as an argument",
+    "--limit": "--sample",
+    "--metric": "--rubric",
+    "--model": "--judge for the model that judges; the column `model` names the one that answered",
+    "--output": "a run in the lake, which `gradebook report --out FILE` and `gradebook sql` write out",
+    "--provider": "--judge",
+    "--scorer": "--rubric",
+    "--threshold": "`pass_threshold` in the rubric",
+}
+
 
 def usage_error(error: Any) -> InputError:
     """Word a usage error of Typer. Its classes are not public, so its attributes tell the kind."""
@@ -19,13 +45,15 @@ def usage_error(error: Any) -> InputError:
             expected = f"one of {choices.rstrip('.')}"
         return InputError(_name(parameter), repr(fault["input"]), expected, hint)
     if name and hasattr(error, "possibilities"):
-        close = " or ".join(sorted(error.possibilities or ()))
-        return InputError(command or name, f"the unknown option {name}", close or "one of its own", hint)
+        close = _OPTIONS.get(name, "") if command == "evaluate" else ""
+        close = close or " or ".join(sorted(error.possibilities or ()))
+        return InputError(command or name, f"the unknown option {name}", close or "one that the help lists", hint)
     message = error.message.rstrip(".")
     if message.startswith("No such command"):
         _, name, *others = message.split("'")
         close = " or ".join(each for each in others if each.isidentifier() or "-" in each)
-        return InputError("COMMAND", repr(name), close or "one of its own", hint)
+        close = _COMMANDS.get(name, close) if not command else close
+        return InputError("COMMAND", repr(name), close or "one that the help lists", hint)
     place = name or (_name(parameter) if parameter is not None else command)
     return InputError(place, message, hint=hint) if place else InputError(message, hint=hint)
 

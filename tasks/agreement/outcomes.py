@@ -18,7 +18,7 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, model_name, read_published_run, read_rows
 from gradebook.tasks.lake.sql import query
-from gradebook.tasks.system.number_format import difference_interval_words, rate_words, signed_words
+from gradebook.tasks.system.number_format import difference_interval_words, rate_words, signed_words, with_interval
 
 MOST_UNITS = 5_000  # outputs of a correlation: more are drawn at random
 SEED = 20_261_126
@@ -172,9 +172,7 @@ def cells_of(row: Followed) -> tuple[str, ...]:
     """Words of a row: score, Spearman with its interval, Pearson, weight, suggested weight with its interval, cases."""
     suggested = "–"
     if row.suggested is not None:
-        suggested = rate_words(row.suggested)
-        if row.suggested_low is not None:
-            suggested += f" ({rate_words(row.suggested_low)} to {rate_words(row.suggested_high)})"
+        suggested = with_interval(row.suggested, row.suggested_low, row.suggested_high, rate_words)
     return (
         row.criterion_id or "overall",
         signed_words(row.spearman),

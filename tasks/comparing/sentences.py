@@ -13,9 +13,10 @@ from gradebook.tasks.comparing.figures import ComparedRow, worst_first
 from gradebook.tasks.system.number_format import (
     counted,
     difference_interval_words,
+    interval_words,
     p_relation,
     rate_words,
-    short_interval_words,
+    score_words,
     signed_words,
 )
 
@@ -57,7 +58,7 @@ def improvement_sentence(rows: Sequence[ComparedRow]) -> str | None:
 def unchanged_sentence(rows: Sequence[ComparedRow]) -> str:
     """Statement that nothing changed beyond chance, with the detectable difference, or why a test is impossible."""
     if not any(row.figures.n for row in rows):
-        return "No score of one side has a counterpart on the other."
+        return "No case has a score on both sides."
     is_paired = all(row.is_paired for row in rows)
     if is_paired and not any(row.figures.better_count + row.figures.worse_count for row in rows):
         return "No score changed."
@@ -120,17 +121,17 @@ def outcome_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
 def spread_sentence(spread: SpreadFigures, case_count: int) -> str:
     """Sentence on the side that is steadier beyond chance, by the standard deviations of the overall scores."""
     words = {Chance.ABOVE: "A is steadier", Chance.BELOW: "B is steadier"}.get(spread.outcome)
+    interval = interval_words(spread.sd_ratio_low, spread.sd_ratio_high)
     return (
         f"{words or 'Neither is steadier beyond chance'}: SD {spread.sd_a:.3f} in A, {spread.sd_b:.3f} in B; ratio "
-        f"{spread.sd_ratio:.2f}, 95% interval {spread.sd_ratio_low:.2f} to {spread.sd_ratio_high:.2f} over "
-        f"{counted(case_count, 'case')}."
+        f"{score_words(spread.sd_ratio)}, 95% interval {interval} over {counted(case_count, 'case')}."
     )
 
 
 def win_sentence(found: WinFigures) -> str:
     """Wins, losses and ties of B, pair by pair."""
     ties = f" up to {found.tie_margin:.3f}, the judge's noise" if found.tie_margin > EQUAL else ""
-    interval = short_interval_words(found.win_rate_low, found.win_rate_high, rate_words)
+    interval = interval_words(found.win_rate_low, found.win_rate_high, rate_words)
     return (
         f"B wins {found.win_count:,}, loses {found.loss_count:,} and ties{ties} {found.tie_count:,}: win rate, ties "
         f"as half, is {rate_words(found.win_rate)} ({interval})."

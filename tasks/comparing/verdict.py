@@ -135,10 +135,17 @@ def _uncapitalised(sentence: str) -> str:
 def _next_steps(found: Comparison, run_a: str, run_b: str) -> list[NextStep]:
     lost = [case.case_id for pair in found.models if pair.explanation for case in pair.explanation.lost_most]
     steps = []
+    rows = [row for pair in found.models for row in pair.rows]
+    if not any(row.figures.n for row in rows):
+        models = [] if len(found.models) != 1 else [found.models[0].model_a, found.models[0].model_b]
+        sides = ("--model-a", models[0], "--model-b", models[1]) if models else ()
+        again = ("gradebook", "compare", run_a, *(() if run_a == run_b else (run_b,)), *sides, "--unpaired")
+        is_possible = any(row.counts.unpaired_count for row in rows)
+        return [NextStep("compare the means over different cases", again)] if is_possible else []
     if lost:
         named = ", ".join(dict.fromkeys(lost[:MOST_NAMED]))
         words = f"read the cases that lost most, such as the first ({named})"
         steps.append(NextStep(words, ("gradebook", "why", run_b, lost[0])))
     against = () if run_a == run_b else ("--against", run_a)
-    steps.append(NextStep("see both answers to them side by side", ("gradebook", "report", run_b, *against)))
+    steps.append(NextStep("read both answers to each case side by side", ("gradebook", "report", run_b, *against)))
     return steps

@@ -1,4 +1,4 @@
-"""Connections to a lake: a cached one of this process, or a new one."""
+"""Address of a lake."""
 
 import os
 import re
@@ -67,20 +67,29 @@ class Lake:
         name = self.address if self.catalog == "sqlite" else "the PostgreSQL catalog"
         return name if self.at is None else f"{name} at version {self.at}"
 
-    @property
-    def words(self) -> tuple[str, ...]:
-        """Options that name the lake in a command of a page, from this folder; none for the lake of all commands.
+    def words(self, *, is_absolute: bool = False, is_passed_on: bool = False) -> tuple[str, ...]:
+        """Options that name the lake in a command to paste in this folder; none for the lake of all commands.
 
-        A catalog in PostgreSQL is left to GRADEBOOK_LAKE: a page is passed on, and its connection string says too much.
+        is_absolute: for a paste in any folder; the lake is always named. is_passed_on: for a page, which others read: a
+        catalog in PostgreSQL is left to GRADEBOOK_LAKE, as its connection string says too much.
         """
         words: tuple[str, ...] = ()
-        if self.catalog == "sqlite" and self.address != str(Path(_usual_file()).absolute()):
-            path = Path(self.address)
-            here = Path.cwd()
-            words = ("--lake", f"sqlite:{path.relative_to(here) if path.is_relative_to(here) else path}")
+        if self.catalog == "sqlite":
+            if is_absolute or not self._is_usual:
+                words = ("--lake", f"sqlite:{self.address if is_absolute else _from_here(self.address)}")
+        elif not is_passed_on and (is_absolute or not self._is_usual):
+            words = ("--lake", f"postgres:{self.address}")
         if not self.has_data:
             return words
-        return (*words, "--data", self.bucket.uri if self.bucket else str(self.root))
+        folder = str(self.root) if is_absolute else _from_here(str(self.root))
+        return (*words, "--data", self.bucket.uri if self.bucket else folder)
+
+    @property
+    def _is_usual(self) -> bool:
+        """Whether commands take this lake without `--lake`."""
+        catalog, _, address = usual_lake().partition(":")
+        same = (str(Path(address).absolute()),) if catalog == "sqlite" else (address, f"postgresql:{address}")
+        return catalog == self.catalog and self.address in same
 
     @property
     def is_there(self) -> bool:
@@ -88,10 +97,10 @@ class Lake:
         return self.catalog != "sqlite" or os.path.exists(self.address)  # noqa: PTH110 - Path raises on too long a name
 
 
-def _usual_file() -> str:
-    """File of the lake that commands take without `--lake`; empty if it is in PostgreSQL."""
-    catalog, _, address = usual_lake().partition(":")
-    return address if catalog == "sqlite" else ""
+def _from_here(path: str) -> str:
+    """Path from the working folder, if it is below it."""
+    here = Path.cwd()
+    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
 
 
 def find_lake(uri: str, data: str | None = None) -> Lake:

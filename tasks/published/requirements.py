@@ -7,6 +7,7 @@ import duckdb
 
 from gradebook.tasks.lake.rows import Row, model_name, read_rows
 from gradebook.tasks.lake.sql import query
+from gradebook.tasks.system.number_format import counted
 
 MOST_GATES = 3
 TOLERANCE = 1e-9  # for rounding errors of a mean at its threshold
@@ -49,10 +50,10 @@ def unmet_requirements(connection: duckdb.DuckDBPyConnection, run_id: str) -> tu
 
 def _of_model(row: Row, rubric: Row, gates: Sequence[Row]) -> Iterator[Unmet]:
     if row["gate_failure_count"]:
-        outputs = f"{row['gate_failure_count']:,} of {row['output_count']:,} outputs"
+        outputs = f"{row['gate_failure_count']:,} of {counted(row['output_count'], 'output')}"
         yield Unmet(model_name(row), f"{outputs} fail a gate", f"{outputs} fail {_gate_words(gates)}")
     if row["own_gap_count"]:
-        outputs = f"{row['own_gap_count']:,} of {row['output_count']:,} outputs"
+        outputs = f"{row['own_gap_count']:,} of {counted(row['output_count'], 'output')}"
         fault = f"gates of per-case criteria are not scored for {outputs}"
         yield Unmet(model_name(row), fault, fault)
     if rubric["pass_threshold"] is not None:
@@ -69,7 +70,8 @@ def _gate_words(gates: Sequence[Row]) -> str:
 def _of_criterion(row: Row, rubric: Row) -> Iterator[Unmet]:
     gap_count = row["output_count"] - row["n"]
     if row["is_gate"] and gap_count:
-        fault = f"the gate {row['criterion_id']} is not scored for {gap_count:,} of {row['output_count']:,} outputs"
+        outputs = f"{gap_count:,} of {counted(row['output_count'], 'output')}"
+        fault = f"the gate {row['criterion_id']} is not scored for {outputs}"
         yield Unmet(model_name(row), fault, fault)
     elif row["is_optional"] and not row["n"]:
         return
@@ -88,7 +90,7 @@ def _below(row: Row, name: str, threshold: float, mean_low: float | None) -> Ite
         fault = f"{name} {row['mean']:.3f}, expected at least {threshold:g}"
         yield Unmet(model, fault, f"the {name} {row['mean']:.3f} is below {threshold:g}")
     elif mean_low is not None and mean_low < threshold - TOLERANCE:
-        scored = f"{row['n']:,} of {row['output_count']:,} outputs"
+        scored = f"{row['n']:,} of {counted(row['output_count'], 'output')}"
         fault = f"{name} {row['mean']:.3f} over {scored}, expected at least {threshold:g} for any scores of the others"
         brief = f"only {scored} are scored, so the {name} could be below {threshold:g}"
         yield Unmet(model, fault, brief)

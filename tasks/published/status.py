@@ -49,11 +49,11 @@ class UnpublishedRun:
         return asdict(self)
 
 
-def unpublished_runs(root: Path, now: datetime, lake_words: tuple[str, ...]) -> list[UnpublishedRun]:
-    """Unpublished runs of a lake's folder, newest first. lake_words: as for `going_on`."""
-    folders = [RunFolder(path) for path in (root / "runs").glob("*") if path.is_dir()]
+def unpublished_runs(lake: Lake, now: datetime) -> list[UnpublishedRun]:
+    """Unpublished runs of a lake's folder, newest first."""
+    folders = [RunFolder(path) for path in (lake.root / "runs").glob("*") if path.is_dir()]
     begun = [(folder, _begun_at(folder)) for folder in folders if not folder.published_file.exists()]
-    runs = [_read(folder, begun_at, now, lake_words) for folder, begun_at in begun if begun_at is not None]
+    runs = [_read(folder, begun_at, now, lake) for folder, begun_at in begun if begun_at is not None]
     return sorted(runs, key=lambda run: run.begun_at, reverse=True)
 
 
@@ -67,7 +67,7 @@ def _begun_at(folder: RunFolder) -> datetime | None:
     return begun_at if begun_at.tzinfo else begun_at.replace(tzinfo=UTC)
 
 
-def _read(folder: RunFolder, begun_at: datetime, now: datetime, lake_words: tuple[str, ...]) -> UnpublishedRun:
+def _read(folder: RunFolder, begun_at: datetime, now: datetime, lake: Lake) -> UnpublishedRun:
     planned, (judged_count, cost_usd) = read_kept(folder.plan_summary_file), _spent(folder)
     timings = list(_timings(folder))
     return UnpublishedRun(
@@ -83,7 +83,7 @@ def _read(folder: RunFolder, begun_at: datetime, now: datetime, lake_words: tupl
         age_s=max(0.0, (now - begun_at).total_seconds()),
         quiet_s=max(0.0, now.timestamp() - _last_change(folder)),
         trigger=read_kept(folder.request_file).get("trigger"),
-        go_on=going_on(folder, lake_words),
+        go_on=going_on(folder, lake.words(is_absolute=True)),
     )
 
 
@@ -223,12 +223,12 @@ class Status:
 _KINDS = ("at_work", "left")
 
 
-def read_status(lake: Lake, now: datetime, days: int, lake_words: tuple[str, ...] = ()) -> Status:
-    """Read the status of a lake and its run folders. days: age limit of failures. lake_words: as for `going_on`.
+def read_status(lake: Lake, now: datetime, days: int) -> Status:
+    """Read the status of a lake and its run folders. days: age limit of failures.
 
     Raises `LakeError` if there is no lake.
     """
-    unpublished = unpublished_runs(lake.root, now, lake_words)
+    unpublished = unpublished_runs(lake, now)
     with connect(lake, read_only=True) as connection:
         last = [dict(row) for row in read_rows(connection, query("published/last_runs"))]
         for row in last:

@@ -37,7 +37,7 @@ class RunSummary:
     any. report_fault: why the page could not be written. unscored: reasons of the verdicts without a score, as rows of
     unscored_reasons. standings: of the judge, by criterion, by the ratings at publication. reading: cases to read
     first, as rows of cases_to_read. has_rubric_requirement: whether a gate or threshold of the rubric counts, not the
-    rule against the baseline alone.
+    rule against the baseline alone. pass_threshold: of the rubric, 0..1.
     """
 
     run: Row
@@ -59,6 +59,7 @@ class RunSummary:
     reading: tuple[Row, ...] = ()
     has_rubric_requirement: bool = True
     preferences: tuple[Row, ...] = ()
+    pass_threshold: float | None = None
 
     @property
     def verdict(self) -> RunVerdict:
@@ -76,6 +77,7 @@ class RunSummary:
                 self.reading,
                 self.comparison,
                 self.unscored,
+                self.pass_threshold,
             )
         )
 
@@ -167,6 +169,7 @@ def read_summary(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str)
     outcome = _outcome(connection, lake, run)
     means, fault = _calibrate(connection, run_id, [row["criterion_id"] for row in criteria])
     parts = _published_agreement(connection, run_id) if run["judge"] is not None else ()
+    (required,) = read_rows(connection, query("published/rubric_requirements"), run_id=run_id)
     reading = read_rows(connection, query("published/cases_to_read"), run_id=run_id, case_count=MOST_NAMED)
     return RunSummary(
         run,
@@ -187,6 +190,7 @@ def read_summary(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str)
         reading=reading,
         has_rubric_requirement=outcome.has_rubric_requirement,
         preferences=preferences,
+        pass_threshold=required["pass_threshold"],
     )
 
 

@@ -13,7 +13,7 @@ from gradebook.tasks.comparing.stopping import stopped_words
 from gradebook.tasks.comparing.verdict import MOST_NAMED, MOST_PAIRS, Fact, NextStep, RunVerdict, change_fact
 from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.published.requirements import Unmet
-from gradebook.tasks.system.number_format import counted, rate_words, score_words
+from gradebook.tasks.system.number_format import counted, interval_words, rate_words, score_words
 
 LONGEST_QUESTION = 90
 MOST_REASONS = 2  # of a model
@@ -35,11 +35,18 @@ class Grounds:
     reading: Sequence[Row]
     comparison: RunComparison | None
     unscored: Sequence[Row] = ()
+    pass_threshold: float | None = None
 
     @property
     def has_missed_judge(self) -> bool:
         """Whether criteria are unscored for want of a judge."""
         return any(row["reason"] == "no_judge" for row in self.unscored)
+
+    @property
+    def gaps(self) -> list[str]:
+        """Weighted criteria that no output of a model is scored on, although the run had a judge, if it needed one."""
+        rows = [] if self.has_missed_judge else self.criteria
+        return list(dict.fromkeys(row["criterion_id"] for row in rows if row.get("n") == 0 and row["weight"]))
 
     @property
     def is_against_baseline(self) -> bool:
@@ -52,7 +59,8 @@ def run_verdict(found: Grounds) -> RunVerdict:
     clauses = [_shipping(found), *_missing(found), *_change(found), *_doubt(found.standings)]
     is_good = not found.unmet if found.has_requirement else None
     sentence = f"{'; '.join(clauses)}."
-    facts = (*_change_facts(found), *_gate_facts(found, sentence), *_judge_facts(found))
+    facts = (*_threshold_facts(found), *_gap_facts(found), *_change_facts(found), *_gate_facts(found, sentence))
+    facts = (*facts, *_judge_facts(found))
     return RunVerdict(sentence, is_good, facts, tuple(_next_steps(found)))
 
 
@@ -140,11 +148,30 @@ def _doubt(standings: Sequence[JudgeStanding]) -> Iterator[str]:
         yield f"but the judge is no better than chance on {names}, as far as {counted(rated, 'rating')} show"
 
 
+def _threshold_facts(found: Grounds) -> Iterator[Fact]:
+    """Models whose mean may be on either side of the rubric's threshold, as far as the interval shows."""
+    if found.pass_threshold is None or not found.has_rubric_requirement:
+        return
+    rows = [row for row in found.scores if row["ci_low"] is not None]
+    rows = [row for row in rows if row["ci_low"] < found.pass_threshold <= row["ci_high"]]
+    if rows:
+        names = [f"{model_name(row)} ({interval_words(row['ci_low'], row['ci_high'])})" for row in rows]
+        words = f"The 95% interval of the mean holds {found.pass_threshold:g} for {_listed(names)}"
+        intervals = {model_name(row): [row["ci_low"], row["ci_high"]] for row in rows}
+        yield Fact("interval", f"{words}: more cases would tell on which side it is.", {"intervals": intervals})
+
+
+def _gap_facts(found: Grounds) -> Iterator[Fact]:
+    if found.gaps:
+        words = f"No output of a model is scored on {_listed(found.gaps)}, so overall scores are missing or partial."
+        yield Fact("gaps", words, {"criteria": found.gaps})
+
+
 def _change_facts(found: Grounds) -> Iterator[Fact]:
     if found.comparison is None:
         return
     for pair in found.comparison.models[:MOST_PAIRS]:
-        if pair.rows:
+        if any(row.figures.n for row in pair.rows) or (pair.rows and found.is_against_baseline):
             yield change_fact(pair.name, pair.rows, *_sides(found, pair))
 
 
@@ -161,8 +188,8 @@ def _gate_facts(found: Grounds, sentence: str) -> Iterator[Fact]:
     """How often each gate failed, where the sentence does not say so already."""
     for criterion_id, rows in _by_criterion(row for row in found.criteria if row["is_gate"]).items():
         failed = [(model_name(row), row["n"], round(row["n"] * (1 - row["pass_rate"]))) for row in rows if row.get("n")]
-        named = [f"{count:,} of {n:,} outputs of {name}" for name, n, count in failed if count]
-        is_told = len(named) == 1 and f"fail the gate {criterion_id}" in sentence
+        named = [f"{count:,} of {counted(n, 'output')} of {name}" for name, n, count in failed if count]
+        is_told = sentence.count(f"fail the gate {criterion_id}") == len(named)
         if named and not is_told:
             more = f" and of {len(named) - MOST_NAMED:,} more models" if len(named) > MOST_NAMED else ""
             words = f"The gate {criterion_id} fails for {', '.join(named[:MOST_NAMED])}{more}."
@@ -203,8 +230,8 @@ def standing_words(trust: Trust, standings: Sequence[JudgeStanding]) -> str:
 def _skill_words(standing: JudgeStanding) -> str:
     found = standing.skill
     name = "kappa" if "kappa" in found.statistic else "rank correlation"
-    interval = "" if found.ci_low is None else f", {found.ci_low:.2f} to {found.ci_high:.2f}"
-    return f"{name} {found.value or 0.0:.2f}{interval}, {counted(standing.pair_count, 'pair')}"
+    interval = "" if found.ci_low is None else f", {interval_words(found.ci_low, found.ci_high)}"
+    return f"{name} {score_words(found.value or 0.0)}{interval}, {counted(standing.pair_count, 'pair')}"
 
 
 def _leanings(standings: Sequence[JudgeStanding]) -> str:
@@ -225,6 +252,9 @@ def _next_steps(found: Grounds) -> Iterator[NextStep]:
     run_id = str(found.run["run_id"])
     if found.has_missed_judge:
         yield NextStep("name a judge: the same command with --judge MODEL; --dry-run shows the price first")
+    for case_id in [row["case_ids"][0] for row in found.reading[:1]] if found.gaps else []:
+        why = ("gradebook", "why", run_id, case_id, found.gaps[0])
+        yield NextStep(f"see why {found.gaps[0]} is not scored, for example on case {case_id}", why)
     yield from _to_read(found, run_id)
     yield from _weakest(found)
     if found.comparison is not None and found.is_against_baseline:
@@ -232,7 +262,8 @@ def _next_steps(found: Grounds) -> Iterator[NextStep]:
         yield NextStep("see what changed in full", ("gradebook", "compare", found.comparison.baseline_run_id, run_id))
     doubtful = [each.criterion_id for each in found.standings if each.trust in (Trust.CHANCE, Trust.WEAK)]
     if doubtful:
-        words = f"see where the judge and people differ on {_listed(doubtful)}, and reword its levels"
+        whose = "its" if len(doubtful) == 1 else "their"
+        words = f"see where the judge and people differ on {_listed(doubtful)}, and reword {whose} levels"
         yield NextStep(words, ("gradebook", "agreement", run_id, "--criterion", doubtful[0]))
     elif found.run.get("judge") is not None:
         words = f"let people rate {'more' if found.standings else 'some'} outputs in the browser, a random sample"

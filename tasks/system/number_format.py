@@ -23,26 +23,26 @@ def signed_words(value: float | None, digits: int = 3) -> str:
     return "–" if value is None else f"{value:+.{digits}f}"
 
 
+def interval_words(low: float | None, high: float | None, words: Callable[[float | None], str] = score_words) -> str:
+    """Interval, the same in each table and sentence: `0.710 to 0.750`. words: of its ends."""
+    return "–" if low is None else f"{words(low)} to {words(high)}"
+
+
 def difference_interval_words(low: float | None, high: float | None) -> str:
-    """Interval of a difference of scores: `-0.010..+0.020`."""
-    return short_interval_words(low, high, signed_words)
+    """Interval of a difference of scores: `-0.010 to +0.020`."""
+    return interval_words(low, high, signed_words)
 
 
-def short_interval_words(
-    low: float | None, high: float | None, words: Callable[[float | None], str] = score_words
+def with_interval(
+    value: float | None, low: float | None, high: float | None, words: Callable[[float | None], str] = score_words
 ) -> str:
-    """Interval in a table of the terminal: `0.710..0.750`. words: of its ends."""
-    return "–" if low is None else f"{words(low)}..{words(high)}"
+    """Figure and its interval, where there is one: `0.730 (0.710 to 0.750)`."""
+    return words(value) if low is None else f"{words(value)} ({interval_words(low, high, words)})"
 
 
 def no_interval_words(unit_count: int | None) -> str:
     """Reason for a mean without an interval, in a cell: one case says nothing about others."""
     return "none: 1 case" if unit_count == 1 else "–"
-
-
-def interval_words(low: float | None, high: float | None) -> str:
-    """Interval of a score: `0.710 to 0.750`."""
-    return "–" if low is None else f"{score_words(low)} to {score_words(high)}"
 
 
 def p_words(p: float | None) -> str:

@@ -73,10 +73,11 @@ def verdict_text(verdict: RunVerdict, lake_words: tuple[str, ...]) -> Markup:
 
 def _values(source: ReportSource, against: str | None) -> dict[str, Any]:
     summary, run = source.summary, source.summary.run
-    words = ("gradebook", "report", source.run_id, *(("--against", against) if against else ()), *source.lake.words)
+    lake_words = source.lake.words(is_passed_on=True)
+    words = ("gradebook", "report", source.run_id, *(("--against", against) if against else ()), *lake_words)
     return {
         "summary": summary,
-        "verdict": verdict_text(report_verdict(source), source.lake.words),
+        "verdict": verdict_text(report_verdict(source), lake_words),
         "run": run,
         "comparison": source.comparison,
         "sides": sides_words(source.comparison) if source.comparison else "",

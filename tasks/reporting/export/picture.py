@@ -17,7 +17,7 @@ from gradebook.tasks.reporting.export.comment import run_comment
 from gradebook.tasks.reporting.export.run_tables import compared_rows, sides_words, weight_words
 from gradebook.tasks.reporting.page import run_page
 from gradebook.tasks.reporting.sections.people.agreement import report_verdict
-from gradebook.tasks.reporting.sections.scores.scores import interval_words
+from gradebook.tasks.reporting.sections.scores.scores import mean_interval_words
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource, opened_source
 from gradebook.tasks.system.number_format import counted, difference_interval_words, score_words, signed_words
 
@@ -95,7 +95,7 @@ def _means(source: ReportSource, labels: Labels) -> tuple[list[Row], dict[str, A
     found = [(group, row) for row in source.summary.scores if (group := source.group_of(row)) in labels]
     rows = [
         {"model": labels[group], "mean": row["mean"], "low": row["ci_low"], "high": row["ci_high"]}
-        | {"words": f"{score_words(row['mean'])} ({interval_words(row)})"}
+        | {"words": f"{score_words(row['mean'])} ({mean_interval_words(row)})"}
         for group, row in found
     ]
     drawn, all_count = len(labels), len(source.groups)

@@ -12,7 +12,7 @@ from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.summary import stated_unmet
 from gradebook.tasks.reporting.drawing.charts import draw
 from gradebook.tasks.reporting.drawing.figures import Drawn
-from gradebook.tasks.reporting.sections.scores.scores import interval_words
+from gradebook.tasks.reporting.sections.scores.scores import mean_interval_words
 from gradebook.tasks.system.number_format import counted, score_words, signed_words
 
 MOST_POINTS = 30  # of a trend
@@ -108,7 +108,9 @@ def _line(connection: duckdb.DuckDBPyConnection, lake: Lake, run: Row, scores: S
 def _model_line(row: Row) -> ModelLine:
     weakest = "–" if row["weakest_id"] is None else f"{row['weakest_id']} {score_words(row['weakest_mean'])}"
     change = signed_words(None if row["changed"] else row["change"])
-    return ModelLine(model_name(row), score_words(row["mean"]), interval_words(row), change, row["changed"], weakest)
+    return ModelLine(
+        model_name(row), score_words(row["mean"]), mean_interval_words(row), change, row["changed"], weakest
+    )
 
 
 def trend_of(rows: Sequence[Row]) -> Trend:

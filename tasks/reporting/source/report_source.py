@@ -177,9 +177,12 @@ def _compare_best(
     """Compare the run's best model (B) with its second best (A); or the reason why it can't be done."""
     best, second = (model_name(row) for row in summary.scores[:2])
     try:
-        return _compare(connection, lake, Wanted(summary.run_id, summary.run_id, second, best)), None
+        found = _compare(connection, lake, Wanted(summary.run_id, summary.run_id, second, best))
     except InputError as error:
         return None, error.fault
+    if not any(row.figures.n for pair in found.models for row in pair.rows):
+        return None, f"{best} and {second} have no case with a score on both sides"
+    return found, None
 
 
 def _compare(connection: duckdb.DuckDBPyConnection, lake: Lake, wanted: Wanted) -> RunComparison:

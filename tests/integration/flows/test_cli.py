@@ -76,10 +76,20 @@ def test_a_reader_that_closes_the_pipe_early_is_no_failure(tmp_path, form):
     assert (finished.returncode, finished.stderr) == (0, b"")
 
 
-def test_a_misspelled_command_gets_a_suggestion(gradebook):
-    finished = gradebook("evalute")
-    assert finished.code == 2
-    assert "COMMAND: found 'evalute', expected evaluate; `gradebook --help` lists" in finished.err
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (("evalute",), "COMMAND: found 'evalute', expected evaluate; `gradebook --help` lists"),
+        (("view",), "COMMAND: found 'view', expected report for a run, site for all; "),
+        (("nonesuch",), "COMMAND: found 'nonesuch', expected one that the help lists; "),
+        (("evaluate", "--provider", "x"), "evaluate: found the unknown option --provider, expected --judge; "),
+    ],
+    ids=lambda each: " ".join(each) if isinstance(each, tuple) else "",
+)
+def test_a_misspelled_word_or_one_of_another_tool_gets_a_suggestion(gradebook, words, answer):
+    finished = gradebook(*words)
+    assert (finished.code, finished.out) == (2, "")
+    assert answer in finished.err
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.reporting.drawing.charts import draw
 from gradebook.tasks.reporting.drawing.figures import Figure, Table, table_of
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource
-from gradebook.tasks.system.number_format import counted, price_words, share_words
+from gradebook.tasks.system.number_format import counted, interval_words, price_words, share_words
 
 FEW = "too few cases, or one has all that are solved"
 
@@ -101,7 +101,7 @@ def _table(title: str, found: Sequence[tuple[Group, SolvedCost]]) -> Table:
 def _interval_words(cost: SolvedCost) -> str:
     if cost.reason or not np.isfinite([cost.interval.low, cost.interval.high]).all():
         return cost.reason or "–"
-    return f"{price_words(cost.interval.low)}..{price_words(cost.interval.high)}"
+    return interval_words(cost.interval.low, cost.interval.high, price_words)
 
 
 def _reading(found: Sequence[tuple[Group, SolvedCost]], left_out: int) -> str:

@@ -77,4 +77,4 @@ def _by(row: ComparedRow) -> str:
     words = score_words(abs(found.mean_diff or 0.0))
     if found.diff_low is None:
         return words
-    return f"{words} (95% interval {signed_words(found.diff_low)} to {signed_words(found.diff_high)})"
+    return f"{words} (95% interval {difference_interval_words(found.diff_low, found.diff_high)})"

@@ -56,7 +56,7 @@ def read_cost(source: ReportSource) -> CostContents | None:
         _reading(run, rows, spending.total),
         tuple(f"{note[0].upper()}{note[1:]}." for note in spending.notes),
         forecast,
-        None if forecast or run["judge"] is None else shell_line((*words, *source.lake.words)),
+        None if forecast or run["judge"] is None else shell_line((*words, *source.lake.words(is_passed_on=True))),
         tuple(figure for figure in found if figure is not None),
         table_of("Costs by stage and criterion", ("Stage", "Criterion"), STAGE_NUMBERS, map(_stage_cells, rows)),
     )

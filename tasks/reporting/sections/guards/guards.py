@@ -9,7 +9,7 @@ from gradebook.tasks.lake.rows import Row, model_name, read_rows
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.reporting.drawing.figures import Table, table_of
 from gradebook.tasks.reporting.source.report_source import ReportSource
-from gradebook.tasks.system.number_format import score_words, signed_words
+from gradebook.tasks.system.number_format import interval_words, score_words, signed_words
 
 MOST_RUNS = 50  # of the rubric, the newest
 MOST_CHECKPOINTS = 20  # of a model and guard, the newest
@@ -53,9 +53,8 @@ def _series(row: Row) -> tuple[Any, ...]:
 def _cells(row: Row) -> tuple[str, ...]:
     found = row["found"]
     mean = f"{found['mean']:.0f} words" if row["guard"] == "length" else score_words(found["mean"])
-    interval = "" if found["ci_low"] is None else f"{signed_words(found['ci_low'])} to {signed_words(found['ci_high'])}"
-    if row["guard"] == "unrewarded" and interval:
-        interval = f"{score_words(found['ci_low'])} to {score_words(found['ci_high'])}"
+    words = score_words if row["guard"] == "unrewarded" else signed_words
+    interval = "" if found["ci_low"] is None else interval_words(found["ci_low"], found["ci_high"], words)
     value = "" if found["value"] is None else signed_words(found["value"])
     checkpoint = row["checkpoint"] or "–"
     return row["model"], checkpoint, _named(row), f"{found['n']:,}", mean, value, interval

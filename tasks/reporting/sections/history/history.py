@@ -8,7 +8,7 @@ from gradebook.tasks.reporting.sections.history.criterion_history import LEAST_C
 from gradebook.tasks.reporting.sections.history.history_figures import drawn_history, series_of
 from gradebook.tasks.reporting.source.dates import Point, Points, read_criterion_means, read_points, stretch
 from gradebook.tasks.reporting.source.report_source import MOST_DRAWN, ReportSource
-from gradebook.tasks.system.number_format import score_words, signed_words
+from gradebook.tasks.system.number_format import interval_words, score_words, signed_words
 
 MOST_NAMED = 3  # models in a sentence
 
@@ -102,7 +102,7 @@ def _table(points: Points) -> Table:
 def _cells(points: Points, point: Point) -> tuple[str, ...]:
     earlier = None if point.before is None or point.changes else points[point.before].mean
     change = None if point.mean is None or earlier is None else point.mean - earlier
-    interval = "–" if point.low is None else f"{score_words(point.low)} to {score_words(point.high)}"
+    interval = interval_words(point.low, point.high)
     return (
         point.run_id,
         "" if point.finished_at is None else point.finished_at.strftime("%Y-%m-%d %H:%M"),

@@ -8,7 +8,7 @@ from gradebook.tasks.reporting.drawing.charts import Colour, distinct_labels, dr
 from gradebook.tasks.reporting.drawing.figures import Drawn
 from gradebook.tasks.reporting.source.dates import Point, Points
 from gradebook.tasks.reporting.source.report_source import ReportSource
-from gradebook.tasks.system.number_format import counted, score_words
+from gradebook.tasks.system.number_format import counted, interval_words, score_words
 
 MOST_LABELS = 5
 LABEL_LETTERS = 12
@@ -73,7 +73,7 @@ def _row(points: Points, point: Point, by_model: dict[str, Series]) -> Row:
     line = by_model[point.model]
     before = points[point.before] if point.is_joined and point.before is not None else None
     linked = points[point.before] if point.linked_mean is not None and point.before is not None else None
-    interval = "" if point.low is None else f", 95% interval {score_words(point.low)} to {score_words(point.high)}"
+    interval = "" if point.low is None else f", 95% interval {interval_words(point.low, point.high)}"
     stopped = "" if point.stopped_at is None else f", stopped after {counted(point.stopped_at, 'case')}"
     checkpoint = "" if point.checkpoint is None else f" @ {shortened(point.checkpoint)}"
     return {

@@ -15,7 +15,7 @@ from gradebook.tasks.published.verdict import standing_words
 from gradebook.tasks.reporting.drawing.charts import draw, shortened
 from gradebook.tasks.reporting.drawing.figures import Column, Figure, Table
 from gradebook.tasks.reporting.source.report_source import ReportSource
-from gradebook.tasks.system.number_format import counted, rate_words, score_words, signed_words
+from gradebook.tasks.system.number_format import counted, rate_words, signed_words, with_interval
 
 MOST_CRITERIA = 10  # in one picture
 WHO = {JUDGE_RATERS: "judge with people", RATERS: "people with each other", JUDGES: "judges with each other"}
@@ -120,22 +120,16 @@ _OTHERS = {JUDGE_RATERS: "people", JUDGES: "the other judges"}
 
 def rated_words(found: Measure) -> str:
     """Share with its interval, in percent."""
-    if found.ci_low is None:
-        return rate_words(found.value)
-    return f"{rate_words(found.value)} ({rate_words(found.ci_low)} to {rate_words(found.ci_high)})"
+    return with_interval(found.value, found.ci_low, found.ci_high, rate_words)
 
 
 def bias_words(found: Measure) -> str:
     """Difference of mean scores with its interval."""
-    if found.ci_low is None:
-        return signed_words(found.value)
-    return f"{signed_words(found.value)} ({signed_words(found.ci_low)} to {signed_words(found.ci_high)})"
+    return with_interval(found.value, found.ci_low, found.ci_high, signed_words)
 
 
 def _with_interval(found: Measure) -> str:
-    if found.ci_low is None:
-        return score_words(found.value)
-    return f"{score_words(found.value)} ({score_words(found.ci_low)} to {score_words(found.ci_high)})"
+    return with_interval(found.value, found.ci_low, found.ci_high)
 
 
 def rates_figure(agreement: CurrentAgreement, table: Table) -> Figure | None:

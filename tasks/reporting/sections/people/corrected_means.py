@@ -10,7 +10,7 @@ from gradebook.tasks.reporting.drawing.charts import draw, shortened
 from gradebook.tasks.reporting.drawing.figures import Column, Figure, Table
 from gradebook.tasks.reporting.sections.people.agreement import penalties_of, read_agreement
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource
-from gradebook.tasks.system.number_format import counted, score_words
+from gradebook.tasks.system.number_format import counted, interval_words, score_words, with_interval
 
 MOST_LINES = 16  # of a picture, one per criterion and model
 KINDS = ("judge alone", "corrected", "people alone")
@@ -90,9 +90,7 @@ def _largest_correction(source: ReportSource, known: Sequence[Calibration]) -> s
 
 def estimate_words(found: Estimate) -> str:
     """Mean with its interval."""
-    if found.ci_low is None:
-        return score_words(found.value)
-    return f"{score_words(found.value)} ({score_words(found.ci_low)} to {score_words(found.ci_high)})"
+    return with_interval(found.value, found.ci_low, found.ci_high)
 
 
 def means_table(means: Sequence[Calibration]) -> Table:
@@ -106,7 +104,7 @@ def means_table(means: Sequence[Calibration]) -> Table:
 
 
 def _cells(row: Calibration) -> tuple[str, ...]:
-    reasons = (row.corrected.reason, row.more_reason, row.note)
+    reasons = (row.corrected.reason, row.more_reason if row.unrated_count else None, row.note)
     return (
         row.criterion_id,
         row.name,
@@ -114,16 +112,12 @@ def _cells(row: Calibration) -> tuple[str, ...]:
         f"{row.n + row.unrated_count:,}",
         score_words(row.naive.value),
         score_words(row.corrected.value),
-        _interval_words(row.corrected),
+        interval_words(row.corrected.ci_low, row.corrected.ci_high),
         score_words(row.rated.value),
-        _interval_words(row.rated),
+        interval_words(row.rated.ci_low, row.rated.ci_high),
         "–" if row.more_count is None else f"{row.more_count:,} more",
         "; ".join(dict.fromkeys(filter(None, reasons))),
     )
-
-
-def _interval_words(found: Estimate) -> str:
-    return "–" if found.ci_low is None else f"{score_words(found.ci_low)} to {score_words(found.ci_high)}"
 
 
 def _group(source: ReportSource, row: Calibration) -> Group:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.published.summary import other_model
 from gradebook.tasks.reporting.drawing.figures import Table, table_of
-from gradebook.tasks.system.number_format import rate_words, short_interval_words
+from gradebook.tasks.system.number_format import interval_words, rate_words
 
 _NUMBERS = ("Pairs", "Wins", "Ties", "Losses", "Win rate", "95% interval", "Position flips")
 
@@ -17,6 +17,6 @@ def preference_table(rows: Sequence[Row]) -> Table:
 
 def _cells(row: Row) -> tuple[str, ...]:
     counts = (f"{row[name]:,}" for name in ("pair_count", "win_count", "tie_count", "loss_count"))
-    interval = short_interval_words(row["ci_low"], row["ci_high"], rate_words)
+    interval = interval_words(row["ci_low"], row["ci_high"], rate_words)
     rates = (rate_words(row["win_rate"]), interval, rate_words(row["position_flip_rate"]))
     return (row["criterion_id"], model_name(row), other_model(row), *counts, *rates)

@@ -10,10 +10,12 @@ from gradebook.tasks.reporting.source.report_source import Group, ReportSource
 from gradebook.tasks.system.number_format import (
     bounded_rate_words,
     counted,
+    interval_words,
     no_interval_words,
     price_words,
     rate_words,
     score_words,
+    with_interval,
 )
 
 NUMBERS = (
@@ -47,7 +49,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     return (
         model_name(row),
         score_words(row["mean"]),
-        interval_words(row),
+        mean_interval_words(row),
         score_words(row["sd"]),
         score_words(row["uniform_mean"]),
         _pass_words(row),
@@ -59,21 +61,16 @@ def _cells(row: Row) -> tuple[str, ...]:
     )
 
 
-def interval_words(row: Row) -> str:
-    """95% interval of a row of a mart, as text."""
+def mean_interval_words(row: Row) -> str:
+    """95% interval of the mean of a row of a mart, or why there is none."""
     if row["ci_low"] is None:
         return no_interval_words(row.get("cluster_count"))
-    return f"{score_words(row['ci_low'])} to {score_words(row['ci_high'])}"
+    return interval_words(row["ci_low"], row["ci_high"])
 
 
 def _pass_words(row: Row) -> str:
     """Pass rate with its 95% interval."""
-    rate = rate_words(row["pass_rate"])
-    return (
-        rate
-        if row.get("pass_low") is None
-        else f"{rate} ({rate_words(row['pass_low'])} to {rate_words(row['pass_high'])})"
-    )
+    return with_interval(row["pass_rate"], row.get("pass_low"), row.get("pass_high"), rate_words)
 
 
 def _means(source: ReportSource, table: Table) -> Figure | None:
@@ -94,7 +91,7 @@ def _means(source: ReportSource, table: Table) -> Figure | None:
 
 
 def _dot(group: Group, row: Row) -> Row:
-    tip = f"{group.label}: {score_words(row['mean'])}, 95% interval {interval_words(row)}"
+    tip = f"{group.label}: {score_words(row['mean'])}, 95% interval {mean_interval_words(row)}"
     return {"model": group.label, "mean": row["mean"], "low": row["ci_low"], "high": row["ci_high"], "tip": tip}
 
 
@@ -104,7 +101,7 @@ def _reading(source: ReportSource, drawn_count: int) -> str:
     group, row = found[0]
     words = f"{group.name} has a mean of {score_words(row['mean'])} over {counted(row['n'], 'output')}"
     if row["ci_low"] is not None:
-        words += f"; 95% interval {interval_words(row)}"
+        words += f"; 95% interval {mean_interval_words(row)}"
     if len(found) == 1:
         return f"{words}."
     low, other = found[-1]

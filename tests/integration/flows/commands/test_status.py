@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from gradebook.flows.commands.status import _lake_words
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import commit
 from gradebook.tasks.published.status import read_status
@@ -154,16 +153,18 @@ def test_status_does_not_block_a_run_from_starting(gradebook, held: RunFolder, u
 
 
 @pytest.mark.parametrize(
-    ("lake_words", "shown"),
+    ("named", "shown"),
     [
         (("sqlite:far/c.sqlite", None), "--lake sqlite:{here}/far/c.sqlite"),
         (("sqlite:c.sqlite", "far"), "--lake sqlite:{here}/c.sqlite --data {here}/far"),
-        (("postgres:dbname=a host=b", "s3://c/d"), "--lake 'postgres:dbname=a host=b' --data s3://c/d"),
+        (("postgres:dbname=a host=b", "s3://bucket/d"), "--lake 'postgres:dbname=a host=b' --data s3://bucket/d"),
     ],
 )
-def test_the_resume_command_names_the_lake(unfinished: RunFolder, tmp_path, monkeypatch, lake_words, shown):
+def test_the_resume_command_names_the_lake(unfinished: RunFolder, tmp_path, monkeypatch, named, shown):
     monkeypatch.chdir(tmp_path)
-    assert going_on(unfinished, _lake_words(*lake_words)).endswith(f"--run-id second {shown.format(here=tmp_path)}")
+    monkeypatch.setenv("GRADEBOOK_WORK", "work")
+    lake_words = find_lake(*named).words(is_absolute=True)
+    assert going_on(unfinished, lake_words).endswith(f"--run-id second {shown.format(here=tmp_path)}")
 
 
 OTHERS = {"dataset": "nightly-suite", "trigger": "nightly"}

@@ -7,11 +7,14 @@ from html import unescape
 
 import pytest
 
+from gradebook.flows.display.comparison import show_comparison
 from gradebook.flows.display.summary import show_summary
 from gradebook.tasks.comparing.compare import compare_runs
 from gradebook.tasks.comparing.verdict import comparison_verdict
 from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.published.requirements import Unmet
 from gradebook.tasks.published.summary import summarise
+from gradebook.tasks.published.verdict import Grounds, run_verdict
 from gradebook.tasks.reporting.export.comment import artifact_texts, run_comment
 from gradebook.tasks.reporting.export.picture import picture_parts
 from gradebook.tasks.reporting.page import run_page
@@ -22,8 +25,10 @@ from gradebook.tasks.reporting.sections.trust.trust import read_trust
 from gradebook.tasks.reporting.source.findings import Sign
 from gradebook.tasks.reporting.source.report_source import opened_source
 from tests.support.nightly import nightly
+from tests.support.published_runs import publish
 from tests.support.rated_lake import JudgedRun, publish_agreement, publish_runs, ratings_of
-from tests.support.reported_runs import publish_run
+from tests.support.reported_runs import publish_run, source_of, yes_criterion
+from tests.support.samples import write_lines
 from tests.support.scored_lake import make_lake
 
 CRITERIA = [{"id": "kind"}, {"id": "safe", "gate": True}]
@@ -163,6 +168,59 @@ def test_no_section_says_otherwise_of_the_change(world, source):
         assert {row[1] for row in figure.table.rows} == {outcome}
         assert f"| {outcome} |" in run_comment(source)
         assert ("four times in five" in told.sentence) == (outcome == "no")
+
+
+THRESHOLD = Grounds(
+    {"run_id": "r", "judge": None},
+    [{"model": "m", "checkpoint": None, "mean": 0.6, "ci_low": 0.4, "ci_high": 0.8}],
+    [
+        {"criterion_id": name, "is_gate": is_gate, "weight": weight, "n": n, "pass_rate": rate, "mean": None}
+        | {"model": model, "checkpoint": None}
+        for name, is_gate, weight, n, rate in (("safe", True, None, 4, 0.5), ("true", False, 1.0, 0, None))
+        for model in ("m", "o")
+    ],
+    "both",
+    True,
+    True,
+    [Unmet(model, "", "2 of 4 outputs fail the gate safe") for model in ("m", "o")],
+    (),
+    [{"model": "m", "checkpoint": None, "case_ids": ["c1"], "are_failed": True}],
+    None,
+    pass_threshold=0.7,
+)
+
+
+def test_the_head_says_how_sure_the_mean_is_and_which_criterion_has_no_score():
+    scores = [*THRESHOLD.scores, {**THRESHOLD.scores[0], "model": "o", "mean": 0.8, "ci_low": 0.71, "ci_high": 0.9}]
+    verdict = run_verdict(replace(THRESHOLD, scores=scores))
+    interval, gaps = verdict.facts  # the sentence has both counts of the gate already
+    assert interval.sentence == (
+        "The 95% interval of the mean holds 0.7 for m (0.400 to 0.800): more cases would tell on which side it is."
+    )
+    assert gaps.sentence == ("No output of a model is scored on true, so overall scores are missing or partial.")
+    assert verdict.next_steps[0].words == ("gradebook", "why", "r", "c1", "true")
+    assert not any(each.topic == "interval" for each in run_verdict(replace(THRESHOLD, pass_threshold=0.3)).facts)
+
+
+def test_two_models_of_a_run_without_a_common_case_are_not_compared(tmp_path, capsys):
+    rows = [{"case_id": f"{model}{place}", "model": model, "output": "yes"} for model in "mo" for place in range(3)]
+    rubric = tmp_path / "rubric.json"
+    rubric.write_text(json.dumps({"id": "r", "version": "1.0.0", "criteria": [yes_criterion(id="kind")]}))
+    summary = publish(write_lines(tmp_path / "apart.jsonl", rows), rubric, run_id="apart")
+    with source_of(tmp_path, summary) as source:
+        assert (source.comparison, source.comparison_fault) == (
+            None,
+            "m and o have no case with a score on both sides",
+        )
+        assert fact(report_verdict(source), "change") is None
+    found = compare_runs(find_lake(f"sqlite:{tmp_path}/lake/catalog.sqlite"), "apart", None)
+    verdict = comparison_verdict(found)
+    assert verdict.sentence == "o compared with m: no case has a score on both sides."
+    assert [step.words for step in verdict.next_steps] == [
+        ("gradebook", "compare", "apart", "--model-a", "m", "--model-b", "o", "--unpaired")
+    ]
+    show_comparison(found)
+    assert "–" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

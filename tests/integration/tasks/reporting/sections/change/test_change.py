@@ -77,7 +77,7 @@ def test_without_a_change_the_smallest_detectable_difference_is_given():
 
 
 def test_too_few_pairs_are_not_called_unchanged():
-    assert unchanged_sentence([compared(OVERALL, "", [])]) == "No score of one side has a counterpart on the other."
+    assert unchanged_sentence([compared(OVERALL, "", [])]) == "No case has a score on both sides."
     assert unchanged_sentence([compared(OVERALL, "", [0.5])]) == "Too few pairs to tell a change from chance."
 
 

@@ -139,7 +139,7 @@ def test_agreement_among_people_is_compared_with_that_of_the_judge(contents):
     # ann and bob agree on two of four outputs
     found = figure(contents, "people-same-level")
     assert "75.0% of 12 pairs; people with each other in 50.0%" in found.reading
-    assert "no better than chance on tone, as far as the ratings show (kappa 0.40, -1.00 to 0.83" in found.reading
+    assert "no better than chance on tone, as far as the ratings show (kappa 0.400, -1.000 to 0.83" in found.reading
     assert "judge with people: 75.0%" in str(found.svg)
 
 
