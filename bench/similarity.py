@@ -30,8 +30,8 @@ criteria:
 """
 EMBEDDER = "model: m\ndimensions: {dimensions}\nbatch_size: 512\nprices: {{input_usd: 0.02, output_usd: 0}}\n"
 STAGES = """
-select run_id, sum(wall_s), sum(cpu_s) from stage_costs
-where stage in ('embed', 'score') group by run_id order by run_id
+select run_id, sum(wall_s) filter (stage <> 'plan'), sum(cpu_s) filter (stage <> 'plan'), sum(cpu_s)
+from stage_costs where stage in ('plan', 'embed', 'score') group by run_id order by run_id
 """
 
 
@@ -66,9 +66,10 @@ def main() -> None:
             with opened_run(request, NOW) as run:
                 complete_run(run, StagesInThreads())
         with connect(find_lake(lake), read_only=True) as connection:
-            for run_id, wall_s, cpu_s in connection.execute(STAGES).fetchall():
+            for run_id, wall_s, cpu_s, with_plan_s in connection.execute(STAGES).fetchall():
                 paces = f"{given.outputs / cpu_s:,.0f} pairs a CPU second, {given.outputs / wall_s:,.0f} a second"
-                print(f"{run_id}: {paces} ({wall_s:.2f} s wall, {cpu_s:.2f} s CPU)")
+                planned = f"with the plan {given.outputs / with_plan_s:,.0f} a CPU second"
+                print(f"{run_id}: {paces} ({wall_s:.2f} s wall, {cpu_s:.2f} s CPU); {planned}")
         print(f"{2 * given.outputs:,} texts of {given.dimensions} dimensions, {server.request_count:,} requests in all")
 
 

@@ -66,7 +66,7 @@ def coverage(  # noqa: PLR0913 - each is an option
     found_lake = find_lake(lake, data)
     sides = read_sides(found_lake, request)
     plan = sides.plan
-    counts = (plan.text_count, plan.request_count, plan.cost_usd) if plan else (0, 0, 0.0)
+    counts = (len(plan.wanted), plan.request_count, plan.cost_usd) if plan else (0, 0, 0.0)
     price = dict(zip(("text_count", "request_count", "cost_usd"), counts, strict=True))
     words = f"{counted(counts[0], 'text')} to embed, about {usd_words(counts[2])}"
     if dry_run:

@@ -6,7 +6,7 @@ levels have labels whose meaning cannot be known beforehand.
 """
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -75,15 +75,8 @@ class Case:
         return self.steps.texts if self.sees == "steps" else f"{self.output}\n{self.steps.texts}"
 
     def passages(self, column: str) -> tuple[str, ...]:
-        """Texts of `context`, `reference` or `prompt` that are not blank; of a chat one a message."""
-        if column == "context":
-            found = self.context
-        elif column == "reference":
-            found = (self.reference or "",)
-        else:
-            shown = shown_prompt(self.prompt)
-            found = tuple(map(_message_text, shown)) if isinstance(shown, list) else (shown or "",)
-        return tuple(each for each in found if each.strip())
+        """As `passages_of`, of this case."""
+        return passages_of(column, getattr(self, column))
 
     @property
     def unread(self) -> "Case":
@@ -91,6 +84,15 @@ class Case:
         gone.
         """
         return replace(self, media=tuple(replace(medium, load=None) for medium in self.media), media_fault=None)
+
+
+def passages_of(column: str, value: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Texts of a value of `context`, `reference` or `prompt` that are not blank; of a chat one a message."""
+    if column == "prompt" and isinstance(value, str):
+        shown = shown_prompt(value)
+        value = [*map(_message_text, shown)] if isinstance(shown, list) else shown
+    texts = [value] if isinstance(value, str) else value or ()
+    return tuple(text for text in texts if text.strip())
 
 
 def _message_text(message: dict[str, Any]) -> str:

@@ -41,7 +41,8 @@ def compare_vectors(
     own_places: (output,), the place of the output's own case among the others, -1 where it is none of them.
     """
     lengths = np.diff(np.append(own_starts, own.shape[0]))
-    each = _row_products(outputs[np.repeat(np.arange(len(lengths)), lengths)], own)
+    is_single = len(lengths) == own.shape[0]  # the usual case needs no copy
+    each = _row_products(outputs if is_single else outputs[np.repeat(np.arange(len(lengths)), lengths)], own)
     best = np.clip(np.maximum.reduceat(each, own_starts) if len(lengths) else each, -1, 1)
     is_own = own_places >= 0
     counts = len(other_starts) - is_own.astype(np.int64)
@@ -62,6 +63,12 @@ def compare_vectors(
 def starts_of(groups: Sequence[Sequence[str]]) -> Counts:
     """Place of the first text of each group among all texts."""
     return np.cumsum([0, *(len(group) for group in groups[:-1])])[: len(groups)].astype(np.int64)
+
+
+def zero_rows(vectors: Any) -> NDArray[np.bool_]:
+    """Whether each row of a matrix, dense or sparse, is zero: (row,)."""
+    found: NDArray[np.bool_] = np.diff(vectors.indptr) == 0 if hasattr(vectors, "indptr") else ~vectors.any(axis=1)
+    return found
 
 
 def _row_products(left: Any, right: Any) -> Values:

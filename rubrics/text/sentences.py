@@ -9,7 +9,10 @@ _GOES_ON = re.compile(
     r"|\b[^\W\d_])\.\Z",
     re.IGNORECASE,
 )
-_END = re.compile(r"[.!?…।॥۔؟]+[\"'”’»)\]]*(?=\s|\Z)|[。！？]+[」』”’）]*|\n\s*")  # noqa: RUF001 - full-width marks
+_CITED = r"(?:[ \t]*\[\d{1,3}(?:[ ,;\u2013-]+\d{1,3})*\])*"  # "The shop is open. [1][2]"
+_END = re.compile(rf"[.!?…।॥۔؟]+[\"'”’»)\]]*{_CITED}(?=\s|\Z)|[。！？]+[」』”’）]*{_CITED}|\n\s*")  # noqa: RUF001 - full-width marks
+_NUMBER = re.compile(r"\s*\(?\d{1,3}\)?\Z")  # of a list's entry, before its full stop: "1. The shop is open."
+_FENCE = re.compile(r"(?:```|~~~)\S*\Z")
 _WORD = re.compile(r"\w")
 
 
@@ -22,16 +25,22 @@ class Sentence(NamedTuple):
 
 
 def split_sentences(text: str) -> tuple[Sentence, ...]:
-    """Split a text at end marks and line breaks. Pieces without a letter or digit belong to no sentence."""
+    """Split a text at end marks and line breaks; citations in brackets after the end mark belong to their sentence.
+
+    Pieces without a letter or digit, and the fences of code, belong to no sentence.
+    """
     found: list[Sentence] = []
     start = 0
     for end in _END.finditer(text):
-        if end[0][0] == "." and _GOES_ON.search(text, max(start, end.start() - 12), end.start() + 1):
+        if end[0][0] == "." and (
+            _GOES_ON.search(text, max(start, end.start() - 12), end.start() + 1)
+            or _NUMBER.match(text[start : end.start()][:20])
+        ):
             continue
         found.append(_trimmed(text, start, end.end()))
         start = end.end()
     found.append(_trimmed(text, start, len(text)))
-    return tuple(sentence for sentence in found if _WORD.search(sentence.text))
+    return tuple(sentence for sentence in found if _WORD.search(sentence.text) and not _FENCE.match(sentence.text))
 
 
 def _trimmed(text: str, start: int, stop: int) -> Sentence:

@@ -21,16 +21,16 @@ from gradebook.rubrics.statistics.case_shares import ColumnDistance, StratumShar
 from gradebook.tasks.datasets.discovery import dataset_files, read_rows
 from gradebook.tasks.datasets.row_parser import read_messages
 from gradebook.tasks.datasets.sample import NO_STRATUM
-from gradebook.tasks.judging.replies.embedding_questions import WantedText, embedding_key
-from gradebook.tasks.judging.replies.question import Outcome
+from gradebook.tasks.judging.replies.embedding_questions import WantedText, embedding_keys
 from gradebook.tasks.judging.session.session import Money
 from gradebook.tasks.judging.settings.embedder import LEXICAL, Embedder, EmbedderSettings, read_embedder
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import prepare_lake
 from gradebook.tasks.ledger.ledger import settle_journals
-from gradebook.tasks.planning.similarity import count_vectors
-from gradebook.tasks.scoring.embeddings import Space, ask_vectors, held_vectors, lexical_space, stored_space
+from gradebook.tasks.planning.similarity import KEY, count_vectors
+from gradebook.tasks.scoring.embeddings import Space, ask_vectors, lexical_space
 from gradebook.tasks.scoring.static_vectors import read_static_model
+from gradebook.tasks.scoring.stored_vectors import VectorFile
 
 LENGTH, LANGUAGE, TOPIC = "(prompt length)", "(language)", "(topic)"
 MOST_STRATA = 50  # of a column: more values are numbers to be cut into steps, or no strata
@@ -76,13 +76,11 @@ class Cases:
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """Texts to embed. request_count, text_count: those that the ledger lacks; cost_usd: None if unknown."""
+    """Texts to embed. wanted, request_count: those that the ledger lacks; cost_usd: None if unknown."""
 
     texts: tuple[tuple[str, ...], tuple[str, ...]]
     embedder: Embedder | None
-    wanted: Mapping[str, WantedText] = field(default_factory=dict)
-    held: Mapping[str, bytes] = field(default_factory=dict)
-    text_count: int = 0
+    wanted: Sequence[WantedText] = ()
     request_count: int = 0
     cost_usd: float | None = 0.0
 
@@ -280,15 +278,16 @@ def _plan(lake: Lake, embedder: str, suite: Cases, traffic: Cases) -> TopicPlan:
     texts = _drawn(suite.prompts), _drawn(traffic.prompts)
     if not isinstance(found, EmbedderSettings):
         return TopicPlan(texts, found)
-    wanted = {}
-    for text in dict.fromkeys([*texts[0], *texts[1]]):
-        key = embedding_key(found.digest, text)
-        wanted[key] = WantedText(key, text, "", ASKED_BY)
-    held = held_vectors(lake, wanted) if lake.is_there else {}
-    missing = count_vectors(wanted, held, found)
-    text_count = len(wanted) - missing.replayed_count
-    cost = missing.estimate.cost_usd if text_count else 0.0
-    return TopicPlan(texts, found, wanted, held, text_count, missing.request_count, cost)
+    both = [*dict.fromkeys([*texts[0], *texts[1]])]
+    keys = embedding_keys(found.digest, both)
+    with VectorFile() as vectors:
+        _add_held(vectors, lake, keys)
+        held = {key.decode() for key in vectors.keys.tolist()}
+    pairs = zip(keys, both, strict=True)
+    wanted = [WantedText(key, text, "", ASKED_BY) for key, text in pairs if key not in held]
+    missing = count_vectors(len(both), wanted, found)
+    cost = missing.estimate.cost_usd if wanted else 0.0
+    return TopicPlan(texts, found, wanted, missing.request_count, cost)
 
 
 def _drawn(prompts: Sequence[str]) -> tuple[str, ...]:
@@ -305,19 +304,23 @@ def _space(lake: Lake, request: CoverageRequest, plan: TopicPlan, notes: list[st
         return lexical_space([*plan.texts[0], *plan.texts[1]])
     if not isinstance(plan.embedder, EmbedderSettings):
         return read_static_model(plan.embedder.folder)
-    found: dict[str, Outcome] = {}
-    missing = [text for key, text in plan.wanted.items() if key not in plan.held]
-    if missing:
-        run_id = f"{ASKED_BY}-{os.getpid()}-{secrets.token_hex(6)}"
-        prepare_lake(lake)
-        try:
-            found, note = ask_vectors(
-                lake, plan.embedder, missing, run_id, Money(request.budget_usd, planned_usd=plan.cost_usd)
-            )
-            notes += [note] if note else []
-        finally:
-            settle_journals(lake, notes)
-    return stored_space(plan.wanted, plan.held, found)
+    with VectorFile() as vectors:
+        _add_held(vectors, lake, embedding_keys(plan.embedder.digest, [*plan.texts[0], *plan.texts[1]]))
+        if plan.wanted:
+            run_id = f"{ASKED_BY}-{os.getpid()}-{secrets.token_hex(6)}"
+            money = Money(request.budget_usd, planned_usd=plan.cost_usd)
+            prepare_lake(lake)
+            try:
+                note = ask_vectors(lake, plan.embedder, plan.wanted, vectors, run_id, money)
+                notes += [note] if note else []
+            finally:
+                settle_journals(lake, notes)
+        return vectors.space(plan.embedder.digest)
+
+
+def _add_held(vectors: VectorFile, lake: Lake, keys: Sequence[str]) -> None:
+    if lake.is_there:
+        vectors.add_held(lake, np.unique(np.array(keys, KEY)))
 
 
 def _topics(plan: TopicPlan, space: Space, notes: list[str]) -> dict[str, tuple[list[str], list[str]]]:

@@ -1,6 +1,6 @@
 """Cases of a shard, as stored and as shown to a judge."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,19 +27,15 @@ CHANGED = "unreadable_media: found other images or sounds than when the run was 
 _PLANNED_SCHEMA = pa.schema([pa.field("output_id", pa.string()), pa.field("media_digest", pa.string())])
 
 
-def read_stored_cases(
-    shard: str, *, with_audio: bool = False, with_steps: bool = False, case_ids: Sequence[str] | None = None
-) -> Iterator[tuple[str, Case]]:
+def read_stored_cases(shard: str, *, with_audio: bool = False, with_steps: bool = False) -> Iterator[tuple[str, Case]]:
     """Output id and case of each row of a shard, as stored; one batch in memory at a time.
 
-    with_audio: with the names of transcripts' sounds. with_steps: with the steps of agents. case_ids: of these alone.
+    with_audio: with the names of transcripts' sounds. with_steps: with the steps of agents.
     """
-    wanted = None if case_ids is None else pa.array(case_ids, pa.string())
     columns = [*CASE_COLUMNS, *(["metadata"] if with_audio else []), *(["steps"] if with_steps else [])]
     with pq.ParquetFile(shard) as file:
-        for batch in file.iter_batches(batch_size=500 if with_steps else 2_000, columns=[*columns, "case_id"]):
-            rows = batch if wanted is None else batch.filter(pc.is_in(batch.column("case_id"), wanted))
-            values = (rows.column(name).to_pylist() for name in columns)
+        for batch in file.iter_batches(batch_size=500 if with_steps else 2_000, columns=columns):
+            values = (batch.column(name).to_pylist() for name in columns)
             for output_id, prompt, output, reference, context, *others in zip(*values, strict=True):
                 audio = audio_of(others[0]) if with_audio else None
                 steps = trajectory_of(read_stored_steps(others[-1]), output) if with_steps else None
@@ -54,12 +50,10 @@ def views_of(judged: Iterable[Criterion], folder: RunFolder, shard_index: int) -
     return frozenset(map(sees_of, (*judged, *map(read_case_criterion, own)))) | {"answer"}
 
 
-def read_cases(
-    shard: str, *, with_steps: bool = False, case_ids: Sequence[str] | None = None
-) -> Iterator[tuple[str, Case]]:
-    """As `read_stored_cases`, with placeholders in place of images and sounds. case_ids: of these alone."""
+def read_cases(shard: str, *, with_steps: bool = False) -> Iterator[tuple[str, Case]]:
+    """As `read_stored_cases`, with placeholders in place of images and sounds."""
     unseen = MediaFiles(())
-    for output_id, case in read_stored_cases(shard, with_steps=with_steps, case_ids=case_ids):
+    for output_id, case in read_stored_cases(shard, with_steps=with_steps):
         shown = unseen.show(case)
         yield output_id, case if shown is case else replace(shown, media=(), media_fault=None)
 

@@ -189,7 +189,7 @@ def plan_run(  # noqa: PLR0913 - what is planned, for whom, and what it may look
     if isinstance(embedder, EmbedderSettings) and compared_by:
         with _ledger(lake) as ledger:
             _hold_judgments(ledger, journaled_judgments(lake) if is_preview else None, is_anew=is_anew)
-            vectors = VectorsPlanner(ledger, embedder, read_compared_texts(lake, rubric, baseline))
+            vectors = VectorsPlanner(ledger, folder, embedder, read_compared_texts(lake, rubric, baseline))
             parts = list(_add_vectors(parts, vectors, compared_by, ingested.shards))
     if feedback:
         parts.append(_plan_feedback(judge, rubric, ingested))

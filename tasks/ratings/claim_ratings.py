@@ -64,8 +64,9 @@ def claims_to_rate(
         place = row["output_id"], row["side"]
         if place not in sentences:
             sentences[place] = split_sentences(text)
-        number = row["sentence"]
-        sentence = sentences[place][number].text if number < len(sentences[place]) else row["span"]
+        # By its place, as an earlier release may have split the text elsewhere.
+        around = (each.text for each in sentences[place] if each.start <= row["start"] < each.stop)
+        sentence = next(around, row["span"])
         shown = {"side": row["side"], "claim": row["claim"], "sentence": sentence, "quote": row["quote"] or ""}
         found.setdefault(row["output_id"], {}).setdefault(row["criterion_id"], []).append(shown)
     return found

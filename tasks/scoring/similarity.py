@@ -1,8 +1,7 @@
 """Verdicts on criteria of the method `similarity`: outputs beside their own texts and those of other cases."""
 
 import hashlib
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from threading import Lock
@@ -10,16 +9,25 @@ from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from gradebook.rubrics.model.methods import SimilarityMethod
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.model.verdicts import verdict_table
-from gradebook.rubrics.prompts.prompt import Case
-from gradebook.rubrics.statistics.similarity import Counts, Similarities, compare_vectors, starts_of
+from gradebook.rubrics.statistics.similarity import Counts, Similarities, compare_vectors, starts_of, zero_rows
 from gradebook.tasks.judging.settings.embedder import LEXICAL
-from gradebook.tasks.planning.cases import read_cases
-from gradebook.tasks.planning.similarity import ComparedTexts, Passages, case_ids_of, shard_cases
+from gradebook.tasks.planning.similarity import (
+    ComparedRow,
+    ComparedTexts,
+    Passages,
+    PlannedKeys,
+    case_ids_of,
+    compared_rows,
+    read_planned_keys,
+    similarity_of,
+)
 from gradebook.tasks.scoring.embeddings import MakeSpace, Space, lexical_space
+from gradebook.tasks.scoring.stored_vectors import StoredVectors
 from gradebook.tasks.system.files import write_parquet
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.timings import Timing
@@ -83,19 +91,16 @@ class OtherCases:
 
     def _passages(self, method: SimilarityMethod) -> dict[str, Passages]:
         """Texts of up to 200 cases, each of its first row that has any, in the order in which cases are drawn."""
-        in_shards = [case_ids_of(shard) for shard in self._shards]
-        drawn = sorted(set().union(*in_shards), key=_drawn)
+        drawn = sorted(set().union(*map(case_ids_of, self._shards)), key=_drawn)
         first, size = 0, 2 * MOST_OTHERS  # most cases have a text
         found: dict[str, Passages] = {}
         while first < len(drawn) and len(found) < MOST_OTHERS:
             tried = drawn[first : first + size]
             read: dict[str, Passages] = {}
-            for shard, case_ids in zip(self._shards, in_shards, strict=True):
-                wanted = set(tried).difference(read)
-                rows = read_cases(shard, case_ids=list(wanted))
-                for case_id, (_, case) in zip((each for each in case_ids if each in wanted), rows, strict=True):
-                    if case_id not in read and (passages := self.compared.of(method, case_id, case)):
-                        read[case_id] = passages
+            for shard in self._shards:
+                for row in compared_rows(method, self.compared, shard, set(tried).difference(read)):
+                    if row.passages:
+                        read.setdefault(row.case_id, row.passages)
             found |= {case_id: read[case_id] for case_id in tried if case_id in read}
             first, size = first + size, 4 * size
         return dict(islice(found.items(), MOST_OTHERS))
@@ -114,16 +119,18 @@ def score_similarity(
     Writes the similarities to the run's folder, as `SIMILARITY_SCHEMA`. Raises `TypeError` for a criterion of another
     method.
     """
-    method = criterion.method
-    if not isinstance(method, SimilarityMethod):
-        raise TypeError(f"{criterion.id}: found the method {method.type}, expected similarity")
+    method = similarity_of(criterion)
     tables, rows = [], list[pa.Table]()
-    cases = shard_cases(shard)
-    while part := list(islice(cases, BATCH)):
-        compared = _compare(method, part, others.compared, others.of(method))
+    among = others.of(method)
+    if isinstance(among.space, StoredVectors):
+        parts = _planned_parts(shard, read_planned_keys(folder.plan_file(criterion.id, shard_index)))
+    else:
+        parts = _text_parts(compared_rows(method, others.compared, shard))
+    for part in parts:
+        compared = _compare(method, part, among)
         tables.append(_verdicts(folder.run_id, criterion, method, part, compared))
-        rows.append(_rows(folder.run_id, criterion.id, others.embedder, compared))
-        timing.row_count += len(part)
+        rows.append(_rows(folder.run_id, criterion.id, others.embedder, part, compared))
+        timing.row_count += len(part.output_ids)
     table = pa.concat_tables([SIMILARITY_SCHEMA.empty_table(), *rows])
     write_parquet(folder.detail_file("similarities", criterion.id, shard_index), table)
     return pa.concat_tables(tables) if tables else verdict_table(folder.run_id, criterion, *_NOTHING)
@@ -134,50 +141,76 @@ _NOTHING = pa.nulls(0, pa.string()), pa.nulls(0, pa.string()), pa.nulls(0, pa.fl
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """Similarities of the outputs that have vectors to be compared, and reasons why the others have none."""
+    """Similarities of the rows that have vectors to be compared, and by row the reasons why the others have none."""
 
-    output_ids: tuple[str, ...]
+    rows: Counts
     found: Similarities
-    gaps: Mapping[str, str]
+    gaps: Mapping[int, str]
 
 
-def _compare(
-    method: SimilarityMethod, part: Sequence[tuple[str, str, Case]], texts: ComparedTexts, others: _Others
-) -> _Compared:
-    gaps: dict[str, str] = {}
-    output_ids: list[str] = []
-    outputs: list[str] = []
-    own: list[Passages] = []
-    own_places: list[int] = []
-    fault_of = others.space.fault
-    for case_id, output_id, case in part:
-        passages = texts.of(method, case_id, case)
-        fault = next(filter(None, map(fault_of, (case.output, *passages))), None) if passages else None
-        if not passages or fault is not None:
-            gaps[output_id] = fault or f"no_{method.against}: nothing to compare with"
-            continue
-        output_ids.append(output_id)
-        outputs.append(case.output)
-        own.append(passages)
-        own_places.append(others.places.get(case_id, -1))
-    vectors = others.space.vectors
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Rows of a shard. passage_counts: (row,). texts: outputs of the rows with passages, then all these passages.
+
+    Texts may be given by their request keys.
+    """
+
+    case_ids: Sequence[str]
+    output_ids: Sequence[str]
+    passage_counts: Counts
+    texts: Any
+
+
+def _text_parts(rows: Iterator[ComparedRow]) -> Iterator[_Part]:
+    while part := list(islice(rows, BATCH)):
+        texts = [row.output for row in part if row.passages] + [text for row in part for text in row.passages]
+        counts = np.array([len(row.passages) for row in part], np.int64)
+        yield _Part([row.case_id for row in part], [row.output_id for row in part], counts, texts)
+
+
+def _planned_parts(shard: str, planned: PlannedKeys) -> Iterator[_Part]:
+    ids = pq.read_table(shard, columns=["case_id", "output_id"])
+    counts = planned.passage_counts
+    output_ends, passage_ends = (np.concatenate([[0], np.cumsum(each)]) for each in (counts > 0, counts))
+    for first in range(0, len(counts), BATCH):
+        last = min(first + BATCH, len(counts))
+        outputs = planned.outputs[output_ends[first] : output_ends[last]]
+        passages = planned.passages[passage_ends[first] : passage_ends[last]]
+        case_ids, output_ids = (column.to_pylist() for column in ids.slice(first, BATCH).columns)
+        yield _Part(case_ids, output_ids, counts[first:last], np.concatenate([outputs, passages]))
+
+
+def _compare(method: SimilarityMethod, part: _Part, others: _Others) -> _Compared:
+    is_compared = part.passage_counts > 0
+    rows, counts = np.flatnonzero(is_compared), part.passage_counts[is_compared]
+    no_passage = f"no_{method.against}: nothing to compare with"
+    gaps = dict.fromkeys(np.flatnonzero(~is_compared).tolist(), no_passage)
+    vectors = others.space.vectors(part.texts)
+    row_of = np.concatenate([np.arange(len(rows)), np.repeat(np.arange(len(rows)), counts)])  # of each text
+    blank = np.flatnonzero(zero_rows(vectors))
+    faults = [(row_of[place], fault) for place in blank if (fault := others.space.fault(part.texts[place])) is not None]
+    if faults:
+        for row, fault in faults:
+            gaps.setdefault(int(rows[row]), fault)
+        is_usable = ~np.isin(np.arange(len(rows)), [row for row, _ in faults])
+        vectors, rows, counts = vectors[is_usable[row_of]], rows[is_usable], counts[is_usable]
     found = compare_vectors(
-        vectors(outputs),
-        vectors([text for passages in own for text in passages]),
-        starts_of(own),
+        vectors[: len(rows)],
+        vectors[len(rows) :],
+        np.cumsum(counts) - counts,
         others.texts,
         others.starts,
-        np.array(own_places, np.int64),
+        np.array([others.places.get(part.case_ids[row], -1) for row in rows.tolist()], np.int64),
     )
-    return _Compared(tuple(output_ids), found, gaps)
+    return _Compared(rows, found, gaps)
 
 
-def _rows(run_id: str, criterion_id: str, embedder: str, compared: _Compared) -> pa.Table:
+def _rows(run_id: str, criterion_id: str, embedder: str, part: _Part, compared: _Compared) -> pa.Table:
     """Rows of `SIMILARITY_SCHEMA`."""
-    count, found = len(compared.output_ids), compared.found
+    count, found = len(compared.rows), compared.found
     columns = [
         pa.repeat(run_id, count),
-        pa.array(compared.output_ids, pa.string()),
+        pa.array(part.output_ids, pa.string()).take(pa.array(compared.rows)),
         pa.repeat(criterion_id, count),
         pa.array(found.own, pa.float64()),
         pa.array(found.null, pa.float64(), mask=np.isnan(found.null)),
@@ -191,39 +224,34 @@ def _verdicts(
     run_id: str,
     criterion: Criterion,
     method: SimilarityMethod,
-    part: Sequence[tuple[str, str, Case]],
+    part: _Part,
     compared: _Compared,
 ) -> pa.Table:
-    scores: list[float | None] = []
-    reasons: list[str | None] = []
-    rationales: list[str | None] = []
-    found = compared.found
-    values = zip(*(each.tolist() for each in (found.own, found.null, found.other_counts, found.rescaled)), strict=True)
-    of_output = dict(zip(compared.output_ids, values, strict=True))
-    for _, output_id, _ in part:
-        score, reason, words = None, compared.gaps.get(output_id), None
-        if reason is None:
-            own, null, count, rescaled = of_output[output_id]
-            words = f"similarity {own:.3f} to its {method.against}" + (
-                f", {null:.3f} on average to those of {count:,} other cases" if count else "; no other case"
-            )
-            if not method.is_rescaled:
-                score = min(max(own, 0.0), 1.0)
-            elif count < FEWEST_OTHERS:
-                reason = f"too_few_cases: found {count} others to compare with, expected {FEWEST_OTHERS}"
-            elif math.isnan(rescaled):
-                reason = f"no_contrast: the {method.against} is the same in all cases"
-            else:
-                score = rescaled
-        scores.append(score)
-        reasons.append(reason)
-        rationales.append(words)
+    """Scores, reasons and rationales of a part of a shard."""
+    found, count = compared.found, len(part.output_ids)
+    scores = np.full(count, np.nan)
+    scores[compared.rows] = found.rescaled if method.is_rescaled else np.clip(found.own, 0, 1)
+    if method.is_rescaled:
+        scores[compared.rows[found.other_counts < FEWEST_OTHERS]] = np.nan
+    reasons: list[str | None] = [None] * count
+    rationales: list[str | None] = [None] * count
+    for row, reason in compared.gaps.items():
+        reasons[row] = reason
+    values = (each.tolist() for each in (compared.rows, found.own, found.null, found.other_counts))
+    for row, own, null, others in zip(*values, strict=True):
+        beside = f", {null:.3f} on average to those of {others:,} other cases" if others else "; no other case"
+        rationales[row] = f"similarity {own:.3f} to its {method.against}{beside}"
+    for place in np.flatnonzero(np.isnan(scores[compared.rows])):
+        others = found.other_counts[place]
+        too_few = f"too_few_cases: found {others} others to compare with, expected {FEWEST_OTHERS}"
+        no_contrast = f"no_contrast: the {method.against} is the same in all cases"
+        reasons[compared.rows[place]] = too_few if others < FEWEST_OTHERS else no_contrast
     return verdict_table(
         run_id,
         criterion,
-        pa.array([output_id for _, output_id, _ in part], pa.string()),
-        pa.nulls(len(part), pa.string()),
-        pa.array(scores, pa.float64()),
+        pa.array(part.output_ids, pa.string()),
+        pa.nulls(count, pa.string()),
+        pa.array(scores, pa.float64(), mask=np.isnan(scores)),
         reasons=pa.array(reasons, pa.string()),
         rationales=pa.array(rationales, pa.string()),
     )

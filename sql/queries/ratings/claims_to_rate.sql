@@ -1,7 +1,7 @@
 -- claims_to_rate: one row per output_id of $output_ids, criterion_id, side, claim of the run $run_id that can be
 -- checked, in the order of the texts. A claim that is made twice is rated once.
 with final as (
-    select output_id, criterion_id, side, claim, sentence, span, quote
+    select output_id, criterion_id, side, claim, start, span, quote
     from claims
     where
         run_id = $run_id

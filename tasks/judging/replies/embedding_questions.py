@@ -17,14 +17,16 @@ from gradebook.tasks.judging.settings.embedder import EmbedderSettings
 
 MOST_REQUEST_BYTES = 200_000  # of the texts of a request with more than one
 MOST_DIMENSIONS = 16_384
+MOST_SHOWN = 120  # characters of a reply without vectors
 PROMPT_DIGEST = "embedding"  # in the ledger, in place of a prompt file's
 NO_REPLY = {"reply": ""}  # the vectors are stored once, as rationales
 VALUE_BYTES = 2  # of a vector's value
 
 
-def embedding_key(embedder_digest: str, text: str) -> str:
-    """Key under which the vector of a text is paid for once, 32 hex digits."""
-    return digest_of(f"embedding|{embedder_digest}|{digest_of(text)}")
+def embedding_keys(embedder_digest: str, texts: Iterable[str]) -> list[str]:
+    """Keys under which the vectors of texts are paid for once, 32 hex digits each."""
+    start = f"embedding|{embedder_digest}|"
+    return [digest_of(start + digest_of(text)) for text in texts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,20 +136,42 @@ def batches_of(texts: Iterable[WantedText], settings: EmbedderSettings) -> Itera
 
 
 def read_vectors(text: str | None, count: int) -> list[ReadReply]:
-    """Read the body of a reply: a unit vector for each text as its rationale; all unreadable if one is."""
-    unreadable = [ReadReply("parse_error", fault="not_json")] * count
+    """Read the body of a reply: a unit vector for each text as its rationale.
+
+    All are unreadable if one is; the rationale then says what was found. Vectors are lists of numbers, or 32-bit floats
+    in base64, which some endpoints send in any case; they may come in any order.
+    """
     try:
         listed = orjson.loads(text or "")["data"]
-        indexes = [each["index"] for each in listed]
-        vectors = np.array([each["embedding"] for each in listed], np.float64)
+        vectors = [_values(each["embedding"]) for each in listed]
+        places = [each["index"] for each in listed]
     except (orjson.JSONDecodeError, LookupError, TypeError, ValueError, OverflowError):
-        return unreadable
-    if indexes != list(range(count)) or vectors.ndim != 2 or not 0 < vectors.shape[1] <= MOST_DIMENSIONS:
-        return unreadable
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        found = f"found {text[:MOST_SHOWN]!r}" if text else "found an empty text"
+        return _unreadable(f"{found}, expected JSON with `data`, a list of `index` and `embedding`", count)
+    if len(listed) != count or sorted(places) != list(range(count)):
+        return _unreadable(f"found {len(listed)} vectors, expected {count} with the indexes 0 to {count - 1}", count)
+    if any(vector.ndim != 1 for vector in vectors):
+        return _unreadable("found an `embedding` that is no list of numbers", count)
+    sizes = sorted({vector.size for vector in vectors})
+    if len(sizes) > 1 or not 0 < sizes[0] <= MOST_DIMENSIONS:
+        found = " and ".join(f"{size:,}" for size in sizes)
+        return _unreadable(f"found vectors of {found} numbers, expected one length up to {MOST_DIMENSIONS:,}", count)
+    matrix = np.array(vectors)[np.argsort(places)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
     if not (np.isfinite(lengths) & (lengths > 0)).all():
-        return unreadable
-    return [ReadReply("scored", rationale=stored_vector(vector)) for vector in vectors / lengths]
+        return _unreadable("found a vector of zeros, or of numbers that are too large", count)
+    return [ReadReply("scored", rationale=stored_vector(vector)) for vector in matrix / lengths]
+
+
+def _values(embedding: object) -> NDArray[np.float64]:
+    if isinstance(embedding, str):
+        return np.frombuffer(binascii.a2b_base64(embedding, strict_mode=True), "<f4").astype(np.float64)
+    return np.array(embedding, np.float64)
+
+
+def _unreadable(found: str, count: int) -> list[ReadReply]:
+    return [ReadReply("parse_error", rationale=found, fault="not_json")] * count
 
 
 def stored_vector(vector: NDArray[np.float64]) -> str:

@@ -304,11 +304,12 @@ class JudgeClient:
         kinds = UNREADABLE if call.request.schema is not None else UNREADABLE - CUT_OFF
         self._is_ever_read = any(read.status not in kinds for read in call.reads.values())
         first = call.judgments[0]
-        self._unreadable.append(describe_unreadable(first["reply"], first["status"]))
+        described = describe_unreadable(first["reply"], first["status"])
+        self._unreadable.append(f"{first['rationale']}" if call.request.is_embedding else described)
         if not self._is_ever_read and len(self._unreadable) >= MOST_CALLS_UNREADABLE:
             raise EndpointUnavailable(
                 f"{self._address}: none of the first {MOST_CALLS_UNREADABLE} questions to {self._settings.model} got a "
-                f"readable reply; the first reply is {self._unreadable[0]}"
+                f"readable reply; the first reply: {self._unreadable[0]}"
             )
 
     @property

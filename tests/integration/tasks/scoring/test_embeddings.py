@@ -1,5 +1,6 @@
 """Criteria of the method `similarity` by vectors of an endpoint, of a folder, and against a baseline's outputs."""
 
+import base64
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,10 +10,24 @@ import numpy as np
 import pytest
 
 from gradebook.rubrics.model.errors import BudgetReached, InputError, UnfinishedError
-from gradebook.tasks.judging.replies.embedding_questions import read_vectors, vector_bytes
+from gradebook.tasks.judging.replies.embedding_questions import (
+    embedding_keys,
+    read_vectors,
+    stored_vector,
+    vector_bytes,
+)
+from gradebook.tasks.judging.replies.question import Outcome
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.ledger.verify import verify_ledger
+from gradebook.tasks.planning.similarity import (
+    KEY,
+    ComparedRow,
+    plan_keys,
+    read_planned_keys,
+    write_planned_keys,
+)
 from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.scoring.stored_vectors import VectorFile, read_halves
 from gradebook.tasks.stages.open_run import previewed_run
 from gradebook.tasks.stages.pipeline import plan_evaluation
 from gradebook.tasks.stages.submit import Stages
@@ -91,23 +106,86 @@ def test_one_refused_text_leaves_only_its_own_output_unscored(endpoint: Loopback
 
 
 @pytest.mark.parametrize(
-    "embedded",
+    ("embedded", "found"),
     [
-        "no JSON",
-        "[]",
-        '{"data": []}',
-        '{"data": [{"index": 1, "embedding": [1.0]}]}',
-        '{"data": [{"index": 0, "embedding": []}]}',
-        '{"data": [{"index": 0, "embedding": [0.0, 0.0]}]}',
-        '{"data": [{"index": 0, "embedding": [1e400]}]}',
-        '{"data": [{"index": 0, "embedding": ["x"]}]}',
-        '{"data": [{"index": 0, "embedding": [[1.0]]}]}',
-        '{"data": [{"index": 0, "embedding": "AAAA"}]}',
-        '{"data": {"index": 0}}',
+        ("no JSON", "found 'no JSON', expected JSON with `data`"),
+        ("", "found an empty text"),
+        ("[]", "expected JSON with `data`"),
+        ('{"data": []}', "found 0 vectors, expected 1"),
+        ('{"data": [{"index": 1, "embedding": [1.0]}]}', "found 1 vectors, expected 1 with the indexes 0 to 0"),
+        ('{"data": [{"index": "0", "embedding": [1.0]}]}', "found 1 vectors, expected 1 with the indexes 0 to 0"),
+        ('{"data": [{"embedding": [1.0]}]}', "a list of `index` and `embedding`"),
+        ('{"data": [{"index": 0, "embedding": []}]}', "found vectors of 0 numbers"),
+        ('{"data": [{"index": 0, "embedding": [0.0, 0.0]}]}', "found a vector of zeros"),
+        ('{"data": [{"index": 0, "embedding": [1e308, 1e308]}]}', "numbers that are too large"),
+        ('{"data": [{"index": 0, "embedding": [1e400]}]}', "expected JSON with `data`"),
+        ('{"data": [{"index": 0, "embedding": ["x"]}]}', "expected JSON with `data`"),
+        ('{"data": [{"index": 0, "embedding": null}]}', "found an `embedding` that is no list of numbers"),
+        ('{"data": [{"index": 0, "embedding": [[1.0]]}]}', "found an `embedding` that is no list of numbers"),
+        ('{"data": [{"index": 0, "embedding": "AAAA"}]}', "expected JSON with `data`"),
+        ('{"data": {"index": 0}}', "expected JSON with `data`"),
     ],
 )
-def test_a_reply_without_a_vector_for_each_text_is_unreadable(embedded: str):
-    assert [read.status for read in read_vectors(embedded, 1)] == ["parse_error"]
+def test_a_reply_without_a_vector_for_each_text_says_what_was_found(embedded: str, found: str):
+    (read,) = read_vectors(embedded, 1)
+    assert read.status == "parse_error"
+    assert found in str(read.rationale)
+
+
+def test_vectors_are_read_in_any_order_and_from_base64():
+    encoded = base64.b64encode(np.array([0, 1], "<f4").tobytes()).decode()
+    body = {"data": [{"index": 1, "embedding": encoded}, {"index": 0, "embedding": [3, 0]}]}
+    stored = [vector_bytes(str(read.rationale)) for read in read_vectors(json.dumps(body), 2)]
+    assert [np.frombuffer(vector, "<f2").tolist() for vector in stored] == [[1, 0], [0, 1]]
+    (mixed, _) = read_vectors('{"data": [{"index": 0, "embedding": [1]}, {"index": 1, "embedding": [1, 2]}]}', 2)
+    assert mixed.rationale == "found vectors of 1 and 2 numbers, expected one length up to 16,384"
+
+
+def test_stored_vectors_are_found_by_text_and_by_key():
+    vectors = {"right": [1.0, 0.0], "up": [0.0, 1.0], "odd": [1.0, 0.0, 0.0]}
+    outcomes = {text: Outcome("scored", rationale=stored_vector(np.array(each))) for text, each in vectors.items()}
+    outcomes["lost"] = Outcome("unscored", reason="parse_error", rationale="found a vector of zeros")
+    keys = dict(zip(outcomes, embedding_keys("d", outcomes), strict=True))
+    with VectorFile() as file:
+        file.add_outcomes({keys[text]: outcome for text, outcome in outcomes.items()})
+        space = file.space("d")
+    texts = ["up", " ", "odd", "lost", "right", "up"]
+    found = [[0, 1], [0, 0], [0, 0], [0, 0], [1, 0], [0, 1]]
+    assert space.vectors(texts).tolist() == found
+    assert space.vectors(np.array([keys.get(text, "") for text in texts], KEY)).tolist() == found
+    faults = {text: fault for text in texts if (fault := space.fault(text))}
+    assert faults == {
+        "odd": "no_embedding: found a vector of another length than 2",
+        "lost": "no_embedding: parse_error: found a vector of zeros",
+    }
+    assert space.fault(keys["odd"].encode()) == faults["odd"]
+    assert (space.fault(keys["up"].encode()), space.fault(b"")) == (None, None)
+
+
+def test_16_bit_floats_are_read_as_numpy_reads_them():
+    finite = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    finite = finite[np.isfinite(finite)]
+    read = read_halves(finite.view(np.int16))
+    assert read.view(np.uint32).tolist() == finite.astype(np.float32).view(np.uint32).tolist()
+
+
+def test_the_keys_of_a_shard_are_read_as_they_were_planned(tmp_path: Path):
+    rows = [
+        ComparedRow("a", "1", "x", ("y", "z")),
+        ComparedRow("b", "2", "x", ()),
+        ComparedRow("c", "3", " ", ("y",)),
+    ]
+    x, y, z = (key.encode() for key in embedding_keys("d", "xyz"))
+    for path, planned_rows in ((tmp_path / "some.parquet", rows), (tmp_path / "none.parquet", rows[1:2])):
+        planned = plan_keys(planned_rows, "d")
+        write_planned_keys(path, planned)
+        read = read_planned_keys(path)
+        for name in ("passage_counts", "outputs", "passages"):
+            assert getattr(read, name).tolist() == getattr(planned, name).tolist()
+    planned = read_planned_keys(tmp_path / "some.parquet")
+    assert planned.outputs.tolist() == [x, b""]
+    assert planned.passages.tolist() == [y, z, y]
+    assert planned.wanted.tolist() == sorted([x, y, z])
 
 
 def test_vectors_are_stored_with_unit_length():

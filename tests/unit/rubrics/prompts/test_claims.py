@@ -45,6 +45,11 @@ TEXT = "Dr. Lee is in. Returns take 60 days!\n- The cafe is free"
         ("- one\n- two\n\n# Head", ["- one", "- two", "# Head"]),
         ('"Is it?" she said.', ['"Is it?"', "she said."]),
         ("?! ... \n", []),
+        ("1. One.\n2) Two.\n(10). Ten.", ["1. One.", "2) Two.", "(10). Ten."]),
+        ("It was in 1999. Then 5. 12.", ["It was in 1999.", "Then 5.", "12."]),
+        ("It is open. [1][2, 3] Dogs wait.[4] [5] Title", ["It is open. [1][2, 3]", "Dogs wait.[4] [5]", "Title"]),
+        ("\u5f00\u3002[1]\u5173\u3002", ["\u5f00\u3002[1]", "\u5173\u3002"]),
+        ("Use:\n```python\nx = 1\n```", ["Use:", "x = 1"]),
         (
             "\u0939\u093e\u0901\u0964 \u0928\u0939\u0940\u0902\u0964",
             ["\u0939\u093e\u0901\u0964", "\u0928\u0939\u0940\u0902\u0964"],
