@@ -30,7 +30,7 @@ pytest_plugins = ["tests.support.cpu_budget"]
 
 # No deadline: a machine that is busy fails no test. `make test-nightly` takes the other profile.
 settings.register_profile("daily", deadline=None, max_examples=20)
-settings.register_profile("nightly", deadline=None, max_examples=300)
+settings.register_profile("nightly", deadline=None, max_examples=100)
 settings.load_profile("daily")
 
 

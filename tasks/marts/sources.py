@@ -38,7 +38,7 @@ def add_criteria_sources(connection: duckdb.DuckDBPyConnection, folder: RunFolde
     add_rubric_sources(connection, folder.run_id, rubric)
     files = [str(file) for file in case_criteria_files(folder)]
     if files:
-        connection.execute(f"create view source_case_criteria as from read_parquet({file_list(files)})")
+        connection.execute(f"create temp view source_case_criteria as from read_parquet({file_list(files)})")
     else:
         connection.register("source_case_criteria", CASE_CRITERIA_SCHEMA.empty_table())
 
@@ -46,7 +46,7 @@ def add_criteria_sources(connection: duckdb.DuckDBPyConnection, folder: RunFolde
 def add_rubric_sources(connection: duckdb.DuckDBPyConnection, run_id: str, rubric: Rubric) -> None:
     """Make the sources about the rubric, the run's row, its criteria and their weights; cases have no weights."""
     connection.execute(
-        "create or replace table source_run as "
+        "create or replace temp table source_run as "
         "select ?::varchar as run_id, ?::varchar as rubric_id, ?::varchar as rubric_version, "
         "?::double as pass_threshold, ?::boolean as require_thresholds, ?::varchar as missing",
         [run_id, rubric.id, rubric.version, rubric.pass_threshold, rubric.require_thresholds, rubric.missing],
@@ -129,4 +129,4 @@ def add_opinions(connection: duckdb.DuckDBPyConnection, folder: RunFolder) -> No
 
 
 def _view(connection: duckdb.DuckDBPyConnection, name: str, files: tuple[str, ...] | list[str]) -> None:
-    connection.execute(f"create view {name} as from read_parquet({file_list(files)})")
+    connection.execute(f"create temp view {name} as from read_parquet({file_list(files)})")

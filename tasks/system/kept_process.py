@@ -4,6 +4,7 @@ A process holds a lock on its state file as long as it lives; the file says wher
 needs the process starts it, later ones find it, and it ends when no command has used it for a while.
 """
 
+import atexit
 import errno
 import fcntl
 import json
@@ -106,6 +107,13 @@ def start_process(
         )
     _started.append(process)
     return process
+
+
+@atexit.register
+def _leave_running() -> None:
+    """Count the processes as ended: at the end of Python, `Popen` would warn of each that is still running."""
+    for process in _started:
+        process.returncode = process.poll() or 0
 
 
 def read_answer(process: "subprocess.Popen[str]") -> KeptProcess | None:

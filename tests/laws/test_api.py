@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import gradebook
 from gradebook.flows.api import evaluation, given, published, scoring
 from gradebook.tasks.rubric_store import given as given_rubrics
@@ -102,6 +104,7 @@ print(json.dumps([first, [name for name in libraries if name in sys.modules]]))
     assert found.stderr == ""
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_docstrings_hold(tmp_path, monkeypatch):
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     monkeypatch.chdir(tmp_path)
@@ -112,6 +115,7 @@ def test_the_examples_of_the_docstrings_hold(tmp_path, monkeypatch):
     assert sum(bool(each.examples) for each in examples) >= 6
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_docs_hold(tmp_path, monkeypatch):
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     monkeypatch.chdir(tmp_path)

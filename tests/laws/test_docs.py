@@ -336,6 +336,7 @@ def test_every_field_of_a_recorded_reply_is_explained():
 
 
 # -------- what is shown
+@pytest.mark.slow
 @law_over(("page", "query"), QUERIES)
 def test_a_query_runs_over_the_tables(page, query):
     with duckdb.connect() as connection:

@@ -112,6 +112,13 @@ def tree_of(name: str) -> ast.Module:
     return ast.parse(FILES[name].read_text(encoding="utf-8"))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def forgotten_trees() -> Iterator[None]:
+    """Let go of the trees at the end: millions of objects would slow down the garbage collection of later tests."""
+    yield
+    tree_of.cache_clear()
+
+
 @cache
 def imports_of(name: str) -> tuple[Import, ...]:
     return tuple(imports_below(name, tree_of(name)))

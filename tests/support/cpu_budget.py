@@ -8,11 +8,14 @@ import pytest
 
 _SHOWN_COUNT = 10
 _seconds_by_test: dict[str, float] = {}
+_wall_by_test: dict[str, float] = {}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--cpu-budget", type=float, metavar="SECONDS", help="fail when the run takes more CPU than this")
-    parser.addoption("--cpu-log", type=Path, metavar="FILE", help="write the CPU seconds of every test, dearest first")
+    parser.addoption(
+        "--cpu-log", type=Path, metavar="FILE", help="write the CPU and wall seconds of every test, dearest first"
+    )
 
 
 @pytest.hookimpl(wrapper=True)
@@ -30,6 +33,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _wall_by_test[report.nodeid] = _wall_by_test.get(report.nodeid, 0.0) + report.duration
     if seconds := dict(report.user_properties).get("cpu_s"):
         _seconds_by_test[report.nodeid] = float(str(seconds))
 
@@ -41,7 +45,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(session.config, "workerinput"):
         return
     if log := session.config.getoption("--cpu-log"):
-        log.write_text("".join(f"{seconds:.3f}\t{test}\n" for test, seconds in _dearest()), encoding="utf-8")
+        lines = [f"{seconds:.3f}\t{_wall_by_test[test]:.3f}\t{test}\n" for test, seconds in _dearest()]
+        log.write_text("".join(lines), encoding="utf-8")
     if budget is not None and cpu_seconds() > budget and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

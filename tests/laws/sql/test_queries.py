@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -13,7 +14,6 @@ from gradebook.tasks.lake.sql import query, read_sql
 
 ROOT = Path(__file__).parents[3]
 PATHS = [path for room in ("tasks", "flows") for path in (ROOT / room).rglob("*.py")]
-MODULES = {str(path.relative_to(ROOT)): ast.parse(path.read_text(encoding="utf-8")) for path in PATHS}
 QUERIES = sorted(
     f"{room.name}/{entry.name.removesuffix('.sql')}"
     for room in files("gradebook.sql").joinpath("queries").iterdir()
@@ -31,6 +31,13 @@ ALLOWED = {  # "module: first line" of a longer statement, and why it stands in 
     "tasks/ratings/rating_store.py: select tasks.position": "SQLite's dialect",
     "tasks/judging/session/lease_store.py: select wanted.request_key, owners.journal": "SQLite's dialect",
 }
+
+
+@cache
+def facts() -> dict[str, tuple[set[str], list[tuple[str, int]]]]:
+    """`names_in` and `strings_in` of each module; parsing all of them takes longer than the laws."""
+    trees = {str(path.relative_to(ROOT)): ast.parse(path.read_text(encoding="utf-8")) for path in PATHS}
+    return {path: (names_in(tree), [*strings_in(tree)]) for path, tree in trees.items()}
 
 
 def names_in(module: ast.Module) -> set[str]:
@@ -60,20 +67,20 @@ def strings_in(module: ast.Module) -> Iterator[tuple[str, int]]:
 def test_no_longer_statement_stands_in_a_python_string():
     found = {
         f"{path}: {text.strip().splitlines()[0]}"
-        for path, module in MODULES.items()
-        for text, line_count in strings_in(module)
+        for path, (_, strings) in facts().items()
+        for text, line_count in strings
         if line_count > MOST_LINES and STATEMENT.match(text)
     }
     assert found == {*ALLOWED}
 
 
 def test_every_query_is_asked_for_by_name_and_every_name_is_a_query():
-    named = {name for module in MODULES.values() for name in names_in(module)}
+    named = {name for names, _ in facts().values() for name in names}
     assert named | {nested for nested, _ in NESTED} == {*QUERIES}
 
 
 def test_a_query_is_in_the_folder_of_a_room_that_asks_for_it():
-    asking = {(name, path.split("/")[1]) for path, module in MODULES.items() for name in names_in(module)}
+    asking = {(name, path.split("/")[1]) for path, (names, _) in facts().items() for name in names}
     asking |= {(nested, name.partition("/")[0]) for nested, name in NESTED}
     assert [name for name in QUERIES if (name, name.partition("/")[0]) not in asking] == []
 

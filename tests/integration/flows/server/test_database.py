@@ -3,15 +3,16 @@
 import sqlite3
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
-import prefect.server.database
 import pytest
 
 from gradebook.flows.server.database import REVISION, SCHEMA, create_database
 
 ROOT = Path(__file__).parents[4]
-MIGRATIONS = Path(prefect.server.database.__file__).parent / "_migrations" / "versions" / "sqlite"
+PREFECT = Path(str(find_spec("prefect").origin)).parent  # without the imports of its server
+MIGRATIONS = PREFECT / "server" / "database" / "_migrations" / "versions" / "sqlite"
 
 
 def lines_of(schema: str) -> list[str]:

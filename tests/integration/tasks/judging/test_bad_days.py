@@ -144,6 +144,7 @@ def test_a_reply_that_trickles_is_given_up_when_its_time_is_over(judge: Loopback
     assert answer.reason == "endpoint_error: no reply within 0.2 s"
 
 
+@pytest.mark.slow
 def test_one_in_twenty_errors_lose_nothing_of_400(judge: LoopbackJudge, tmp_path: Path):
     judge.fault_rates = {"500": 0.03, "drop": 0.01, "drop in body": 0.01}
     answers = ask(judge, tmp_path, count=400, max_attempts=6, patience_s=30)

@@ -35,6 +35,7 @@ def write(body: dict[str, Any]) -> str:
     return f"I think of {{levels}} [two]. {json.dumps(flaws | reply)} Done {{}}."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [*nightly(["reply_format: text"]), "reply_format: text\nflaws_first: true"])
 def test_a_reply_in_text_is_read_and_verified(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: str):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")

@@ -1,12 +1,10 @@
 """Lakes of earlier gradebooks get the tables, columns and views that they miss, and what belongs there."""
 
 from datetime import UTC, datetime
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from gradebook.rubrics.files.load import read_rubric
 from gradebook.rubrics.files.tables import LEVELS_SCHEMA
@@ -23,14 +21,14 @@ from gradebook.tasks.lake.schema import (
     narrow_to_outputs,
     tables_without_statistics,
 )
-from gradebook.tasks.lake.sql import read_sql
+from gradebook.tasks.lake.sql import described_tables, read_sql
 from gradebook.tasks.rubric_store.versions import delete_pointer, store_rubric
 from tests.support.nightly import nightly
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 GENERAL = read_rubric("general_answer")
 CRITERIA_COLUMNS = "criterion_id, category, weight, is_gate, digest, name, rationale, effective_weight, position"
-WORDS = yaml.safe_load(files("gradebook.sql").joinpath("columns.yml").read_text(encoding="utf-8")).values()
+WORDS = described_tables().values()
 MEANINGS = {text for words in WORDS for text in (words["description"], *words["columns"].values())}
 COLUMNS = {"criteria": CRITERIA_COLUMNS, "levels": ", ".join(LEVELS_SCHEMA.names)}
 

@@ -3,12 +3,10 @@
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from gradebook.rubrics.model.errors import InputError, OutputsError
 from gradebook.rubrics.statistics.series import Series
@@ -17,6 +15,7 @@ from gradebook.tasks.datasets.discovery import dataset_files, digest_files
 from gradebook.tasks.datasets.one_checkpoint import OneCheckpoint
 from gradebook.tasks.datasets.row_parser import RowFitter
 from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.sql import described_tables
 from gradebook.tasks.lake.user_queries import run_query
 from gradebook.tasks.operations.checkpoint_decisions import (
     CheckpointKey,
@@ -36,9 +35,7 @@ from tests.support.saved_checkpoints import write_brief_rubric, write_checkpoint
 from tests.support.scored_lake import make_lake
 
 RULE = "mean_diff < -0.2"
-COLUMNS = yaml.safe_load(files("gradebook.sql").joinpath("columns.yml").read_text(encoding="utf-8"))["checkpoints"][
-    "columns"
-]
+COLUMNS = described_tables()["checkpoints"]["columns"]
 
 
 def lake_in(folder: Path):

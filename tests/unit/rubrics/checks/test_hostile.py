@@ -61,6 +61,7 @@ def test_a_check_gives_a_verdict_on_large_texts_that_are_made_to_stall_it(name, 
     assert [is_told(*row) for row in rows_of(found)] == [True]
 
 
+@pytest.mark.slow
 @law_over("name", NAMES)
 def test_a_check_gives_a_verdict_on_every_shape_with_the_worst_settings(name):
     check = find_check(name)

@@ -171,6 +171,7 @@ with Scorer(json.loads(sys.argv[1]), "m", deadline_s=60) as scorer:
 """
 
 
+@pytest.mark.slow
 def test_a_fork_asks_by_itself(judge):
     # From a process of its own: this one has threads of other tests, whose locks a fork would inherit.
     command = [sys.executable, "-c", FORKING, rubric(TONE).model_dump_json(exclude_unset=True)]
@@ -260,6 +261,7 @@ def test_a_cascade_asks_its_second_judge_where_the_first_is_unsure(judge, tmp_pa
     assert sorted(body["model"] for body in judge.bodies) == ["first", "then"]
 
 
+@pytest.mark.slow
 def test_two_scorers_on_one_lake_pay_for_a_judgment_once(judge, tmp_path):
     lake = f"sqlite:{tmp_path}/lake/catalog.sqlite"
     with Scorer(rubric(TONE), "m", lake=lake) as one, Scorer(rubric(TONE), "m", lake=lake) as other:

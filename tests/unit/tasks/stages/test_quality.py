@@ -23,6 +23,7 @@ def verdicts(*rows: dict) -> pa.Table:
     return pa.Table.from_pylist([VERDICT | row for row in rows], schema=VERDICT_SCHEMA)
 
 
+@pytest.mark.slow
 def test_good_verdicts_meet_every_expectation(folder):
     scored = {"output_id": "a", "status": "scored", "score": 1.0}
     unscored = {"output_id": "b", "status": "unscored", "reason": "not_rated"}
