@@ -29,6 +29,7 @@ from gradebook.rubrics.statistics.kappa import (
 
 MOST_LEVELS = 20  # more distinct values are not levels
 LEAST_CASES = 8  # of an interval of a chance-corrected figure
+LEAST_CASES_OF = {"fleiss_kappa": 20}  # whose intervals cover 90 and 92% with 8 and 10 cases
 # Where more than this share of the ratings is one value, so many cases have to have another one.
 MOST_EQUAL, LEAST_VARIED = 0.75, 25
 MOST_TOGETHER = 200  # kinds of units: the sample and its parts are then measured in one call
@@ -253,7 +254,7 @@ def _measure(
     if len(kinds.scores) > 2 and _OF_RATER_SAMPLE[0] in points:  # of a pair, none can be left out
         left = (kinds.without_rater(place) for place in range(len(kinds.scores)))
         raters = [two_way_correlations(sums_of.two_way_sums(each, whole)) for each in left]
-    few = too_few_for_chance(kinds, cases)
+    few = {least: too_few_for_chance(kinds, cases, least) for least in (LEAST_CASES, *LEAST_CASES_OF.values())}
     found = []
     for name in STATISTICS:
         value = float(points[name][0]) if name in points else float("nan")
@@ -264,8 +265,9 @@ def _measure(
         if name not in without_cases:
             found.append(Measure(name, value, None, None, "one case has no interval", n))
             continue
-        if few is not None and name not in _FREE_OF_CHANCE:
-            found.append(Measure(name, value, None, None, few, n))
+        too_few = few[LEAST_CASES_OF.get(name, LEAST_CASES)]
+        if too_few is not None and name not in _FREE_OF_CHANCE:
+            found.append(Measure(name, value, None, None, too_few, n))
             continue
         jackknife = Jackknife(value, parts, without_cases[name], _SCALES.get(name, Scale.AT_MOST_ONE))
         if name in _OF_RATER_SAMPLE:
@@ -279,12 +281,12 @@ def _measure(
     return tuple(found)
 
 
-def too_few_for_chance(kinds: Kinds, cases: NDArray[Any] | None) -> str | None:
+def too_few_for_chance(kinds: Kinds, cases: NDArray[Any] | None, least: int = LEAST_CASES) -> str | None:
     """Reason why a chance-corrected figure has no interval: too few cases, or too few with another value."""
     codes = np.arange(kinds.of_units.size) if cases is None else cases
     case_count = np.unique(codes).size
-    if case_count < LEAST_CASES:
-        return f"found {case_count} cases, expected {LEAST_CASES} or more for an interval"
+    if case_count < least:
+        return f"found {case_count} cases, expected {least} or more for an interval"
     values, counts = np.unique(kinds.scores[~np.isnan(kinds.scores)], return_inverse=True)
     ratings = (~np.isnan(kinds.scores)) * kinds.counts
     totals = np.bincount(counts.ravel(), weights=ratings[~np.isnan(kinds.scores)])

@@ -29,6 +29,8 @@ from gradebook.rubrics.statistics.score_intervals import score_ends, score_inter
 Levels = Sequence[float]  # scores of a criterion's levels, ascending
 LEAST_RATED = 3  # two values and the weight of the judge
 MOST_FOLDS = 50  # the judge's weight is fitted without each of so many parts of the rated cases
+# Rated cases with another rating than the most common one, and their share: below both, errors of a judge are too few.
+LEAST_OTHERS, LEAST_OTHER_SHARE = 5, 0.2
 UNSEEN = 0.5  # of a case, spread over the levels: errors too rare to be observed
 
 
@@ -147,7 +149,8 @@ def corrected_mean(rated: Rated, levels: Levels | None = None, weights: Floats |
     variance, with Student's correction by the degrees of Welch and Satterthwaite. An interval around the mean misses
     means near an end of the scale on one side. If a case has rated and unrated outputs, the covariance of its residuals
     and scores is included. With levels, `UNSEEN` of a case more, spread over all cells of rating and score (Perks
-    1947), stands for the errors that are too rare to be observed.
+    1947), stands for the errors that are too rare to be observed. Where hardly any rating differs from the most
+    common one, the interval reaches at least as far as that of the ratings alone.
     """
     if rated.n < LEAST_RATED:
         return Estimate(None, None, None, f"found {rated.n} rated outputs, expected {LEAST_RATED} or more")
@@ -156,7 +159,18 @@ def corrected_mean(rated: Rated, levels: Levels | None = None, weights: Floats |
     if not weights.any():
         return rated_mean(rated, levels)
     value = float((rated.ratings - weights * (rated.judged - rated.unrated.mean())).mean())
-    return Estimate.of(float(np.clip(value, SCORES.low, SCORES.high)), _corrected_interval(rated, levels, weights))
+    interval = _corrected_interval(rated, levels, weights)
+    if _has_few_others(rated):
+        alone = _corrected_interval(rated, levels, np.zeros_like(weights))
+        interval = _hull(interval, alone) if interval.is_known and alone.is_known else UNKNOWN
+    return Estimate.of(float(np.clip(value, SCORES.low, SCORES.high)), interval)
+
+
+def _has_few_others(rated: Rated) -> bool:
+    values, counts = np.unique(rated.ratings, return_counts=True)
+    cases = np.arange(rated.n) if rated.cases is None else np.asarray(rated.cases)
+    others = np.unique(cases[rated.ratings != values[counts.argmax()]]).size
+    return others < min(LEAST_OTHERS, LEAST_OTHER_SHARE * np.unique(cases).size)
 
 
 def _corrected_interval(rated: Rated, levels: Levels | None, weights: Floats) -> Interval:

@@ -30,7 +30,7 @@ COLUMN_NAMES: Mapping[str, tuple[str, ...]] = {
     "rated_at": ("rated_at", "timestamp", "annotated_at", "updated_at", "created_at"),
     "notes": ("notes", "comment", "comments"),
     "criterion_id": ("criterion_id", "criterion"),
-    "level_id": ("level_id",),
+    "level_id": ("level_id", "level"),
     "score": ("score",),
     "value": ("rating", "value"),
 }

@@ -51,6 +51,9 @@ def _long_mark(row: Row, naming: Naming) -> Mark:
     if len(given) > 1:
         found = " and ".join(column for column, _ in given)
         raise Misfit(f"{criterion}: found {found}, expected one of level_id, score and rating")
+    if not any(name in row for column, _ in _MARK_COLUMNS for name in names_of(column, naming)):
+        # If this were read as "not applicable", a rating in another column would be lost.
+        raise Misfit(f"{criterion}: found {words_of(', '.join(sorted(row)))}, expected level_id, score or rating")
     if not given:
         return Mark(criterion, None, notes=read_notes(row, naming))
     ((column, kind),) = given

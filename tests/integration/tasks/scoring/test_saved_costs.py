@@ -14,6 +14,7 @@ from gradebook.tasks.system.number_format import price_words
 from gradebook.tasks.workspace.folder import RunFolder
 from tests.support.claims_judge import write_claims
 from tests.support.loopback_judge import LoopbackJudge
+from tests.support.nightly import nightly
 from tests.support.preference_judge import write_preference
 from tests.support.published_runs import publish
 from tests.support.samples import judged_criteria, write_lines
@@ -37,12 +38,16 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackJudge]:
     ("rubric", "settings", "writer", "judgment_count"),
     [
         (TWINS, "", None, 1),  # two criteria of one text
-        (HEAD + judged_criteria("warm", "brief"), "packing: 2", None, 2),
-        (TWINS, "replicates: 2", None, 2),
         (ASKED.format("type: claims"), "", write_claims, 2),  # found once, verified once
-        (ASKED.format("type: preference, against: old"), "", write_preference, 2),  # in both orders
+        *nightly(
+            [
+                (HEAD + judged_criteria("warm", "brief"), "packing: 2", None, 2),
+                (TWINS, "replicates: 2", None, 2),
+                (ASKED.format("type: preference, against: old"), "", write_preference, 2),  # in both orders
+            ]
+        ),
     ],
-    ids=["judge", "batched criteria", "replicates", "claims", "preference"],
+    ids=["judge", "claims", "batched criteria", "replicates", "preference"],
 )
 def test_a_judgment_that_several_verdicts_use_again_is_saved_once(
     judge: LoopbackJudge, tmp_path: Path, rubric: str, settings: str, writer: Writer | None, judgment_count: int

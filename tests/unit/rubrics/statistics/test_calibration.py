@@ -95,6 +95,16 @@ def test_near_the_ceiling_the_interval_reaches_as_far_as_the_exact_one():
     assert corrected_mean(counted(26, 1, 1, 2, 1900, 100), LEVELS).ci_high > 0.99
 
 
+def test_with_hardly_a_bad_rating_the_judge_does_not_narrow_the_interval():
+    # At a rate of .97 the judge finds the one bad output of 20 in 9% of samples; the upper end was then below .97.
+    def reach(bad):
+        rated = counted(20 - bad, 0, 0, bad, 930, 70)
+        found, alone = corrected_mean(rated, LEVELS), rated_mean(rated, LEVELS)
+        return found.ci_low <= alone.ci_low and found.ci_high >= alone.ci_high
+
+    assert [reach(bad) for bad in range(5)] == [True] * 4 + [False]
+
+
 def test_a_judge_that_says_the_contrary_gets_no_weight():
     rated = drawn()
     contrary = Rated(rated.ratings, 1 - rated.judged, 1 - rated.unrated)

@@ -165,10 +165,10 @@ def test_a_request_that_the_endpoints_filter_refuses_is_filtered(tmp_path: Path)
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        ("prose", "first reply is 'I would say .*expected one JSON object: set another `model`"),
-        ("garbage", "first reply is a page of HTML, '<html>a gateway</html>'; .* set `base_url`"),
-        ("length", "first reply is cut off at its token limit, .* set a larger `max_tokens`"),
-        ("empty", "first reply is an empty text"),
+        ("prose", "first reply: 'I would say .*expected one JSON object: set another `model`"),
+        ("garbage", "first reply: a page of HTML, '<html>a gateway</html>'; .* set `base_url`"),
+        ("length", "first reply: cut off at its token limit, .* set a larger `max_tokens`"),
+        ("empty", "first reply: an empty text"),
     ],
 )
 def test_a_judge_whose_replies_cant_be_read_ends_the_run(

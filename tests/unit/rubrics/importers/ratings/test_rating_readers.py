@@ -113,7 +113,7 @@ def test_a_column_of_notes_stands_beside_its_criterion():
     assert sheet.marks == (Mark("tone", "4", notes="warm"),)
 
 
-@pytest.mark.parametrize(("column", "kind"), [("level_id", "level"), ("score", "score"), ("rating", "value")])
+@pytest.mark.parametrize(("column", "kind"), [("level_id", "level"), ("level", "level"), ("score", "score"), ("rating", "value")])
 def test_a_long_row_has_one_mark(column, kind):
     (sheet,) = read("csv", {"case_id": "c", "rater": "a", "criterion": "tone", column: "1"})
     assert sheet.marks == (Mark("tone", "1", kind),)
@@ -122,6 +122,13 @@ def test_a_long_row_has_one_mark(column, kind):
 def test_a_long_row_with_two_ratings_is_refused():
     with pytest.raises(Misfit, match="tone: found level_id and score, expected one"):
         read("csv", {"case_id": "c", "rater": "a", "criterion": "tone", "level_id": "x", "score": "1"})
+
+
+def test_a_long_row_without_a_rating_is_not_applicable_only_where_its_column_is_there():
+    (sheet,) = read("csv", {"case_id": "c", "rater": "a", "criterion": "tone", "level_id": ""})
+    assert sheet.marks == (Mark("tone", None),)
+    with pytest.raises(Misfit, match="tone: found 'case_id, criterion, grade, rater', expected level_id, score or rating"):
+        read("csv", {"case_id": "c", "rater": "a", "criterion": "tone", "grade": "4"})
 
 
 def test_a_mapped_column_takes_the_place_of_the_usual_names():

@@ -220,7 +220,7 @@ def kinds_of(example):
 
 
 def page_of(contents):
-    source = SimpleNamespace(lake=SimpleNamespace(words=("--lake", "sqlite:x y")))
+    source = SimpleNamespace(lake=SimpleNamespace(words=lambda **_: ("--lake", "sqlite:x y")))
     return render("parts/examples.html.j2", contents=contents, run={"run_id": "two"}, source=source)
 
 
