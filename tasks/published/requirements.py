@@ -50,8 +50,9 @@ def unmet_requirements(connection: duckdb.DuckDBPyConnection, run_id: str) -> tu
 
 def _of_model(row: Row, rubric: Row, gates: Sequence[Row]) -> Iterator[Unmet]:
     if row["gate_failure_count"]:
-        outputs = f"{row['gate_failure_count']:,} of {counted(row['output_count'], 'output')}"
-        yield Unmet(model_name(row), f"{outputs} fail a gate", f"{outputs} fail {_gate_words(gates)}")
+        count = row["gate_failure_count"]
+        failed = f"{count:,} of {counted(row['output_count'], 'output')} {'fails' if count == 1 else 'fail'}"
+        yield Unmet(model_name(row), f"{failed} a gate", f"{failed} {_gate_words(gates)}")
     if row["own_gap_count"]:
         outputs = f"{row['own_gap_count']:,} of {counted(row['output_count'], 'output')}"
         fault = f"gates of per-case criteria are not scored for {outputs}"

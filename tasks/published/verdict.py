@@ -189,7 +189,7 @@ def _gate_facts(found: Grounds, sentence: str) -> Iterator[Fact]:
     for criterion_id, rows in _by_criterion(row for row in found.criteria if row["is_gate"]).items():
         failed = [(model_name(row), row["n"], round(row["n"] * (1 - row["pass_rate"]))) for row in rows if row.get("n")]
         named = [f"{count:,} of {counted(n, 'output')} of {name}" for name, n, count in failed if count]
-        is_told = sentence.count(f"fail the gate {criterion_id}") == len(named)
+        is_told = sentence.count(f"the gate {criterion_id}") == len(named)
         if named and not is_told:
             more = f" and of {len(named) - MOST_NAMED:,} more models" if len(named) > MOST_NAMED else ""
             words = f"The gate {criterion_id} fails for {', '.join(named[:MOST_NAMED])}{more}."

@@ -49,7 +49,7 @@ def test_an_unscored_per_case_gate_is_not_met(gradebook, tmp_path):
     finished = gradebook("review", artifact, "--rubrics", "none", "--json")
     (evaluation,) = finished.json["evaluations"]
     assert (finished.code, finished.json["status"]) == (1, "needs_revision")
-    assert evaluation["unmet"] == ["artifact: gates of per-case criteria are not scored for 1 of 1 outputs"]
+    assert evaluation["unmet"] == ["artifact: gates of per-case criteria are not scored for 1 of 1 output"]
     assert "no --judge: 1 per-case criterion unscored" in evaluation["notes"]
 
 
@@ -60,7 +60,7 @@ def test_a_per_case_gate_is_a_requirement(gradebook, tmp_path):
     (run,) = gradebook("runs", "--json").json["runs"]
     assert gradebook("report", run["run_id"]).code == 0
     page = (tmp_path / f"{run['run_id']}.html").read_text(encoding="utf-8")
-    assert "may not ship: 1 of 1 outputs fail the gate" in page
+    assert "may not ship: 1 of 1 output fails the gate" in page
 
 
 @pytest.mark.parametrize(
