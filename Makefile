@@ -15,7 +15,8 @@ DEV_STAMP := $(VENV)/.dev-stamp
 RUN := $(VENV)/bin/python -m
 PIP := $(RUN) pip
 # One worker more than there are cores, as tests wait for servers and processes; each further one costs its own start.
-TEST := $(RUN) pytest -n $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
+# The tests of a file run in one worker, which makes what they share once.
+TEST := $(RUN) pytest --dist loadfile --no-loadscope-reorder -n $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 QUICK := tests/unit tests/laws $(addprefix tests/integration/,sql tasks/judging tasks/collecting tasks/runs)
 # Seconds of CPU of all processes; a tier that takes more fails, and names its dearest tests. Each is 1.8 times what a
 # quiet machine of two cores takes: one that is half as fast again, or busy, still passes.

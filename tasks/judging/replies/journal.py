@@ -93,6 +93,7 @@ class Journal:
             self._disk.close()
             if os.fstat(self._file).st_size == 0:
                 self.path.unlink(missing_ok=True)
+            fcntl.flock(self._file, fcntl.LOCK_UN)  # a child that was just forked may not have closed its copy yet
             os.close(self._file)
             self._file = None
             _journals.discard(self)
