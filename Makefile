@@ -15,12 +15,12 @@ DEV_STAMP := $(VENV)/.dev-stamp
 RUN := $(VENV)/bin/python -m
 PIP := $(RUN) pip
 # One worker more than there are cores, as tests wait for servers and processes; each further one costs its own start.
-# The tests of a file run in one worker, which makes what they share once.
-TEST := $(RUN) pytest --dist loadfile --no-loadscope-reorder -n $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
+TEST := $(RUN) pytest -n $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
+BY_FILE := --dist loadfile --no-loadscope-reorder  # in one worker, which makes what a file's tests share once
 QUICK := tests/unit tests/laws $(addprefix tests/integration/,sql tasks/judging tasks/collecting tasks/runs)
 # Seconds of CPU of all processes; a tier that takes more fails, and names its dearest tests. Each is 1.8 times what a
 # quiet machine of two cores takes: one that is half as fast again, or busy, still passes.
-TEST_BUDGET := 1800
+TEST_BUDGET := 1500
 QUICK_BUDGET := 380
 NIGHTLY_BUDGET := 3300
 # The tests start hundreds of processes: without stored bytecode, each would compile all modules again.
@@ -35,10 +35,10 @@ demo: $(STAMP)  ## score the shipped example, no key needed
 	@$(VENV)/bin/gradebook demo $(ARGS)
 
 test: $(DEV_STAMP)  ## what a change has to pass, in parallel (ARGS="-k words" for some)
-	@$(TEST) -m "not nightly" --cpu-budget $(TEST_BUDGET) $(ARGS)
+	@$(TEST) $(BY_FILE) -m "not nightly" --cpu-budget $(TEST_BUDGET) $(ARGS)
 
 test-quick: $(DEV_STAMP)  ## units, laws of form, SQL and the talk with judges, in two to three minutes: while you work (ARGS as above)
-	@$(TEST) -m "not (nightly or slow or server or postgres or browser or hypothesis)" --cpu-budget $(QUICK_BUDGET) $(QUICK) $(ARGS)
+	@$(TEST) $(BY_FILE) -m "not (nightly or slow or server or postgres or browser or hypothesis)" --cpu-budget $(QUICK_BUDGET) $(QUICK) $(ARGS)
 
 test-nightly: $(DEV_STAMP)  ## whole matrices, seeds, kill points and second examples, of which `make test` holds one each
 	@$(TEST) -m "nightly or hypothesis" --hypothesis-profile nightly --cpu-budget $(NIGHTLY_BUDGET) $(ARGS)
