@@ -35,6 +35,8 @@ _begun = time.monotonic()
 
 def main() -> None:
     """Go through the day."""
+    # A shell that runs this in the background has it ignore SIGINT; a worker that inherits that never ends.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with LoopbackJudge(latency_s=0.1) as judge:
         _write_files(judge)
         _until("the server answers", _is_healthy, 120)
