@@ -21,7 +21,7 @@ QUICK := tests/unit tests/laws $(addprefix tests/integration/,sql tasks/judging 
 # Seconds of CPU of all processes; a tier that takes more fails, and names its dearest tests. Each is 1.8 times what a
 # quiet machine of two cores takes: one that is half as fast again, or busy, still passes.
 TEST_BUDGET := 1500
-QUICK_BUDGET := 380
+QUICK_BUDGET := 300
 NIGHTLY_BUDGET := 3300
 # The tests start hundreds of processes: without stored bytecode, each would compile all modules again.
 export PYTHONDONTWRITEBYTECODE :=
@@ -37,7 +37,7 @@ demo: $(STAMP)  ## score the shipped example, no key needed
 test: $(DEV_STAMP)  ## what a change has to pass, in parallel (ARGS="-k words" for some)
 	@$(TEST) $(BY_FILE) -m "not nightly" --cpu-budget $(TEST_BUDGET) $(ARGS)
 
-test-quick: $(DEV_STAMP)  ## units, laws of form, SQL and the talk with judges, in two to three minutes: while you work (ARGS as above)
+test-quick: $(DEV_STAMP)  ## units, laws of form, SQL and the talk with judges, in two minutes: while you work (ARGS as above)
 	@$(TEST) $(BY_FILE) -m "not (nightly or slow or server or postgres or browser or hypothesis)" --cpu-budget $(QUICK_BUDGET) $(QUICK) $(ARGS)
 
 test-nightly: $(DEV_STAMP)  ## whole matrices, seeds, kill points and second examples, of which `make test` holds one each
