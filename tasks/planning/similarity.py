@@ -242,7 +242,7 @@ class VectorsPlanner:
 
 
 def missing_keys(ledger: duckdb.DuckDBPyConnection, keys: Keys) -> set[str]:
-    """Those of the keys that the ledger does not answer. ledger: with the view held_judgments."""
+    """Keys that the ledger does not answer. ledger: with the view held_judgments."""
     ledger.register("wanted_keys", pa.table({"request_key": key_column(keys)}))
     missing = {key for (key,) in ledger.execute(query("planning/missing_keys")).fetchall()}
     ledger.unregister("wanted_keys")

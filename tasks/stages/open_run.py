@@ -1,6 +1,5 @@
 """Opening of a run: request checked, folder locked, row written; and the same for a dry run, without traces."""
 
-import hashlib
 import json
 import shutil
 import tempfile
@@ -14,6 +13,7 @@ import duckdb
 import pyarrow as pa
 
 from gradebook.rubrics.files.digest import rubric_digest
+from gradebook.rubrics.model.digests import digest_of
 from gradebook.rubrics.model.errors import GradebookError, InputError
 from gradebook.tasks.comparing.baseline import Baseline, stored_baseline
 from gradebook.tasks.comparing.stopping import stored_stopping
@@ -310,7 +310,7 @@ def _fingerprint(request: EvaluationRequest, checked: CheckedRequest, dataset_di
         by_content["baseline"] = request.baseline
     set_by_flows = {"checkpoint": asdict(request.checkpoint) if request.checkpoint else None}
     parts = json_values(request, Use.FINGERPRINT) | by_content | set_by_flows | {"code_version": code_version()}
-    return hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=16).hexdigest()
+    return digest_of(json.dumps(parts, sort_keys=True))
 
 
 def keep_planned(folder: RunFolder, planned: RunPlan, verdict_count: int) -> None:

@@ -1,6 +1,5 @@
 """Rescoring: a new run with an old run's verdicts and another rubric's weights, gates and thresholds."""
 
-import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from gradebook.rubrics.files.digest import rubric_digest
+from gradebook.rubrics.model.digests import digest_of
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.outputs import QUARANTINE_SCHEMA
 from gradebook.rubrics.model.rubric import Rubric
@@ -163,7 +163,7 @@ def _taken_over(source: KeptRun) -> Row:
 def _fingerprint(source: KeptRun, rubric: Rubric) -> str:
     """Digest of everything that makes a different run."""
     parts = {"rescored_from": source.run_id, "rubric": rubric_digest(rubric), "code_version": code_version()}
-    return hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=16).hexdigest()
+    return digest_of(json.dumps(parts, sort_keys=True))
 
 
 def _publish(source: KeptRun, run: Run, stages: Stages) -> None:

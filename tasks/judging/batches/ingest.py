@@ -1,11 +1,11 @@
 """Ingestion of a batch: each reply is read and journaled under its question."""
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from gradebook.rubrics.model.digests import digest_of
 from gradebook.tasks.judging.batches.files import BATCH_TIER, index_replies, read_reply_at, read_request_keys
 from gradebook.tasks.judging.batches.job import BatchJob
 from gradebook.tasks.judging.batches.state import Intent
@@ -71,9 +71,8 @@ def _judgment(job: BatchJob, intent: Intent, question: Askable[Any], reply: Repl
     reply = drop_false_usage(reply, least_prompt_tokens(request.messages))
     paid_usd = None if reply.usage is None else cost_usd(job.price, reply.usage, tier=BATCH_TIER)
     asked_at = intent.submitted_at or intent.intended_at
-    named = f"{intent.intent_id}/{question.request_key}".encode()
     return (
         judgment_row(job.run_id, question, job.settings.judge, read)
         | reply_columns(reply, paid_usd, prompt_bytes(request.messages, request.schema), 1, asked_at)
-        | {"judgment_id": hashlib.blake2b(named, digest_size=16).hexdigest()}
+        | {"judgment_id": digest_of(f"{intent.intent_id}/{question.request_key}")}
     )

@@ -304,8 +304,10 @@ class JudgeClient:
         kinds = UNREADABLE if call.request.schema is not None else UNREADABLE - CUT_OFF
         self._is_ever_read = any(read.status not in kinds for read in call.reads.values())
         first = call.judgments[0]
-        described = describe_unreadable(first["reply"], first["status"])
-        self._unreadable.append(f"{first['rationale']}" if call.request.is_embedding else described)
+        if call.request.is_embedding:
+            self._unreadable.append(str(first["rationale"]))
+        else:
+            self._unreadable.append(describe_unreadable(first["reply"], first["status"]))
         if not self._is_ever_read and len(self._unreadable) >= MOST_CALLS_UNREADABLE:
             raise EndpointUnavailable(
                 f"{self._address}: none of the first {MOST_CALLS_UNREADABLE} questions to {self._settings.model} got a "

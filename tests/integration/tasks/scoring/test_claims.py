@@ -2,7 +2,6 @@
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +40,9 @@ ANSWERS = {
 
 
 @pytest.fixture
-def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackJudge]:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
-    with LoopbackJudge() as server:
-        server.writer = write_claims
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        yield server
+def judge(judge: LoopbackJudge) -> LoopbackJudge:
+    judge.writer = write_claims
+    return judge
 
 
 def rows_of(answers: dict[str, str] = ANSWERS, **columns: Any) -> list[dict[str, Any]]:

@@ -1,7 +1,6 @@
 """Criteria of the method `preference`: outputs beside another model's or a baseline's, in a real run."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +39,9 @@ NO_PAIR = "no_pair: found no answer of {} to the case and sample, expected one"
 
 
 @pytest.fixture
-def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackJudge]:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
-    with LoopbackJudge() as server:
-        server.writer = write_preference
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        yield server
+def judge(judge: LoopbackJudge) -> LoopbackJudge:
+    judge.writer = write_preference
+    return judge
 
 
 def rows_of(**models: dict[str, str | None]) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """What a run saves is the earlier cost of the judgments that it uses again, in whatever method and table."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +24,6 @@ HEAD = "id: r\nversion: 1.0.0\ncriteria:\n"
 TWINS = HEAD + judged_criteria("warm") + judged_criteria("warm").replace("id: warm", "id: warm_too")
 ASKED = HEAD + "- {{id: asked, description: Is it so?, weight: 1, method: {{{}}}}}\n"
 Writer = Callable[[dict[str, Any]], str]
-
-
-@pytest.fixture
-def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackJudge]:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
-    with LoopbackJudge() as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        yield server
 
 
 @pytest.mark.parametrize(

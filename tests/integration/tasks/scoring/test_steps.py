@@ -1,7 +1,6 @@
 """Judged criteria with `unit: step`: windows of steps asked, marked and scored through the ledger, in a real run."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +33,9 @@ WORDS = {"good": ["a", "b", "c"], "slip": ["a", "wrong: b", "c"], "lost": ["wron
 
 
 @pytest.fixture
-def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackJudge]:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
-    with LoopbackJudge() as server:
-        server.writer = write_steps
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        yield server
+def judge(judge: LoopbackJudge) -> LoopbackJudge:
+    judge.writer = write_steps
+    return judge
 
 
 def rows_of(words: dict[str, list[str]]) -> list[dict[str, Any]]:

@@ -1,7 +1,6 @@
 """Criteria that see an agent's steps: asked, paid for once, quoted and verified in a real run."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +31,6 @@ RUBRIC = "id: agent\nversion: 1.0.0\ncriteria:\n" + "".join(
         "order": "steps",
     }.items()
 )
-
-
-@pytest.fixture
-def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackJudge]:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
-    with LoopbackJudge() as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        yield server
 
 
 def evaluated(folder: Path, judge_file: str = "m", **request: Any) -> Any:

@@ -1,6 +1,5 @@
 """Notes of a run about its judge."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +8,6 @@ import pytest
 from tests.support.loopback_judge import LoopbackJudge
 from tests.support.published_runs import publish
 from tests.support.samples import judged_criteria, write_lines, write_outputs, write_rubric
-
-
-@pytest.fixture
-def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackJudge]:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
-    with LoopbackJudge() as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        yield server
 
 
 def notes_with(judge: LoopbackJudge, folder: Path, faults: list[str]) -> tuple[str, ...]:
