@@ -7,6 +7,7 @@ from gradebook.rubrics.model.errors import Fault
 from gradebook.rubrics.model.outputs import OUTPUT_COLUMNS, REQUIRED_COLUMNS
 
 _CONVERSATION = "messages"
+_NO_NAME = "FOUND"  # in place of a likely name
 # Likely names of a column in files that name it differently.
 _COMMON_NAMES = {
     "case_id": ("id", "case", "prompt_id", "question_id", "key", "task_id"),
@@ -47,7 +48,7 @@ def column_faults(
     ]
     missing = [
         f"{shown}; expected {column}: name the column that holds it, --map {column}={_likely_name(column, counts)}"
-        + (", or add one with the model's name" if column == "model" else "")
+        + _otherwise(column, counts)
         for column in required
         if column not in column_map and column not in counts and column not in made
     ]
@@ -72,7 +73,15 @@ def _of_conversations(found: Collection[str], column_map: Mapping[str, str]) -> 
     return ("prompt", "output") if holds_conversations(found, column_map) else ()
 
 
+def _otherwise(column: str, found: Collection[str]) -> str:
+    """Another way out, if no column of the file holds this one."""
+    if column == "model":
+        return ", or add one with the model's name"
+    is_of_prompts = column == "case_id" and "prompt" in found and _likely_name(column, found) == _NO_NAME
+    return ", or tell cases apart by their prompts, --map case_id=prompt" if is_of_prompts else ""
+
+
 def _likely_name(column: str, found: Iterable[str]) -> str:
     """Column in the file that most likely corresponds to this one, or the word FOUND."""
     present = set(found)
-    return next((name for name in _COMMON_NAMES.get(column, ()) if name in present), "FOUND")
+    return next((name for name in _COMMON_NAMES.get(column, ()) if name in present), _NO_NAME)

@@ -21,6 +21,12 @@ def test_a_missing_column_without_a_likely_one_is_hinted_as_found():
     assert messages(["case_id", "model", "x"])[0].endswith("--map output=FOUND")
 
 
+def test_cases_without_ids_may_be_told_apart_by_their_prompts():
+    hint = "or tell cases apart by their prompts, --map case_id=prompt"
+    assert messages(["prompt", "model", "output"])[0].endswith(hint)
+    assert messages(["prompt", "id", "model", "output"])[0].endswith("--map case_id=id")
+
+
 def test_every_missing_column_is_reported_at_once():
     assert [message.rpartition("=")[0][-7:] for message in messages(["x"])] == ["case_id", "p model", " output"]
 
