@@ -159,7 +159,7 @@ def explain_missing_parts(connection: duckdb.DuckDBPyConnection, lake: "Lake", a
     try:
         yield
     except (duckdb.CatalogException, duckdb.BinderException) as error:
-        missing = missing_parts(connection)
+        missing = missing_parts(connection, at)
         if not missing:
             raise
         shown = [*missing[:MOST_SHOWN], *([f"{len(missing) - MOST_SHOWN} more"] if len(missing) > MOST_SHOWN else [])]

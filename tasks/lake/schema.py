@@ -10,41 +10,18 @@ from gradebook.rubrics.files.digest import rubric_from_body
 from gradebook.rubrics.model.errors import RubricError
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.lake.sql import described_tables, open_database, query, quoted, read_sql
+from gradebook.tasks.lake.views import KNOWN_VIEWS, digest_of_view
 
 CATALOG = "__ducklake_metadata_lake"  # DuckLake's name for the database of the catalog
 SMALL_COUNT, SMALL_BYTES = 1_000, 2**20  # most rows, and bytes in files, of a table that is copied into memory
 NARROWED = ("output_scores", "verdicts", "case_criteria", "written_feedback")
 NARROWED_VIEWS = ("verdict_lines", "output_feedback")  # views over the narrowed tables
-# Each view comes after the views it reads. Views are computed on reading, so a publication pays nothing for them.
-VIEWS = (
-    "criterion_ladders",
-    "verdict_lines",
-    "mean_lines",
-    "output_feedback",
-    "run_feedback",
-    "score_history",
-    "criterion_history",
-    "latest_runs",
-    "latest_run_scores",
-    "latest_criterion_scores",
-    "latest_output_scores",
-    "cost_history",
-    "worst_outputs",
-    "steps",
-    "judge_gaps",
-    "preference_rates",
-    "reward_guards",
-    "provenance",
-    "outcome_scores",
-)
-
 Columns = dict[tuple[str, str], str]  # (table, column) -> type, in order
 
 _COLUMNS = """
 select table_name, column_name, data_type from duckdb_columns()
 where database_name = '{database}' and schema_name = 'main' and not internal order by table_name, column_index
 """
-_VIEWS = "select view_name, sql from duckdb_views() where database_name = '{database}' and not internal"
 _FILL_CRITERIA = """
 update criteria
 set name = filled.name,
@@ -65,23 +42,21 @@ where not exists (from levels where rubric_id = ? and rubric_version = ?)
 
 def is_up_to_date(connection: duckdb.DuckDBPyConnection) -> bool:
     """Whether all tables, columns and views exist, the views with their current text."""
-    columns, views = _wanted()
     found = set(connection.execute(query("lake/table_columns")).fetchall())
-    has_columns = all(column in found for column in columns if column[0] not in views)
-    return has_columns and views.items() <= _views(connection, "lake").items()  # a view's text decides its columns
+    views = _views(connection, None)
+    return found.issuperset(_table_columns()) and all(views.get(name) == KNOWN_VIEWS[name][-1] for name in KNOWN_VIEWS)
 
 
-def missing_parts(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    """Missing tables and views, and missing columns as `table.column`."""
-    columns, views = _wanted()
-    found = _columns(connection, "lake")
+def missing_parts(connection: duckdb.DuckDBPyConnection, at: int | None = None) -> list[str]:
+    """Missing tables and views, and missing columns as `table.column`. at: the version read; None: the latest."""
+    found = set(connection.execute(query("lake/table_columns")).fetchall())
     tables = {table for table, _ in found}
     names = [
         f"{table}.{column}" if table in tables else table
-        for table, column in columns
-        if table not in views and (table, column) not in found
+        for table, column in _table_columns()
+        if (table, column) not in found
     ]
-    return list(dict.fromkeys([*names, *sorted(views.keys() - _views(connection, "lake").keys())]))
+    return list(dict.fromkeys([*names, *sorted(KNOWN_VIEWS.keys() - _views(connection, at).keys())]))
 
 
 def bring_up_to_date(connection: duckdb.DuckDBPyConnection) -> None:
@@ -92,8 +67,8 @@ def bring_up_to_date(connection: duckdb.DuckDBPyConnection) -> None:
     earlier = {table for table, _ in _columns(connection, "lake")}
     make_tables(connection)
     found = _columns(connection, "lake")
-    for (table, column), kind in _wanted()[0].items():
-        if table not in VIEWS and (table, column) not in found:
+    for (table, column), kind in _table_columns().items():
+        if (table, column) not in found:
             connection.execute(f'alter table "{quoted(table)}" add column "{quoted(column)}" {kind}')
     make_views(connection)
     _comment(connection)
@@ -106,12 +81,15 @@ def bring_up_to_date(connection: duckdb.DuckDBPyConnection) -> None:
 
 def table_names() -> set[str]:
     """Names of the tables that gradebook makes."""
-    return {table for table, _ in _wanted()[0]}.difference(VIEWS)
+    return {table for table, _ in _table_columns()}
 
 
 def column_types() -> Columns:
     """Type of each column of the tables and views that gradebook makes."""
-    return _wanted()[0]
+    with open_database() as scratch:
+        make_tables(scratch)
+        make_views(scratch)
+        return _columns(scratch, "memory")
 
 
 def make_tables(connection: duckdb.DuckDBPyConnection) -> None:
@@ -137,7 +115,7 @@ def tables_without_statistics(connection: duckdb.DuckDBPyConnection) -> list[str
 
 def make_views(connection: duckdb.DuckDBPyConnection) -> None:
     """Create or replace the views over the tables, each a `select` in a file of its name."""
-    for view in VIEWS:
+    for view in KNOWN_VIEWS:
         connection.execute(f"create or replace view {view} as {read_sql(f'views/{view}.sql')}")
 
 
@@ -147,7 +125,7 @@ def _comment(connection: duckdb.DuckDBPyConnection) -> None:
     Comments alone do not make a lake outdated: comparing them would slow down every command.
     """
     for table, words in described_tables().items():
-        kind = "view" if table in VIEWS else "table"
+        kind = "view" if table in KNOWN_VIEWS else "table"
         connection.execute(f"comment on {kind} {table} is '{quoted(words['description'])}'")
         for column, meaning in words["columns"].items() if kind == "table" else ():
             connection.execute(f"""comment on column {table}."{column}" is '{quoted(meaning)}'""")
@@ -160,7 +138,7 @@ def copy_small_tables(connection: duckdb.DuckDBPyConnection) -> None:
     views of the lake, read the lake itself. Copies keep the order of rows.
     """
     kinds: dict[str, list[str]] = {}
-    for (table, column), kind in column_types().items():
+    for (table, column), kind in _table_columns().items():
         kinds.setdefault(table, []).append(f'"{quoted(column)}" {kind}')
     limits = {"most_count": SMALL_COUNT, "most_bytes": SMALL_BYTES}
     rows = connection.execute(query("lake/small_tables"), limits).fetchall()
@@ -229,11 +207,11 @@ def _readable(bodies: Iterable[str]) -> "Iterator[Rubric]":
 
 
 @cache
-def _wanted() -> tuple[Columns, dict[str, str]]:
+def _table_columns() -> Columns:
+    """Columns of the tables alone: to make the views takes longer, and a command needs their digests only."""
     with open_database() as scratch:
         make_tables(scratch)
-        make_views(scratch)
-        return _columns(scratch, "memory"), _views(scratch, "memory")
+        return _columns(scratch, "memory")
 
 
 def _columns(connection: duckdb.DuckDBPyConnection, database: str) -> Columns:
@@ -241,7 +219,7 @@ def _columns(connection: duckdb.DuckDBPyConnection, database: str) -> Columns:
     return {(table, column): kind for table, column, kind in rows}
 
 
-def _views(connection: duckdb.DuckDBPyConnection, database: str) -> dict[str, str]:
-    """Text of each view, without qualifiers and differences of white space."""
-    rows = connection.execute(_VIEWS.format(database=database)).fetchall()
-    return {name: " ".join(text.replace("lake.main.", "").replace("lake.", "").split()) for name, text in rows}
+def _views(connection: duckdb.DuckDBPyConnection, at: int | None) -> dict[str, str]:
+    """Digest of each view of the lake at a version; None: the latest."""
+    rows = connection.execute(query("lake/visible_views"), {"at": at}).fetchall()
+    return {name: digest_of_view(text) for name, text, _ in rows}

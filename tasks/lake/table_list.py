@@ -5,8 +5,9 @@ from functools import cache
 from importlib.resources import files
 
 from gradebook.rubrics.model.errors import InputError
-from gradebook.tasks.lake.schema import VIEWS, column_types
+from gradebook.tasks.lake.schema import column_types
 from gradebook.tasks.lake.sql import described_tables
+from gradebook.tasks.lake.views import KNOWN_VIEWS
 
 KINDS = ("table", "mart", "view")
 
@@ -56,6 +57,6 @@ def find_table(name: str) -> TableDescription:
 
 
 def _kind(name: str) -> str:
-    if name in VIEWS:
+    if name in KNOWN_VIEWS:
         return "view"
     return "mart" if files("gradebook.sql").joinpath("marts").joinpath(f"{name}.sql").is_file() else "table"

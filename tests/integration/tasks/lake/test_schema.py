@@ -13,15 +13,14 @@ from gradebook.tasks.lake import schema
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.compaction import compact_lake
 from gradebook.tasks.lake.connections import commit, connect, prepare_lake
-from gradebook.tasks.lake.own_parts import KNOWN_VIEWS, digest_of_view
 from gradebook.tasks.lake.schema import (
-    VIEWS,
     copy_small_tables,
     is_up_to_date,
     narrow_to_outputs,
     tables_without_statistics,
 )
 from gradebook.tasks.lake.sql import described_tables, read_sql
+from gradebook.tasks.lake.views import KNOWN_VIEWS, digest_of_view
 from gradebook.tasks.rubric_store.versions import delete_pointer, store_rubric
 from tests.support.nightly import nightly
 
@@ -107,7 +106,7 @@ def test_preparing_a_lake_that_is_up_to_date_commits_nothing(lake: Lake):
 def test_an_older_lake_gets_what_it_misses(lake: Lake, monkeypatch: pytest.MonkeyPatch, change: str):
     earlier = digest_of_view("SELECT 1 AS one")
     for view in ("output_feedback", "criterion_ladders"):
-        monkeypatch.setitem(KNOWN_VIEWS, view, KNOWN_VIEWS[view] | {earlier})
+        monkeypatch.setitem(KNOWN_VIEWS, view, (earlier, *KNOWN_VIEWS[view]))
     commit(lake, "an earlier gradebook", lambda connection, _version: connection.execute(change))
     prepare_lake(lake)
     with connect(lake) as connection:
@@ -134,7 +133,7 @@ def age(lake: Lake, *kept: Rubric, changes: str = "") -> None:
         for rubric in kept:
             store_rubric(connection, rubric, NOW)
         connection.execute(changes)
-        for view in reversed(VIEWS):
+        for view in reversed(KNOWN_VIEWS):
             connection.execute(f"drop view {view}")
         for table in ("rubric_pointers", "levels"):
             connection.execute(f"drop table {table}")
