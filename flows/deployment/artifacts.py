@@ -25,10 +25,14 @@ async def show_artifacts(summary: RunSummary, report: Path, lake: Lake, suite: s
     subject = suite or summary.run["rubric_id"]
     try:
         async with asyncio.timeout(LONGEST_S):
-            for kind, description, text in artifact_texts(summary, lake.words(is_passed_on=True)):
-                await acreate_markdown_artifact(text, key=artifact_key(subject, kind), description=description)
+            texts = [
+                acreate_markdown_artifact(text, key=artifact_key(subject, kind), description=description)
+                for kind, description, text in artifact_texts(summary, lake.words(is_passed_on=True))
+            ]
             key, text = artifact_key(subject, "report"), f"Report of run {summary.run_id}"
-            await acreate_link_artifact(report_url(summary.run_id, report), key=key, link_text=text)
+            await asyncio.gather(
+                *texts, acreate_link_artifact(report_url(summary.run_id, report), key=key, link_text=text)
+            )
     except Exception as error:  # noqa: BLE001 - see above
         get_run_logger().warning("run %s is published; its artifacts could not be stored: %r", summary.run_id, error)
 

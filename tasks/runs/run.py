@@ -41,6 +41,11 @@ class Run:
         return dataset_folders(self.files)
 
     @property
+    def asks_models(self) -> bool:
+        """Whether the run may pay for replies: it has a judge or an embedder."""
+        return self.judge is not None or self.embedder is not None
+
+    @property
     def run_id(self) -> str:
         """The run's id."""
         return self.folder.run_id

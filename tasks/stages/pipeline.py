@@ -35,13 +35,14 @@ def evaluate_run(run: Run, stages: Stages) -> None:
     checked = _validate_outputs(run, ingested, stages)
     if planned.request_count:
         stages.finish(checked)  # before any money is spent
-    planned = stages.call(ask_run_in_batches, run, ingested, planned)
+    if run.asks_models:
+        planned = stages.call(ask_run_in_batches, run, ingested, planned)
     with piece_span(Piece(run.run_id, "score")), opened_setup(run, planned, ingested.shards) as setup:
         reporter().begin("score", ingested.output_count * len(run.rubric.criteria) + planned.own_count.criterion_count)
         ingested = _score_blocks(run, setup, ingested, checked, stages)
         reporter().end("score")
-        feedback_note = stages.call(write_run_feedback, run, ingested, setup.session)
-    if stages.has_suites:
+        feedback_note = stages.call(write_run_feedback, run, ingested, setup.session) if run.request.feedback else None
+    if stages.has_suites and run.asks_models:
         stages.call(validate_judgments, run)
     publish_verdicts(run, ingested, stages, lambda: run_notes(run, ingested, planned, feedback_note))
 

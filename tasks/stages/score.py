@@ -26,11 +26,11 @@ def collect_verdicts(run: Run, shard_index: int, computed: tuple[Timing, ...], h
 
 
 def write_run_feedback(run: Run, ingested: Ingested, session: Session | None) -> str | None:
-    """Let the judge write feedback if the run requests it; returns a note, if any.
+    """Let the judge, if there is one, write feedback; returns a note, if any.
 
     Raises `BudgetReached` or `EndpointUnavailable`.
     """
-    if not run.request.feedback or session is None or run.judge is None:
+    if session is None or run.judge is None:
         return None
     with timed(run.folder, "score", FEEDBACK_CRITERION_ID) as timing:
         count = write_feedback(run.lake, run.folder, run.rubric, ingested.shards, session, writer_of(run.judge))
