@@ -89,7 +89,7 @@ class BatchEndpoint:
             base_url=settings.base_url,
             max_retries=0,
             timeout=settings.timeout_s,
-            http_client=BoundedFileClient(),
+            http_client=BoundedFileClient(key),
         )
 
     def __enter__(self) -> Self:
