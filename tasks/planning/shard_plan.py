@@ -309,7 +309,7 @@ def _write_file(planned: pa.Table, path: Path) -> None:
 
 
 def _prompt_overhead(pack: Pack, style: PromptStyle, *, is_packed: bool) -> int:
-    """Bytes of a request batchables the case: the instructions, the criteria and the reply's schema."""
+    """Bytes of a request besides the case: the instructions, the criteria and the reply's schema."""
     empty = Case("", "", trajectory=Trajectory(()))
     questions = tuple(
         Question("", criterion, empty.seen(sees_of(criterion)), "0" * 32, style=style) for criterion in pack
