@@ -1,7 +1,9 @@
 """Session with a judge: one thread with one event loop, shared by all callers in this process."""
 
 import asyncio
+import math
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -270,25 +272,25 @@ class Money:
     planned_usd: float | None = None
 
 
-# Addresses and keys that a command's start probed: the run that it starts, in this process, asks them no second time.
-_probed: set[tuple[str, ...]] = set()
+PROBED_FOR_S = 60.0  # from a command's start to the run that it starts
+# Times of probes by a command's start, by addresses and keys: its run, in this process, asks them no second time.
+_probed: dict[tuple[str, ...], float] = {}
 
 
 def probe_members(judge: Judge, asked_judges: tuple[int, ...], *, is_start: bool = False) -> None:
     """Probe the endpoint of each judge with open questions; a program has none. Raises as `probe`.
 
-    is_start: before the run, whose own probe then passes once.
+    is_start: before the run, whose own probe then passes once, if it comes within `PROBED_FOR_S`.
     """
     for index, member in enumerate(members_of(judge)):
         if index in asked_judges and isinstance(member, JudgeSettings) and member.batch_command is None:
             keys = read_keys(member, os.environ)
             probed = (*(address.base_url for address in member.addresses), *keys)
-            is_known = probed in _probed
-            _probed.discard(probed)
-            if is_start or not is_known:
+            probed_at = _probed.pop(probed, -math.inf)
+            if is_start or time.monotonic() - probed_at > PROBED_FOR_S:
                 probe(member, keys)
             if is_start:
-                _probed.add(probed)
+                _probed[probed] = time.monotonic()
 
 
 def refuse_bad_addresses(judge: Judge | None, asked_judges: tuple[int, ...]) -> None:
