@@ -273,9 +273,7 @@ class ShardPlanner:
     def _write(self, planned: pa.Table, name: str, shard_index: int) -> pa.Table:
         """Write a plan file; returns the columns to count."""
         _write_file(planned.drop_columns("prompt_bytes"), self._folder.plan_file(name, shard_index))
-        is_cascade = isinstance(self._judge, CascadeSettings)
-        is_needed = foresee_needed(self._judge, planned) if is_cascade else pa.repeat(True, planned.num_rows)
-        return planned.append_column("is_needed", is_needed).select(COUNTED_SCHEMA.names)
+        return planned.append_column("is_needed", foresee_needed(self._judge, planned)).select(COUNTED_SCHEMA.names)
 
     def _count(self, opinion: Opinion, pack: Sequence[tuple[str, pa.Table]]) -> None:
         """Count one vote on batched criteria, by their names in the plan."""
