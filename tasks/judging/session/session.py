@@ -12,7 +12,6 @@ from functools import partial
 from itertools import groupby
 from operator import length_hint
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from gradebook.rubrics.model.errors import UnfinishedError
@@ -72,9 +71,7 @@ class JudgingSession:
         self._thread.run(self._connect())
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._thread.run(self._disconnect())
         if self._leases is not None:
             self._leases.close()
