@@ -136,13 +136,13 @@ def _measured(
         len({pair[0]["shared"] for pair in pairs}),
         measures["percent_agreement"],
         measures["conger_kappa"],  # of two sides it is Cohen's
-        _share("found_rate", [one["score"] < BEST for one, _ in missed], missed, "no step is below the best label"),
+        _share("found_rate", [one["score"] < BEST for one, _ in missed], missed, "nothing is below the best label"),
         _share("same_type_rate", [one["error_type"] == other["error_type"] for one, other in both], both, _NO_PAIR),
         tuple((*kinds, count) for kinds, count in types.most_common() if kinds != (None, None)),
     )
 
 
-_NO_PAIR = "no step is below the best label, with an error, by both"
+_NO_PAIR = "nothing is below the best label, with an error, by both"
 
 
 def _share(name: str, values: Sequence[bool], turns: Sequence[tuple[Row, Row]], why_none: str) -> Measure:

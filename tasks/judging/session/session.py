@@ -62,8 +62,8 @@ class JudgingSession:
         keys = read_keys(settings, os.environ)
         self._open_client = partial(JudgeClient, settings, keys, price, budget, journal, run_id, is_ever_read)
         self._thread = thread
-        is_program = settings.batch_command is not None
-        self._program = ProgramAsker(settings, price, budget, journal, run_id) if is_program else None
+        self._open_program = partial(ProgramAsker, settings, price, budget, journal, run_id)
+        self._program: ProgramAsker | None = None  # of a judge with a `batch_command`
         self._client: JudgeClient | None = None
         self._answers: SharedAnswers | None = None
 
@@ -142,6 +142,7 @@ class JudgingSession:
 
     async def _connect(self) -> None:
         self._client = self._open_client()
+        self._program = None if self.settings.batch_command is None else self._open_program()
         self._answers = SharedAnswers(self._ask_or_take)
         if self._deadline is not None:
             left_s = (self._deadline - datetime.now(UTC)).total_seconds()

@@ -78,6 +78,15 @@ def test_one_file_answers_all_questions(tmp_path: Path, monkeypatch: pytest.Monk
     assert not [path for path in (tmp_path / "journal" / "programs").rglob("*") if path.is_file()]
 
 
+def test_an_equal_question_of_a_later_call_is_answered_without_another_judgment(tmp_path: Path, monkeypatch):
+    with session_of(tmp_path, monkeypatch) as session:
+        ask(session)
+        again = ask(session)  # as outputs of another shard with the same text
+    assert [answer.cost_usd for answer in again.values()] == [0.0] * COUNT
+    assert calls(tmp_path) == [COUNT]
+    assert sorted(journaled_keys(tmp_path)) == sorted(ALL_KEYS)
+
+
 @pytest.mark.parametrize(("fault", "lost_count"), [("missing", 1), ("broken", 1), ("long", 1), ("refused", 0)])
 def test_a_line_that_is_no_reply_is_asked_for_once_more(tmp_path: Path, monkeypatch, fault: str, lost_count: int):
     with session_of(tmp_path, monkeypatch, fault) as session:
