@@ -31,7 +31,7 @@ from gradebook.tasks.judging.replies.completion import Reply, drop_false_usage
 from gradebook.tasks.judging.replies.journal import Journal
 from gradebook.tasks.judging.replies.judgment_row import judgment_row, outcome_of, read_parts, reply_columns
 from gradebook.tasks.judging.replies.outcome_cache import OutcomeCache
-from gradebook.tasks.judging.replies.question import Askable, Outcome
+from gradebook.tasks.judging.replies.question import Askable, Outcome, unread
 from gradebook.tasks.judging.session.request_coalescing import unpaid
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.judging.settings.keys import refuse_unpaired_keys
@@ -159,7 +159,7 @@ class ProgramAsker:
         return outcomes, replies.lost_count(len(wanted))
 
     def _journaled(self, question: Askable[Any], reply: Reply) -> Outcome:
-        request = question.request()
+        request = unread(question).request()
         read = read_parts(request, reply, is_plain=self._settings.reply_format == "text")[0]
         reply = drop_false_usage(reply, least_prompt_tokens(request.messages))
         paid_usd = None if reply.usage is None else cost_usd(self._price, reply.usage)
