@@ -200,7 +200,7 @@ def _identity_of(folder: RunFolder) -> tuple[str, datetime] | None:
 
 
 def has_lost_identity(folder: RunFolder) -> bool:
-    """Whether a run's file of identity is damaged, so that nobody knows what it evaluates."""
+    """Whether a run's file of identity is damaged, so that its evaluation is unknown."""
     try:
         _identity_of(folder)
     except InputError:

@@ -26,7 +26,7 @@ def write_tree(rubric: Rubric) -> Exported:
     else:
         ids = _Ids(lost)
         root = _task(kept, rubric.id, rubric.description or rubric.name or rubric.id, root_weight, ids)
-        root["sub_tasks"] = _hang_up(rubric, ids, lost)
+        root["sub_tasks"] = _top_tasks(rubric, ids, lost)
     return Exported(indented_json(root), lost.words())
 
 
@@ -51,7 +51,7 @@ class _Ids:
         return task_id
 
 
-def _hang_up(rubric: Rubric, ids: _Ids, lost: Kept) -> list[Row]:
+def _top_tasks(rubric: Rubric, ids: _Ids, lost: Kept) -> list[Row]:
     """Tasks directly below the root, with everything below them; a group is placed at its first criterion."""
     categories = {category.id: category for category in rubric.categories}
     groups: dict[str | None, list[Row]] = {None: []}

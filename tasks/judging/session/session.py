@@ -292,7 +292,7 @@ def probe_members(judge: Judge, asked_judges: tuple[int, ...], *, is_start: bool
 
 
 def refuse_bad_addresses(judge: Judge | None, asked_judges: tuple[int, ...]) -> None:
-    """Raise what `probe_members` raises where an address has no host name, or a key can't be one; nobody is asked."""
+    """Raise as `probe_members` if an address has no host name or a key is malformed; no request is sent."""
     for index, member in enumerate(members_of(judge) if judge else ()):
         if index in asked_judges and isinstance(member, JudgeSettings):
             refuse_bad_keys(member, os.environ)

@@ -65,7 +65,7 @@ def _has_list(address: Address, key: str) -> bool:
 
 
 def refuse_no_host(address: Address) -> None:
-    """Raise `JudgeSettingsError` where an address holds no host name, as `probe` does; nobody is asked."""
+    """Raise `JudgeSettingsError` where an address holds no host name, as `probe` does; no request is sent."""
     import httpx2
 
     try:
