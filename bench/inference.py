@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtr
 
 from gradebook.rubrics.model.arrays import Floats
-from gradebook.rubrics.statistics.chosen_best import luck_of_best
+from gradebook.rubrics.statistics.chance import luck_of_best
 from gradebook.rubrics.statistics.mean_difference import count_moved, measure_difference
 from gradebook.rubrics.statistics.paired import adjust_for_many
 from gradebook.rubrics.statistics.score_intervals import score_ends

@@ -1,5 +1,6 @@
 """Published runs read back: tables, questions in SQL, comparisons, reports."""
 
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -15,6 +16,8 @@ from gradebook.tasks.comparing.compare import Comparison as ComparedRuns
 from gradebook.tasks.comparing.gate import gate_rule
 from gradebook.tasks.comparing.verdict import RunVerdict, comparison_verdict
 from gradebook.tasks.lake import address
+from gradebook.tasks.lake.errors import RESTORE
+from gradebook.tasks.lake.file_digests import CHANGED, changed_newest_files
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.lake.user_queries import run_query
 from gradebook.tasks.lake.versions import find_lake_at
@@ -198,10 +201,13 @@ def open_lake(uri: str | None = None, data: str | None = None, at: str | None = 
     >>> lake = open_lake("sqlite:night/catalog.sqlite")  # doctest: +SKIP
     >>> lake.run().scores.to_pylist()  # doctest: +SKIP
 
-    Raises `LakeError` if there is none.
+    Warns of its newest files whose content changed since they were published. Raises `LakeError` if there is none.
     """
-    lake = Lake(find_lake_at(lake_uri(uri), data, at))
+    found = find_lake_at(lake_uri(uri), data, at)
+    lake = Lake(found)
     _ = lake.runs  # refuses a lake that is not there, or is another's file
+    for path in changed_newest_files(found):
+        warnings.warn(f"{path}: {CHANGED}, so figures may be wrong: {RESTORE}", stacklevel=3)  # 2: `in_parameters`
     return lake
 
 

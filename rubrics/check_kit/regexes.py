@@ -51,7 +51,7 @@ Regex = Annotated[str, AfterValidator(_compile)]
 
 
 def repeated_places(pattern: str) -> int:
-    """How many places of a pattern's repeats may match at once: about what its search costs, times the text.
+    """Number of places of a pattern's repeats that may match at once; a search costs about this times the text.
 
     `.{0,300}` has 300; a repeat of something that varies itself counts twice: `(.?){300}` has 600. RE2 searches in
     linear time, but where a text needs too many states of its automaton, without it: up to 34 s a megabyte and 1,000

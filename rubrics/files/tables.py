@@ -46,7 +46,7 @@ def criteria_table(run_id: str, rubric: Rubric) -> pa.Table:
             "name": criterion.name,
             "digest": criterion_digest(criterion),
             "category": criterion.category,
-            "weight": rubric.weight_of(criterion),
+            "weight": criterion.own_weight,
             "effective_weight": weights[criterion.id],
             "is_gate": criterion.gate,
             "is_required": criterion.required,

@@ -75,7 +75,7 @@ def find_crowds(rubric: Rubric) -> Iterator[Remark]:
     counts: dict[str, int] = {}
     for criterion in rubric.criteria:
         group = criterion.category or TOP if rubric.categories else TOP
-        counts[group] = counts.get(group, 0) + (rubric.weight_of(criterion) != 0)
+        counts[group] = counts.get(group, 0) + (criterion.own_weight != 0)
     places: dict[str, Place] = {category.id: ("categories", index) for index, category in enumerate(rubric.categories)}
     for group, count in counts.items():
         if count > MOST_CRITERIA:

@@ -34,5 +34,5 @@ def find_strict_thresholds(rubric: Rubric) -> Iterator[Remark]:
 def find_missing_thresholds(rubric: Rubric) -> Iterator[Remark]:
     """A weighted criterion has no threshold, so it is undefined when it is met."""
     for index, criterion in enumerate(rubric.criteria):
-        if rubric.weight_of(criterion) > 0 and criterion.threshold is None:
+        if criterion.own_weight > 0 and criterion.threshold is None:
             yield Remark(("criteria", index), "found no threshold, expected a score from which the criterion is met")

@@ -19,7 +19,7 @@ ROUNDING = 1e-9  # of the sum itself: ten weights of 0.1 add up to slightly less
 def find_equal_weights(rubric: Rubric) -> Iterator[Remark]:
     """Three or more criteria all have the same weight, and not all of them have a rationale for it."""
     weighted = [criterion for criterion in rubric.criteria if not criterion.gate]
-    weights = [rubric.weight_of(criterion) for criterion in weighted]
+    weights = [criterion.own_weight for criterion in weighted]
     category_weights = {category.weight for category in rubric.categories}
     is_alike = len(set(weights)) == 1 and len(category_weights) <= 1
     if len(weights) >= FEWEST_EQUAL and is_alike and not all(criterion.rationale for criterion in weighted):

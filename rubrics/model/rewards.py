@@ -62,9 +62,7 @@ class RewardRule:
         self._gates = gates
         self._rule = ScoreRule(rewarded)
         self._gate_ids = tuple(each.id for each in rewarded.criteria if each.gate)
-        worst = {
-            each.id: each.ranked_levels[-1 if rewarded.weight_of(each) < 0 else 0].score for each in rewarded.criteria
-        }
+        worst = {each.id: each.ranked_levels[-1 if each.own_weight < 0 else 0].score for each in rewarded.criteria}
         lowest = self._rule.score(worst).score
         if lowest is None and rubric.criteria:  # with `none`, rows bring their own
             expected = "a criterion with a weight above 0 and without `reward: false`"

@@ -56,7 +56,6 @@ class Step:
 class WeightTree:
     """Categories of a rubric as a tree. positive_sums: sum of the positive weights directly in each group."""
 
-    rubric: "Rubric"
     weights: dict[str, float]
     parents: dict[str, str | None]
     positive_sums: dict[str, float]
@@ -70,9 +69,8 @@ class WeightTree:
             sums[group] = sums.get(group, 0.0) + category.weight
         for criterion in rubric.criteria:
             group = criterion.category or TOP if rubric.categories else TOP
-            sums[group] = sums.get(group, 0.0) + max(rubric.weight_of(criterion), 0.0)
+            sums[group] = sums.get(group, 0.0) + max(criterion.own_weight, 0.0)
         return cls(
-            rubric,
             {category.id: category.weight for category in rubric.categories},
             {category.id: category.parent for category in rubric.categories},
             sums,
@@ -93,7 +91,7 @@ class WeightTree:
             return ()
         path = path[path.index(root) :]
         groups = [Step(parent, f"category:{inner}", self.weights[inner]) for parent, inner in pairwise(path)]
-        return (*groups, Step(path[-1], f"criterion:{criterion.id}", self.rubric.weight_of(criterion)))
+        return (*groups, Step(path[-1], f"criterion:{criterion.id}", criterion.own_weight))
 
     def share(self, criterion: "Criterion", root: str = TOP) -> float:
         """Weight of the criterion in a group's score; 0 for a gate, or if it is not in the group."""
@@ -104,7 +102,7 @@ class WeightTree:
 def effective_weights(rubric: "Rubric") -> dict[str, float]:
     """Weight of each criterion in an output's score: its own weight without categories; 0 for a gate."""
     if not rubric.categories:
-        return {criterion.id: rubric.weight_of(criterion) for criterion in rubric.criteria}
+        return {criterion.id: criterion.own_weight for criterion in rubric.criteria}
     tree = WeightTree.of(rubric)
     return {criterion.id: tree.share(criterion) for criterion in rubric.criteria}
 
@@ -133,7 +131,7 @@ def category_weights(rubric: "Rubric") -> dict[str, dict[str, float]]:
         for category in above:
             weights.setdefault(category, {})[criterion.id] = tree.share(criterion, category)
         if not above:
-            weights.setdefault(criterion.category or NO_CATEGORY, {})[criterion.id] = rubric.weight_of(criterion)
+            weights.setdefault(criterion.category or NO_CATEGORY, {})[criterion.id] = criterion.own_weight
     return weights
 
 
@@ -296,6 +294,13 @@ class Criterion(Frozen):
         return rank_levels(self.levels, self.scale)
 
     @property
+    def own_weight(self) -> float:
+        """Weight, without those of its categories: 0 for a gate, by default 1."""
+        if self.gate:
+            return 0.0
+        return 1.0 if self.weight is None else self.weight
+
+    @property
     def gate_threshold(self) -> float:
         """Score that passes this gate: its threshold, or the best level's score."""
         return self.ranked_levels[-1].score if self.threshold is None else self.threshold
@@ -439,7 +444,7 @@ class Rubric(Frozen):
                 "repeated-id", f"found {', '.join(twice)} more than once, expected each id once", "criteria"
             )
         weighted = [criterion for criterion in self.criteria if not criterion.gate]
-        if weighted and not any(self.weight_of(criterion) > 0 for criterion in weighted):
+        if weighted and not any(criterion.own_weight > 0 for criterion in weighted):
             words = "found a weight sum of 0, expected at least one criterion with a weight above 0"
             raise ModelFault("no-weight", words, "criteria")
         return self
@@ -505,12 +510,6 @@ class Rubric(Frozen):
             "own functions": "function" in types,
         }
         return tuple(name for name, is_needed in wanted.items() if is_needed)
-
-    def weight_of(self, criterion: Criterion) -> float:
-        """Weight of the criterion: 0 for a gate, by default 1."""
-        if criterion.gate:
-            return 0.0
-        return 1.0 if criterion.weight is None else criterion.weight
 
     def criterion(self, criterion_id: str) -> Criterion:
         """Find a criterion by id. Raises `KeyError`."""

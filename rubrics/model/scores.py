@@ -83,7 +83,7 @@ class ScoreRule:
         )
 
     def _own(self, criterion: CaseCriterion) -> _Weighted:
-        weight = self._rubric.weight_of(criterion)
+        weight = criterion.own_weight
         return _Weighted(criterion, weight, (Step(TOP, f"own:{criterion.id}", weight),))
 
     def _is_passed(

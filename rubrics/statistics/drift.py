@@ -1,7 +1,7 @@
 """Evidence that a judge changed: a betting e-process over fixed outputs that it judges again and again.
 
 Under the hypothesis that nothing changed, the replies on one anchor can be exchanged. A new score minus the mean of all
-scores of its anchor, itself included, is then 0 on average, whatever the anchor's own mean is: nobody needs to know it.
+scores of its anchor, itself included, is then 0 on average, whatever the anchor's own mean is, which may be unknown.
 Scores that chose the anchor must stay out: a level that was chosen because it is rare is often a slip of the judge.
 
 The product of 1 + bet * contrast multiplies the wealth of a gambler who bets against the hypothesis (Waudby-Smith and

@@ -9,7 +9,8 @@ _GOES_ON = re.compile(
     r"|\b[^\W\d_])\.\Z",
     re.IGNORECASE,
 )
-_CITED = r"(?:[ \t]*\[\d{1,3}(?:[ ,;\u2013-]+\d{1,3})*\])*"  # "The shop is open. [1][2]"
+# "The shop is open. [1][2]", "open.[^1] It", "open.【4†file】 It"
+_CITED = r"(?:[ \t]*(?:\[\^?\d{1,3}(?:[ ,;\u2013-]+\^?\d{1,3})*\]|【\d{1,3}[^【】\n]{0,80}】))*"
 _END = re.compile(rf"[.!?…।॥۔؟]+[\"'”’»)\]]*{_CITED}(?=\s|\Z)|[。！？]+[」』”’）]*{_CITED}|\n\s*")  # noqa: RUF001 - full-width marks
 _NUMBER = re.compile(r"\s*\(?\d{1,3}\)?\Z")  # of a list's entry, before its full stop: "1. The shop is open."
 _FENCE = re.compile(r"(?:```|~~~)\S*\Z")

@@ -4,7 +4,7 @@ statements           verdicts of raters and judges on one scale, the input of bo
 mart                 agreement_table: the mart `agreement`
 published_run        measure_run: `gradebook agreement`
 preferences          measure_preferences: which of two outputs people prefer
-steps                measure_steps: agreement on the steps of agents
+steps                measure_steps, measure_claims: agreement on the steps of agents and on claims
 compare_judges       compare_judges: `gradebook judges compare`
 rankings             rank_run: strengths of models by people's choices and by scores
 raters               compare_raters: `gradebook raters`

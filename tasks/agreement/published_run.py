@@ -9,7 +9,6 @@ import duckdb
 
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.statistics.agreement import Measure
-from gradebook.tasks.agreement.claims import measure_claims
 from gradebook.tasks.agreement.mart import (
     LEAST_OUTPUTS,
     MOST_ONE_BY_ONE,
@@ -24,7 +23,7 @@ from gradebook.tasks.agreement.mart import (
 from gradebook.tasks.agreement.preferences import Preference, measure_preferences
 from gradebook.tasks.agreement.rankings import ModelRanking, rank_run
 from gradebook.tasks.agreement.statements import add_criteria_of_run, add_statements_of_run
-from gradebook.tasks.agreement.steps import StepAgreement, measure_steps
+from gradebook.tasks.agreement.steps import StepAgreement, measure_claims, measure_steps
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, read_rows

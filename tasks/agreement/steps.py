@@ -1,4 +1,4 @@
-"""Agreement on the steps of agents: raters with raters, and the judge with raters, step by step."""
+"""Agreement on parts of outputs, steps of agents or claims: raters with raters, and the judge with raters."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -51,6 +51,31 @@ def measure_steps(
         rows = read_rows(connection, query("agreement/step_marks_of_run"), run_id=run_id, criterion_id=criterion_id)
     except duckdb.CatalogException:  # a version of the lake before there were marks of steps
         return ()
+    return tuple(
+        each for name, marks in groupby(rows, itemgetter("criterion_id")) for each in _of_criterion(name, list(marks))
+    )
+
+
+def measure_claims(
+    connection: duckdb.DuckDBPyConnection, run_id: str, criterion_id: str | None = None
+) -> tuple[StepAgreement, ...]:
+    """Measured as steps are, with a claim for a step: one row for each criterion and kind of pairs with claims that two
+    marked; none in an older lake.
+
+    found_rate: share of the claims that a rater did not mark as supported which the judge, or the other rater, did not
+    either. error_type: contradicted or not_in_source, to which unverified belongs.
+    """
+    try:
+        rows = read_rows(connection, query("agreement/claim_marks_of_run"), run_id=run_id, criterion_id=criterion_id)
+    except duckdb.CatalogException:  # a version of the lake before people rated claims
+        return ()
+    return _measure_marks(rows)
+
+
+def _measure_marks(rows: Sequence[Row]) -> tuple[StepAgreement, ...]:
+    """Agreement on marks of parts of outputs, by criterion. rows: in the order of `agreement/step_marks_of_run`, whose
+    columns they have.
+    """
     return tuple(
         each for name, marks in groupby(rows, itemgetter("criterion_id")) for each in _of_criterion(name, list(marks))
     )
@@ -111,24 +136,15 @@ def _measured(
         len({pair[0]["shared"] for pair in pairs}),
         measures["percent_agreement"],
         measures["conger_kappa"],  # of two sides it is Cohen's
-        _share("found_rate", [one["score"] < BEST for one, _ in missed], missed, "no step is below the best label"),
+        _share("found_rate", [one["score"] < BEST for one, _ in missed], missed, "nothing is below the best label"),
         _share("same_type_rate", [one["error_type"] == other["error_type"] for one, other in both], both, _NO_PAIR),
         tuple((*kinds, count) for kinds, count in types.most_common() if kinds != (None, None)),
     )
 
 
-_NO_PAIR = "no step is below the best label, with an error, by both"
+_NO_PAIR = "nothing is below the best label, with an error, by both"
 
 
 def _share(name: str, values: Sequence[bool], turns: Sequence[tuple[Row, Row]], why_none: str) -> Measure:
     shares: Floats = np.array(values, dtype=np.float64)
     return share_over_cases(name, shares, np.array([one["shared"] for one, _ in turns], dtype=np.str_), why_none)
-
-
-def measure_marks(rows: Sequence[Row]) -> tuple[StepAgreement, ...]:
-    """Agreement on marks of parts of outputs, by criterion. rows: in the order of `agreement/step_marks_of_run`, whose
-    columns they have.
-    """
-    return tuple(
-        each for name, marks in groupby(rows, itemgetter("criterion_id")) for each in _of_criterion(name, list(marks))
-    )

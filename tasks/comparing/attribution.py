@@ -221,7 +221,7 @@ def _put_in_groups(scores: PairedScores, criterion_ids: Sequence[str], rubric: R
         if (criterion := criteria.get(criterion_id)) is None:
             placed.append(each)
         else:
-            weights = np.full(each.weights.shape, rubric.weight_of(criterion))
+            weights = np.full(each.weights.shape, criterion.own_weight)
             placed.append(replace(each, weights=weights, group=places[criterion.category or TOP]))
     return replace(scores, criteria=tuple(placed), groups=groups)
 

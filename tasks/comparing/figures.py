@@ -148,7 +148,7 @@ class RowMaker:
             is_own = criterion_id not in of_rubric
             figures = self._measure(sides, pairs, DIFFERENCES, 0 if is_own else self.resample_count)
             category = None if is_own else of_rubric[criterion_id].category
-            is_penalty = not is_own and rubric.weight_of(of_rubric[criterion_id]) < 0
+            is_penalty = not is_own and of_rubric[criterion_id].own_weight < 0
             named = self.model_a, self.model_b, CRITERION, criterion_id
             rows.append(ComparedRow(*named, category, pairs.counts, figures, None, is_own, is_penalty))
         return adjust_rows(rows)

@@ -235,7 +235,7 @@ def read_run_comparison(
     """
     a, b = (read_side(connection, lake, name) for name in (baseline_run_id, run_id))
     groups, alone = pair_groups(connection, Wanted(baseline_run_id, run_id))
-    penalties = {criterion.id for criterion in b.rubric.criteria if b.rubric.weight_of(criterion) < 0}
+    penalties = {criterion.id for criterion in b.rubric.criteria if criterion.own_weight < 0}
     by_pair: dict[tuple[str, str], list[tuple[ComparedRow, Row]]] = {}
     for row in sorted(read_rows(connection, _ROWS, run_id), key=_place_in(b.rubric)):
         compared = compared_row(row, penalties)

@@ -45,7 +45,7 @@ def compare_unpaired(
         counts = PairCounts(0, 0, 0, int((is_own & np.isnan(scores)).sum()))
         of_rubric = {criterion.id: criterion for criterion in rubric.criteria}.get(scope_id)
         category = None if of_rubric is None else of_rubric.category
-        is_penalty = of_rubric is not None and rubric.weight_of(of_rubric) < 0
+        is_penalty = of_rubric is not None and of_rubric.own_weight < 0
         return ComparedRow(*named, scope, scope_id, category, counts, figures, is_penalty=is_penalty, is_paired=False)
 
     weights = [*effective_weights(rubric).values()]

@@ -76,7 +76,7 @@ def _folder_files(folder: Path) -> tuple[Path, ...]:
 
 
 def _refuse_links_out(folder: Path, files: Iterable[Path]) -> None:
-    """Raise `OutputsError` for files that links lead out of the folder to: whoever filled it may read no others."""
+    """Raise `OutputsError` for links to files outside the folder, which its author may not be allowed to read."""
     root = os.path.realpath(folder)
     places = {file: os.path.realpath(file) for file in files}
     faults = tuple(

@@ -139,7 +139,7 @@ def _insert(lake: Lake, judgments: pa.Table, path: Path) -> int:
         connection.register("journal", judgments)
         row = connection.execute(
             "insert into judgments by name select distinct on (judgment_id) * from journal "
-            "where judgment_id not in (select judgment_id from judgments)"
+            "anti join judgments using (judgment_id)"  # `not in` finds nothing new beside a null
         ).fetchone()
         count = int(row[0]) if row else 0
 

@@ -7,7 +7,7 @@ from math import sqrt
 from typing import Any
 
 from gradebook.rubrics.model.errors import InputError
-from gradebook.rubrics.statistics.chosen_best import luck_of_best
+from gradebook.rubrics.statistics.chance import luck_of_best
 from gradebook.rubrics.statistics.comparison import PairFigures
 from gradebook.rubrics.statistics.rules import OVERALL
 from gradebook.tasks.comparing.compare import Asked, compare_runs

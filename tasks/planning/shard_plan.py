@@ -273,9 +273,7 @@ class ShardPlanner:
     def _write(self, planned: pa.Table, name: str, shard_index: int) -> pa.Table:
         """Write a plan file; returns the columns to count."""
         _write_file(planned.drop_columns("prompt_bytes"), self._folder.plan_file(name, shard_index))
-        is_cascade = isinstance(self._judge, CascadeSettings)
-        is_needed = foresee_needed(self._judge, planned) if is_cascade else pa.repeat(True, planned.num_rows)
-        return planned.append_column("is_needed", is_needed).select(COUNTED_SCHEMA.names)
+        return planned.append_column("is_needed", foresee_needed(self._judge, planned)).select(COUNTED_SCHEMA.names)
 
     def _count(self, opinion: Opinion, pack: Sequence[tuple[str, pa.Table]]) -> None:
         """Count one vote on batched criteria, by their names in the plan."""
@@ -309,7 +307,7 @@ def _write_file(planned: pa.Table, path: Path) -> None:
 
 
 def _prompt_overhead(pack: Pack, style: PromptStyle, *, is_packed: bool) -> int:
-    """Bytes of a request batchables the case: the instructions, the criteria and the reply's schema."""
+    """Bytes of a request besides the case: the instructions, the criteria and the reply's schema."""
     empty = Case("", "", trajectory=Trajectory(()))
     questions = tuple(
         Question("", criterion, empty.seen(sees_of(criterion)), "0" * 32, style=style) for criterion in pack

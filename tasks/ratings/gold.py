@@ -25,7 +25,7 @@ Settled = Mapping[str, Mapping[str, Mapping[str, Any]]]  # level_id and score by
 def settled_ratings(
     connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str, rubric: Rubric, gold: str
 ) -> Settled:
-    """What is settled about outputs by criterion: by a file of ratings of the run's outputs, or by people on a run.
+    """Settled levels and scores of the run's outputs, from a file of ratings or from people's ratings of a run.
 
     gold: a ratings file as for `evaluate --ratings`, or the id of a run with decisions of adjudicators or with ratings
     on which at least two raters agree. Raises `InputError` if there is nothing, and `RatingsError`.

@@ -103,7 +103,7 @@ def reward_rows(found: RewardedRun, shape: str) -> Iterator[Row]:
     """A row an output in a shape of `SHAPES`."""
     if shape not in SHAPES:
         raise InputError("--shape", repr(shape), f"one of {', '.join(SHAPES)}")
-    weights = {each.id: found.rubric.weight_of(each) for each in found.rubric.criteria if each.reward}
+    weights = {each.id: each.own_weight for each in found.rubric.criteria if each.reward}
     for place, each in enumerate(found.outputs):
         yield _SHAPED[shape](found, place, each, weights)
 
@@ -269,7 +269,7 @@ def weak_rows(lake: Lake, found: RewardedRun, count: int) -> Iterator[Row]:
         rows = read_rows(connection, query("rewards/weak_spots"), **named)
     for row in rows:
         criterion = criteria[row["criterion_id"]]
-        aim = criterion.ranked_levels[0 if found.rubric.weight_of(criterion) < 0 else -1]
+        aim = criterion.ranked_levels[0 if criterion.own_weight < 0 else -1]
         examples = json.loads(row.pop("examples"))
         for each in examples:
             each["prompt"] = read_messages(each["prompt"])

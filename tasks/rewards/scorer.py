@@ -9,7 +9,6 @@ from concurrent.futures import TimeoutError as Timeout
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, Self
 
 from gradebook.rubrics.model.digests import digest_of
@@ -93,7 +92,7 @@ class RubricScorer:
         read = None if judge is None else _quick_judge(judge, self.rubric, budget_usd)
         found = find_lake(lake, data) if isinstance(lake, str) else lake
         self._asking = None if read is None else Asking(self.rubric, read, budget_usd, found, job=job)
-        self._parts = tuple(_part(self.rubric, each) for each in self.rubric.criteria)
+        self._parts = tuple(_part(each) for each in self.rubric.criteria)
         self._known: dict[tuple[float | None, ...], tuple[OutputScore, Reward | None]] = {}
         self._last: _Last | None = None
         self._last_lock = threading.Lock()
@@ -194,9 +193,7 @@ class RubricScorer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -252,7 +249,7 @@ class RubricScorer:
         return f"{_FAULTS.get(type(fault).__name__, 'unfinished')}: {fault}"
 
     def _scored(self, place: int, read: ReadOutput, verdicts: Verdicts) -> Score:
-        parts = (*self._parts, *(_part(self.rubric, each) for each in read.own)) if read.own else self._parts
+        parts = (*self._parts, *(_part(each) for each in read.own)) if read.own else self._parts
         found = [verdicts.get((place, part.criterion_id), NO_VERDICT) for part in parts]
         total, reward = self._totals(tuple(verdict.score for verdict in found), read.own)
         return Score(
@@ -376,14 +373,14 @@ def _checked_online(online: JudgeSettings, budget_usd: float | None) -> None:
         refuse_unpriced(online, find_price(online))
 
 
-def _part(rubric: Rubric, criterion: Criterion) -> CriterionScore:
+def _part(criterion: Criterion) -> CriterionScore:
     """A criterion's columns that no output changes."""
     return CriterionScore(
         criterion.id,
         criterion.description,
         criterion.method.type,
         None,
-        weight=rubric.weight_of(criterion),
+        weight=criterion.own_weight,
         is_gate=criterion.gate,
         needs=criterion.gate_threshold if criterion.gate else criterion.threshold,
         is_rewarded=criterion.reward,

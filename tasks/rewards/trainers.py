@@ -34,8 +34,7 @@ def verl(scorer: RubricScorer, *, unscored: float | None = None) -> Callable[...
         extra_info: Mapping[str, Any] | None = None,
         **_: Any,
     ) -> dict[str, float | None]:
-        row = _row(solution_str, ground_truth, extra_info)
-        found = scorer.score(row | {"metadata": row.get("metadata", {}) | {"data_source": data_source}})
+        found = scorer.score(_row(solution_str, ground_truth, extra_info) | {"data_source": data_source})
         scores = {name: each.score for name, each in found.criteria.items()}
         return {"score": reward_value(found, unscored)} | {
             name: score for name, score in scores.items() if name != "score"
@@ -118,14 +117,14 @@ def verifiers(
 
 
 def _row(output: Any, reference: Any, others: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Row of outputs from a trainer's sample."""
+    """Row of outputs from a trainer's sample. Columns that no output has go into its metadata, as those of a file."""
     known = {name: value for name, value in (others or {}).items() if name in OUTPUT_COLUMNS and value is not None}
     if isinstance(reference, bool | int | float):
         reference = str(reference)
     if isinstance(reference, str):
         known["reference"] = reference
     elif reference is not None:
-        known["metadata"] = dict(known.get("metadata") or {}) | {GROUND_TRUTH: reference}
+        known[GROUND_TRUTH] = reference
     return known | {"output": output}
 
 

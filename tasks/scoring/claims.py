@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from gradebook.rubrics.checks.grounding.citations import unread_mark
 from gradebook.rubrics.model.claim_marks import score_claims_of
 from gradebook.rubrics.model.methods import CITATION_MEASURES, ClaimsMethod
 from gradebook.rubrics.model.opinions import OPINION_SCHEMA
@@ -361,7 +362,9 @@ def _words(units: Sequence[_Checked]) -> str | None:
     for side in ("output", "reference"):
         of_side = [each for each in units if each.unit.side == side]
         counts: Counter[str] = Counter(chain.from_iterable(each.said for each in of_side))
+        uncited = [each.unit.text for each in of_side if each.unit.is_uncited]
         if not counts:
+            sentences += [f"{side}: {_uncited_words(uncited)}"] if uncited else []
             continue
         parts = [f"{counts['supported']} of {counts.total()} claims supported"]
         parts += [f"{counts[name]} {words}" for name, words in _NAMES.items() if name != "supported" and counts[name]]
@@ -369,6 +372,13 @@ def _words(units: Sequence[_Checked]) -> str | None:
         others = [f"{kinds[kind]} {kind}" for kind in ("opinion", "ambiguous") if kinds[kind]]
         dropped_count = sum(each.dropped_count for each in of_side)
         others += [f"{dropped_count} with words that the text lacks"] if dropped_count else []
-        others += [f"{uncited} without a source"] if (uncited := sum(each.unit.is_uncited for each in of_side)) else []
+        others += [f"{len(uncited)} without a source"] if uncited else []
         sentences.append(f"{side}: {', '.join(parts)}" + (f"; left out: {', '.join(others)}" if others else ""))
     return "; ".join(sentences) or None
+
+
+def _uncited_words(texts: Sequence[str]) -> str:
+    """Rationale of an output without a citation of its context; names a mark that is not read as one."""
+    mark = unread_mark(" ".join(texts))
+    unread = f"; citations are read in brackets, [1], so {mark!r} is none" if mark else ""
+    return f"no sentence of {len(texts)} cites a passage of the context{unread}"

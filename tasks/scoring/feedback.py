@@ -41,6 +41,7 @@ from gradebook.tasks.marts.models import build_marts, connect_marts
 from gradebook.tasks.marts.sources import add_score_sources
 from gradebook.tasks.planning.cases import read_cases
 from gradebook.tasks.system.files import PARQUET_SETTINGS, replaced_file, write_parquet
+from gradebook.tasks.system.number_format import counted
 from gradebook.tasks.workspace.folder import RunFolder
 
 FEEDBACK_SCHEMA = pa.schema(
@@ -65,7 +66,6 @@ class FeedbackCount:
 
     asked_count: int = 0  # asked of the judge
     replayed_count: int = 0  # from the ledger, or from an equal question
-    unusable_count: int = 0  # without a text, so the plain summary is used
     note: str | None = None
 
 
@@ -96,7 +96,9 @@ def write_feedback(
             rows, written = _answer(lake, folder.run_id, list(questions), session)
             writer.write_table(rows)
             counts = [count + more for count, more in zip(counts, written, strict=True)]
-    return FeedbackCount(counts[0], counts[1], counts[2])
+    asked_count, replayed_count, unusable_count = counts
+    missing = f"--feedback llm: no usable reply for {counted(unusable_count, 'text')}; the plain summary is used there"
+    return FeedbackCount(asked_count, replayed_count, missing if unusable_count else None)
 
 
 def _answer(

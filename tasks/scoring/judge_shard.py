@@ -11,7 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from gradebook.rubrics.model.methods import ASKED_METHODS
 from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.datasets.case_criteria import CASE_CRITERIA
 from gradebook.tasks.judging.money.prices import total_usd
 from gradebook.tasks.judging.opinions.rows import ANSWER_SCHEMA, Answers, escalated_places, place_keys, table_keys
 from gradebook.tasks.judging.replies.batched_criteria import PackedAnswers, packing_of
@@ -32,18 +34,20 @@ from gradebook.tasks.planning.shard_plan import asked_keys, shard_plan_files
 from gradebook.tasks.scoring.shard_questions import shard_questions
 from gradebook.tasks.system.prefect_blocks import limited
 from gradebook.tasks.system.progress import reporter
-from gradebook.tasks.workspace.folder import RunFolder
+from gradebook.tasks.workspace.folder import DETAIL_TABLES, RunFolder
 from gradebook.tasks.workspace.timings import Timing
 
 BATCH_ROWS = 2_000
 
 
 class SavedCosts:
-    """Earlier costs of a command's replayed judgments, each counted once however many verdicts use it."""
+    """Earlier costs of a run's replayed judgments, each counted once however many verdicts use it."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: RunFolder, rubric: Rubric) -> None:
+        """folder: of the run; judgments behind the verdicts of an earlier, interrupted command are counted already."""
         self._lock = threading.Lock()
-        self._counted: set[int] = set()  # hashes of request keys, as a run may replay millions
+        # hashes of request keys, as a run may replay millions
+        self._counted = set(map(hash, _finished_keys(folder, rubric)))
 
     def count(self, timing: Timing, replayed_count: int, costs: Mapping[str, float | None]) -> None:
         """Count uses of replayed judgments. costs: in USD by request key; None: unknown."""
@@ -52,6 +56,23 @@ class SavedCosts:
             self._counted.update(map(hash, new))
             timing.replayed_count += replayed_count
             timing.saved_usd = total_usd([timing.saved_usd, *new.values()])
+
+
+def has_missing_scores(verdicts: Path) -> bool:
+    """Whether a verdict of the file waits for a judge."""
+    statuses = pq.read_table(verdicts, columns=["status", "request_key"]).to_pydict()
+    return "unscored" in statuses["status"] and any(statuses["request_key"])
+
+
+def _finished_keys(folder: RunFolder, rubric: Rubric) -> Iterator[str]:
+    """Request keys of verdicts that are not scored again."""
+    names = [criterion.id for criterion in rubric.criteria if criterion.method.type in ASKED_METHODS]
+    for path in (path for name in (*names, CASE_CRITERIA) for path in folder.verdict_files(name)):
+        if not has_missing_scores(path):
+            details = (folder.path / table / path.parent.name / path.name for table in DETAIL_TABLES)
+            for file in (path, *(file for file in details if file.exists())):
+                if "request_key" in pq.read_schema(file).names:
+                    yield from filter(None, pq.read_table(file, columns=["request_key"]).column(0).to_pylist())
 
 
 class JudgedShards:
@@ -71,7 +92,7 @@ class JudgedShards:
     ) -> None:
         """sessions: of the judge's members, in order. folders: as for `plan_run`."""
         self.judge = judge
-        self.saved = SavedCosts()
+        self.saved = SavedCosts(folder, rubric)
         self._folder, self._rubric, self._sessions, self._folders = folder, rubric, sessions, folders
         self._lock = threading.Lock()
         self._answers: dict[int, Future[Answers]] = {}

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing import Pipe
-from types import TracebackType
 from typing import Self
 
 import pyarrow as pa
@@ -62,9 +61,7 @@ class CheckPool:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.processes.close()
 
     def compute(self, computation: Computation, timing: Timing) -> int | None:

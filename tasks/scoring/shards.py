@@ -20,6 +20,7 @@ from gradebook.tasks.scoring.computed import compute_verdicts, is_computed, leav
 from gradebook.tasks.scoring.functions import FUNCTION_COLUMNS, score_function
 from gradebook.tasks.scoring.human_preferred import score_preferred
 from gradebook.tasks.scoring.judge import NO_JUDGE, judge_outputs, score_judge, score_without_judge
+from gradebook.tasks.scoring.judge_shard import has_missing_scores
 from gradebook.tasks.scoring.list_answers import ListJudges
 from gradebook.tasks.scoring.preferences import score_preferences
 from gradebook.tasks.scoring.process_worker import LastShard
@@ -72,7 +73,7 @@ def score_own_criteria(setup: ScoringSetup, shard: str, shard_index: int) -> Pat
 def _scored_once(
     setup: ScoringSetup, name: str, shard_index: int, path: Path, write: Callable[[Path, Timing], int]
 ) -> Path:
-    if path.exists() and not (setup.session and _has_missing_scores(path)):
+    if path.exists() and not (setup.session and has_missing_scores(path)):
         reporter().advance("score", pq.read_metadata(path).num_rows)
         return path
     with timed(setup.folder, "score", name, shard_index) as timing:
@@ -160,8 +161,3 @@ def _judged(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: 
 def _read_columns(shard: str, *names: str) -> pa.Table:
     """Only the columns that the criterion needs, as several shards are in memory at once."""
     return pq.read_table(shard, columns=["output_id", *names])
-
-
-def _has_missing_scores(path: Path) -> bool:
-    statuses = pq.read_table(path, columns=["status", "request_key"]).to_pydict()
-    return "unscored" in statuses["status"] and any(statuses["request_key"])

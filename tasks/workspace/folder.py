@@ -163,6 +163,10 @@ class RunFolder:
         """Verdicts of one criterion over one shard."""
         return self.path / "verdicts" / criterion_id / f"shard-{shard_index:05d}.parquet"
 
+    def verdict_files(self, criterion_id: str) -> list[Path]:
+        """Verdicts of one criterion that are written, by shard."""
+        return sorted((self.path / "verdicts" / criterion_id).glob("*.parquet"))
+
     def detail_file(self, table: DetailTable, criterion_id: str, shard_index: int) -> Path:
         """Rows for such a table, of one criterion over one shard; missing where the criterion has none."""
         return self.path / table / criterion_id / f"shard-{shard_index:05d}.parquet"

@@ -10,7 +10,6 @@ import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from gradebook.rubrics.model.errors import InputError, LakeError
@@ -68,9 +67,7 @@ class RunClaim:
     def release(self) -> None:
         os.close(self._descriptor)  # the kernel drops the lock, as it does for a killed process
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
 
@@ -203,7 +200,7 @@ def _identity_of(folder: RunFolder) -> tuple[str, datetime] | None:
 
 
 def has_lost_identity(folder: RunFolder) -> bool:
-    """Whether a run's file of identity is damaged, so that nobody knows what it evaluates."""
+    """Whether a run's file of identity is damaged, so that its evaluation is unknown."""
     try:
         _identity_of(folder)
     except InputError:

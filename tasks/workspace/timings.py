@@ -36,7 +36,7 @@ Row = dict[str, Any]
 
 @dataclass(slots=True)
 class _Opened:
-    """What a run in this process has used since it was opened, and what of it its pieces of work have measured."""
+    """Time that a run has used in this process since it was opened, and the part that its pieces of work measured."""
 
     wall_s: float  # clocks when it was opened
     cpu_s: float

@@ -25,11 +25,14 @@ BRACKETED = re.compile(
 YEAR = r"(?:1[5-9]|20)[0-9]{2}[a-z]?"
 LEAD = r"(?:see also |see |cf\. |e\.g\.,? )"
 PARTICLE = r"(?:(?:de|del|der|den|des|di|da|du|la|le|ten|ter|van|von|al|el) ){0,3}"
-PAGE = r"(?:,\s?pp?\.\s?[0-9]+(?:[-–][0-9]+)?)"
+TYPESET = "\u00a0\u2009\u202f"  # no-break, thin and narrow no-break space, which RE2's `\\s` lacks
+SPACE = rf"[\s{TYPESET}]"
+NAME = rf"[A-ZÀ-Þ][^\s{TYPESET}(),;.]*"
+PAGE = rf"(?:,{SPACE}?pp?\.{SPACE}?[0-9]+(?:[-–][0-9]+)?)"
 RANGE = re.compile(r"([0-9]{1,6})[-–—]([0-9]{1,6})")
 FIRST_NUMBER = re.compile(r"[0-9]+")
 EDGES = "[](){}【】\uff3b\uff3d \t\r\n"
-RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
+PLAIN = str.maketrans(f"⁰¹²³⁴⁵⁶⁷⁸⁹⁻{TYPESET}", "0123456789-   ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +51,13 @@ STYLES: Mapping[StyleName, Style] = MappingProxyType(
             r"[\[【\x{ff3b}][^\[\]【】\x{ff3b}\x{ff3d}\n/]*[0-9][^\[\]【】\x{ff3b}\x{ff3d}\n/]*[\]】\x{ff3d}]",
             part=BRACKETED,
         ),
-        "parentheses": Style(r"\([0-9]{1,3}(?:\s?[,;–-]\s?[0-9]{1,3})*\)"),
+        "parentheses": Style(rf"\([0-9]{{1,3}}(?:{SPACE}?[,;–-]{SPACE}?[0-9]{{1,3}})*\)"),
         "superscripts": Style("[⁰¹²³⁴-⁹]+(?:[,⁻][⁰¹²³⁴-⁹]+)*"),
         "author_year": Style(
-            rf"\({LEAD}*{PARTICLE}[A-ZÀ-Þ][^()\n]*[^()\n0-9],\s?{YEAR}{PAGE}?\)"
-            rf"|[A-ZÀ-Þ][^\s(),;.]*(?: (?:and|&) [A-ZÀ-Þ][^\s(),;.]*| et al\.)? \({YEAR}\)",
+            (
+                rf"\({LEAD}*{PARTICLE}[A-ZÀ-Þ][^()\n]*[^()\n0-9],{SPACE}?{YEAR}{PAGE}?\)"
+                rf"|{NAME}(?: (?:and|&) {NAME}| et al\.)? \({YEAR}\)"
+            ).replace(" ", SPACE),
             separators=";",
             trimmed=re.compile(rf"{LEAD}*+(.*?){PAGE}?", re.IGNORECASE),
         ),
@@ -113,7 +118,7 @@ def read_mark(mark: str, style: Style) -> tuple[str, ...]:
     inside = mark.strip(EDGES)
     if style.trimmed is None and inside.isascii() and inside.isalnum() and FIRST_NUMBER.search(inside):
         return (inside.lower(),)  # true for most marks
-    parts = [part.strip(EDGES) for part in re.split(style.separators, inside.translate(RAISED))]
+    parts = [part.strip(EDGES) for part in re.split(style.separators, inside.translate(PLAIN))]
     if style.part is not None and not all(style.part.fullmatch(part) for part in parts):
         return ()
     if style.trimmed is not None:
@@ -124,7 +129,7 @@ def read_mark(mark: str, style: Style) -> tuple[str, ...]:
 
 def fold_id(name: str) -> str:
     """Normalise the spelling of an id: "Jones & Lee (2019)" and "(Jones and Lee, 2019)" are the same."""
-    return name.strip(EDGES).replace(" (", ", ").replace(" & ", " and ").lower()
+    return name.translate(PLAIN).strip(EDGES).replace(" (", ", ").replace(" & ", " and ").lower()
 
 
 def _range_ids(cited: str) -> list[str]:

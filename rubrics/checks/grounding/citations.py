@@ -106,6 +106,15 @@ def cited_sentences(text: str) -> list[CitedSentence]:
     return found
 
 
+def unread_mark(text: str) -> str | None:
+    """First mark of a style that `cited_sentences` does not read: (1), ² or (Smith, 2020); None if there is none."""
+    for style in (style for name, style in STYLES.items() if name != "brackets"):
+        [pieces] = split_at_marks(pa.array([text]), style)
+        if marks := [mark for mark in pieces[1::2] if read_mark(mark, style)]:
+            return marks[0]
+    return None
+
+
 @register_check(
     "count_citations",
     CitationCountSettings,

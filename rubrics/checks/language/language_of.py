@@ -80,11 +80,6 @@ def _choose(model: LanguageModel, scores: Scores, wanted: tuple[str, ...]) -> st
     return found
 
 
-def known_languages() -> tuple[str, ...]:
-    """Codes that `find_languages` can return without `among`, sorted."""
-    return tuple(sorted({_SAME_LANGUAGE.get(code, code) for code in _model(()).codes}))
-
-
 def _sample(text: str, count: int) -> str:
     if len(text) <= count * SAMPLE_CHARACTERS:
         return text

@@ -26,7 +26,7 @@ def write_tree(rubric: Rubric) -> Exported:
     else:
         ids = _Ids(lost)
         root = _task(kept, rubric.id, rubric.description or rubric.name or rubric.id, root_weight, ids)
-        root["sub_tasks"] = _hang_up(rubric, ids, lost)
+        root["sub_tasks"] = _top_tasks(rubric, ids, lost)
     return Exported(indented_json(root), lost.words())
 
 
@@ -51,27 +51,27 @@ class _Ids:
         return task_id
 
 
-def _hang_up(rubric: Rubric, ids: _Ids, lost: Kept) -> list[Row]:
+def _top_tasks(rubric: Rubric, ids: _Ids, lost: Kept) -> list[Row]:
     """Tasks directly below the root, with everything below them; a group is placed at its first criterion."""
     categories = {category.id: category for category in rubric.categories}
     groups: dict[str | None, list[Row]] = {None: []}
     for criterion in rubric.criteria:
         if (criterion.weight or 0) < 0:
             continue
-        task = _leaf(rubric, criterion, ids)
+        task = _leaf(criterion, ids)
         home = criterion.category if rubric.categories else None
         while home is not None and home not in groups:
             groups[home] = [task]
             task = _group(categories[home], groups[home], ids)
             home = categories[home].parent
         groups[home].append(task)
-        if not _is_last(task, home, groups, categories):
+        if not _is_last(home, groups, categories):
             lost.note("the order of criteria (those of a group stand together)")
     return groups[None]
 
 
-def _is_last(task: Row, home: str | None, groups: dict[str | None, list[Row]], categories: dict[str, Category]) -> bool:
-    """Whether nothing follows the task in the whole tree."""
+def _is_last(home: str | None, groups: dict[str | None, list[Row]], categories: dict[str, Category]) -> bool:
+    """Whether nothing follows the last task of a group in the whole tree."""
     while home is not None:
         children, home = groups[home], categories[home].parent
         if groups[home][-1].get("sub_tasks") is not children:
@@ -79,9 +79,9 @@ def _is_last(task: Row, home: str | None, groups: dict[str | None, list[Row]], c
     return True
 
 
-def _leaf(rubric: Rubric, criterion: Criterion, ids: _Ids) -> Row:
+def _leaf(criterion: Criterion, ids: _Ids) -> Row:
     kept = kept_of(criterion.metadata, "tree")
-    return _task(kept, criterion.id, criterion.description, rubric.weight_of(criterion), ids)
+    return _task(kept, criterion.id, criterion.description, criterion.own_weight, ids)
 
 
 def _group(category: Category, children: list[Row], ids: _Ids) -> Row:

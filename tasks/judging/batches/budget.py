@@ -3,7 +3,6 @@
 import math
 from contextlib import closing
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from gradebook.tasks.judging.money.budget import BudgetRecord
@@ -50,7 +49,5 @@ class BatchBudget:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

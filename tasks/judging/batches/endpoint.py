@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 import orjson
@@ -89,15 +88,13 @@ class BatchEndpoint:
             base_url=settings.base_url,
             max_retries=0,
             timeout=settings.timeout_s,
-            http_client=BoundedFileClient(),
+            http_client=BoundedFileClient(key),
         )
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._client.close()
 
     def upload(self, path: Path) -> str:

@@ -13,7 +13,7 @@ from gradebook.tasks.judging.money.prices import cost_usd, least_prompt_tokens, 
 from gradebook.tasks.judging.replies.completion import Reply, drop_false_usage
 from gradebook.tasks.judging.replies.journal import Journal
 from gradebook.tasks.judging.replies.judgment_row import judgment_row, read_parts, reply_columns
-from gradebook.tasks.judging.replies.question import Askable, Question
+from gradebook.tasks.judging.replies.question import Askable, unread
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +60,8 @@ def _questions_of(job: BatchJob, intent: Intent) -> Iterator[Askable[Any]]:
         yield from (job.planned_questions_of or job.questions_of)(shard)
 
 
-def _unread(question: Askable[Any]) -> Askable[Any]:
-    """Question without its images and sounds: its reply is paid for, and they may be gone."""
-    return replace(question, case=question.case.unread) if isinstance(question, Question) else question
-
-
 def _judgment(job: BatchJob, intent: Intent, question: Askable[Any], reply: Reply) -> dict[str, Any]:
-    request = _unread(question).request()
+    request = unread(question).request()
     read = read_parts(request, reply, is_plain=job.settings.reply_format == "text")[0]
     reply = drop_false_usage(reply, least_prompt_tokens(request.messages))
     paid_usd = None if reply.usage is None else cost_usd(job.price, reply.usage, tier=BATCH_TIER)

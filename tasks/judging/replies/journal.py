@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from itertools import chain, islice
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import orjson
@@ -107,9 +106,7 @@ class Journal:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -1,7 +1,7 @@
 """Questions for a judge and their outcomes."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeVar
 
 from gradebook.rubrics.model.rubric import Criterion
@@ -225,3 +225,8 @@ class FeedbackQuestion:
         """Text of the reply, if usable."""
         text = outcome.rationale if outcome.status == "scored" else None
         return FeedbackAnswer(self.request_key, text, outcome.request_count)
+
+
+def unread(question: Askable[Any]) -> Askable[Any]:
+    """Question without its images and sounds: its reply is paid for, and they may be gone."""
+    return replace(question, case=question.case.unread) if isinstance(question, Question) else question

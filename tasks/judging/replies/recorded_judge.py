@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Annotated, Any, Final, Literal, Self
 
 import orjson
@@ -177,9 +176,7 @@ class ReplaySession:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.journal.close()
 
     def ask(self, questions: Iterable[Question], on_answer: Callable[[Answer], None]) -> None:

@@ -30,7 +30,9 @@ from gradebook.tasks.judging.money.prices import Price, cost_usd, least_prompt_t
 from gradebook.tasks.judging.replies.completion import Reply, drop_false_usage
 from gradebook.tasks.judging.replies.journal import Journal
 from gradebook.tasks.judging.replies.judgment_row import judgment_row, outcome_of, read_parts, reply_columns
-from gradebook.tasks.judging.replies.question import Askable, Outcome
+from gradebook.tasks.judging.replies.outcome_cache import OutcomeCache
+from gradebook.tasks.judging.replies.question import Askable, Outcome, unread
+from gradebook.tasks.judging.session.request_coalescing import unpaid
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.judging.settings.keys import refuse_unpaired_keys
 
@@ -58,6 +60,7 @@ class ProgramAsker:
             run_id,
         )
         self._folder = journal.path.parent / "programs" / run_id / settings.judge_digest
+        self._known = OutcomeCache()  # of earlier calls: their files are still there
         self._turn = asyncio.Lock()  # one program at a time: it takes a whole device
         self._is_stopped = threading.Event()
 
@@ -79,12 +82,14 @@ class ProgramAsker:
 
     def close(self) -> None:
         """Remove the files, whose replies are all in the journal, unless the asking was stopped."""
+        self._known.close()
         if not self._is_stopped.is_set():
             shutil.rmtree(self._folder, ignore_errors=True)
 
     async def _outcomes(self, wanted: dict[str, Askable[Any]]) -> dict[str, Outcome]:
-        """Outcome of each question: from files of a killed command, else from the program."""
-        outcomes: dict[str, Outcome] = {}
+        """Outcome of each question: of an equal one, from files of a killed command, else from the program."""
+        outcomes = {key: unpaid(known) for key in wanted if (known := self._known.find(key)) is not None}
+        wanted = {key: question for key, question in wanted.items() if key not in outcomes}
         failures: dict[str, str] = {}
         for path in sorted(self._folder.glob(f"*{REPLIES_SUFFIX}")):
             outcomes |= (await asyncio.to_thread(self._read, path, wanted, failures))[0]
@@ -93,7 +98,9 @@ class ProgramAsker:
             for file in await asyncio.to_thread(self._files, left):
                 outcomes |= await self._answered(file, wanted, failures)
         for key, question in wanted.items():
-            if key not in outcomes:
+            if key in outcomes:
+                self._known.store(key, outcomes[key])
+            else:
                 reason = failures.get(key) or _unsent(question) or "its request is larger than a file may be"
                 outcomes[key] = Outcome("unscored", reason=f"endpoint_error: {reason}")
         return outcomes
@@ -152,7 +159,7 @@ class ProgramAsker:
         return outcomes, replies.lost_count(len(wanted))
 
     def _journaled(self, question: Askable[Any], reply: Reply) -> Outcome:
-        request = question.request()
+        request = unread(question).request()
         read = read_parts(request, reply, is_plain=self._settings.reply_format == "text")[0]
         reply = drop_false_usage(reply, least_prompt_tokens(request.messages))
         paid_usd = None if reply.usage is None else cost_usd(self._price, reply.usage)

@@ -26,7 +26,7 @@ class SharedAnswers:
         key = question.request_key
         pending = self._in_progress.get(key)
         known = self._known.find(key) if pending is None else await asyncio.shield(pending)
-        return await self._ask_first(question) if known is None else _unpaid(known)
+        return await self._ask_first(question) if known is None else unpaid(known)
 
     def close(self) -> None:
         self._known.close()
@@ -48,7 +48,8 @@ class SharedAnswers:
             del self._in_progress[key]
 
 
-def _unpaid(known: Outcome) -> Outcome:
+def unpaid(known: Outcome) -> Outcome:
+    """Outcome for an equal question, which cost nothing more."""
     if known.paid_by is not None:  # its cost is another run's
         return known
     parts = known.parts and tuple(replace(part, cost_usd=0.0, request_count=0) for part in known.parts)

@@ -1,7 +1,9 @@
 """Session with a judge: one thread with one event loop, shared by all callers in this process."""
 
 import asyncio
+import math
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -10,7 +12,6 @@ from functools import partial
 from itertools import groupby
 from operator import length_hint
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from gradebook.rubrics.model.errors import UnfinishedError
@@ -61,8 +62,8 @@ class JudgingSession:
         keys = read_keys(settings, os.environ)
         self._open_client = partial(JudgeClient, settings, keys, price, budget, journal, run_id, is_ever_read)
         self._thread = thread
-        is_program = settings.batch_command is not None
-        self._program = ProgramAsker(settings, price, budget, journal, run_id) if is_program else None
+        self._open_program = partial(ProgramAsker, settings, price, budget, journal, run_id)
+        self._program: ProgramAsker | None = None  # of a judge with a `batch_command`
         self._client: JudgeClient | None = None
         self._answers: SharedAnswers | None = None
 
@@ -70,9 +71,7 @@ class JudgingSession:
         self._thread.run(self._connect())
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._thread.run(self._disconnect())
         if self._leases is not None:
             self._leases.close()
@@ -143,6 +142,7 @@ class JudgingSession:
 
     async def _connect(self) -> None:
         self._client = self._open_client()
+        self._program = None if self.settings.batch_command is None else self._open_program()
         self._answers = SharedAnswers(self._ask_or_take)
         if self._deadline is not None:
             left_s = (self._deadline - datetime.now(UTC)).total_seconds()
@@ -270,29 +270,29 @@ class Money:
     planned_usd: float | None = None
 
 
-# Addresses and keys that a command's start probed: the run that it starts, in this process, asks them no second time.
-_probed: set[tuple[str, ...]] = set()
+PROBED_FOR_S = 60.0  # from a command's start to the run that it starts
+# Times of probes by a command's start, by addresses and keys: its run, in this process, asks them no second time.
+_probed: dict[tuple[str, ...], float] = {}
 
 
 def probe_members(judge: Judge, asked_judges: tuple[int, ...], *, is_start: bool = False) -> None:
     """Probe the endpoint of each judge with open questions; a program has none. Raises as `probe`.
 
-    is_start: before the run, whose own probe then passes once.
+    is_start: before the run, whose own probe then passes once, if it comes within `PROBED_FOR_S`.
     """
     for index, member in enumerate(members_of(judge)):
         if index in asked_judges and isinstance(member, JudgeSettings) and member.batch_command is None:
             keys = read_keys(member, os.environ)
             probed = (*(address.base_url for address in member.addresses), *keys)
-            is_known = probed in _probed
-            _probed.discard(probed)
-            if is_start or not is_known:
+            probed_at = _probed.pop(probed, -math.inf)
+            if is_start or time.monotonic() - probed_at > PROBED_FOR_S:
                 probe(member, keys)
             if is_start:
-                _probed.add(probed)
+                _probed[probed] = time.monotonic()
 
 
 def refuse_bad_addresses(judge: Judge | None, asked_judges: tuple[int, ...]) -> None:
-    """Raise what `probe_members` raises where an address has no host name, or a key can't be one; nobody is asked."""
+    """Raise as `probe_members` if an address has no host name or a key is malformed; no request is sent."""
     for index, member in enumerate(members_of(judge) if judge else ()):
         if index in asked_judges and isinstance(member, JudgeSettings):
             refuse_bad_keys(member, os.environ)

@@ -97,7 +97,7 @@ def _is_environments(address: Address, source: str, environ: Mapping[str, str]) 
         return False
     try:
         return origin_of(address.base_url) == origin_of(environ.get(ADDRESS_VARIABLE) or DEFAULT_BASE_URL)
-    except ValueError:  # half an address in the environment is nobody's
+    except ValueError:  # an incomplete address in the environment pairs no key
         return False
 
 

@@ -16,6 +16,7 @@ OVERSIZED_BODY_BYTES = 2**20  # part of an oversized body, enough to recognise i
 IDLE_S = 4.0  # below the 5 s after which common servers hang up on an idle connection
 # Describe the transfer, not the decompressed body.
 _TRANSFER_HEADERS = frozenset({"content-encoding", "content-length", "transfer-encoding"})
+_HEADERS_OF_A_REQUEST = ("host", "accept", "content-", "transfer-encoding", "x-stainless-")  # the last: of `openai`
 _GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
 _OWNERS = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}  # by header: its variable
 
@@ -88,11 +89,16 @@ def _proxy_of(base_url: str) -> str | None:
 class BoundedFileClient(httpx2.Client):
     """Synchronous client with the same size limits. Successful streamed responses stay streams."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, key: str, **settings: Any) -> None:
         super().__init__(follow_redirects=False, **settings)
+        self._key = key
 
     def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send one request; the response is read unless it is a successful stream."""
+        # The `openai` package adds OPENAI_CUSTOM_HEADERS, which may hold the key of another endpoint.
+        own = {name: value for name, value in request.headers.items() if name.startswith(_HEADERS_OF_A_REQUEST)}
+        request.headers = httpx2.Headers(request_headers(self._key))
+        request.headers.update(own)
         response = super().send(request, **(options | {"stream": True}))
         if options.get("stream") and response.is_success:
             return response

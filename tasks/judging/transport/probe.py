@@ -65,7 +65,7 @@ def _has_list(address: Address, key: str) -> bool:
 
 
 def refuse_no_host(address: Address) -> None:
-    """Raise `JudgeSettingsError` where an address holds no host name, as `probe` does; nobody is asked."""
+    """Raise `JudgeSettingsError` where an address holds no host name, as `probe` does; no request is sent."""
     import httpx2
 
     try:
@@ -82,10 +82,10 @@ def list_models(address: Address, key: str) -> list[dict[str, Any]]:
     """Models that an endpoint lists, as it describes them. Raises `EndpointUnavailable` if it lists none."""
     import httpx2
 
-    from gradebook.tasks.judging.transport.http_client import BoundedFileClient, request_headers
+    from gradebook.tasks.judging.transport.http_client import BoundedFileClient
 
     try:
-        with BoundedFileClient(timeout=PROBE_TIMEOUT_S, headers=request_headers(key)) as client:
+        with BoundedFileClient(key, timeout=PROBE_TIMEOUT_S) as client:
             listed = orjson.loads(client.get(address.base_url + MODELS).content)["data"]
             return [each for each in listed if isinstance(each, dict)]
     except (httpx2.HTTPError, orjson.JSONDecodeError, LookupError, TypeError):
@@ -103,9 +103,9 @@ def _status(address: Address, key: str) -> int | None:
     """HTTP status of the list of models, 0 for a slow answer; None without an answer."""
     import httpx2
 
-    from gradebook.tasks.judging.transport.http_client import BoundedFileClient, request_headers
+    from gradebook.tasks.judging.transport.http_client import BoundedFileClient
 
-    client = BoundedFileClient(timeout=PROBE_TIMEOUT_S, headers=request_headers(key))
+    client = BoundedFileClient(key, timeout=PROBE_TIMEOUT_S)
     try:
         # The body of a list is not read: any will do, and it may be endless.
         with client, client.stream("GET", address.base_url + MODELS) as response:

@@ -105,7 +105,7 @@ def _tables(rubric: Rubric | None) -> tuple[Table | None, Table | None]:
                 each.method.type,
                 each.description,
                 each.rationale or "–",
-                "gate" if each.gate else f"{rubric.weight_of(each):g}",
+                "gate" if each.gate else f"{each.own_weight:g}",
                 score_words(each.threshold),
             )
             for each in rubric.criteria

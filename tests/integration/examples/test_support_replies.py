@@ -119,7 +119,7 @@ def test_the_rubric_uses_all_four_methods_and_one_gate() -> None:
 
 def test_the_weights_add_up_to_one() -> None:
     # 0.35 + 0.2 + 0.1 + 0.15 + 0.1 + 0.1 = 1
-    assert sum(rubric().weight_of(criterion) for criterion in rubric().criteria) == pytest.approx(1)
+    assert sum(criterion.own_weight for criterion in rubric().criteria) == pytest.approx(1)
 
 
 def test_every_criterion_has_a_category() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from gradebook import open_lake
 from gradebook.tasks.lake import file_digests
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.compaction import compact_lake
@@ -86,6 +87,14 @@ def test_a_command_that_reads_a_changed_file_names_it(gradebook, lake, words):
     flip(file, file.stat().st_size // 3)
     told = gradebook(*words, "--lake", f"sqlite:{lake.address}").err
     assert f"{file}: its content is not what was published, so figures may be wrong" in told
+
+
+def test_a_lake_opened_from_python_warns_of_a_changed_file(lake):
+    (file,) = Path(f"{lake.data_path}/main/verdicts/run_id=a").iterdir()
+    flip(file, file.stat().st_size // 3)
+    with pytest.warns(UserWarning, match="so figures may be wrong") as warned:
+        open_lake(f"sqlite:{lake.address}")
+    assert (Path(warned[0].filename), str(file) in str(warned[0].message)) == (Path(__file__), True)
 
 
 def test_a_command_compares_the_newest_files_up_to_its_bound(lake, monkeypatch):

@@ -96,7 +96,7 @@ def test_every_column_is_the_one_of_sql(build, world):
 
 def row_of(rubric: Rubric, criterion: Any) -> dict[str, Any]:
     return {
-        "weight": rubric.weight_of(criterion),
+        "weight": criterion.own_weight,
         "is_gate": criterion.gate,
         "is_required": criterion.required,
         "threshold": criterion.threshold,

@@ -72,11 +72,11 @@ def _moves(source: ReportSource, points: Points, means: Means) -> Iterator[_Move
             point = points[source.run_id, group.model, group.checkpoint]
             row = means.get((point.key, criterion["criterion_id"]))
             if row is not None and row["mean"] is not None:
-                earlier = _before(points, means, point, row)
+                earlier = _before(means, point, row)
                 yield _Move(model_name(row), row["criterion_id"], row["mean"], earlier["mean"] if earlier else None)
 
 
-def _before(points: Points, means: Means, point: Point, row: Row) -> Row | None:
+def _before(means: Means, point: Point, row: Row) -> Row | None:
     """Criterion's row of the previous point, if comparable: same text, same cases and, if judged, same judge."""
     others = {"cases"} if row["method"] in WITHOUT_JUDGE else {"cases", "judge"}
     if point.before is None or others & point.changes.keys():
@@ -91,7 +91,7 @@ def _rows(points: Points, means: Means, series: Sequence[Series], labels: Mappin
         if key not in points or key[1] not in by_model or criterion_id not in labels or row["mean"] is None:
             continue
         point, line = points[key], by_model[key[1]]
-        earlier = _before(points, means, point, row)
+        earlier = _before(means, point, row)
         yield {
             "criterion": labels[criterion_id],
             "series": line.label,

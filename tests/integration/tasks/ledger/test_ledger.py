@@ -8,7 +8,7 @@ import pytest
 from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
 from gradebook.tasks.judging.replies.journal import Journal, settled_journals
 from gradebook.tasks.lake.address import Lake, find_lake
-from gradebook.tasks.lake.connections import connect, prepare_lake
+from gradebook.tasks.lake.connections import commit, connect, prepare_lake
 from gradebook.tasks.ledger.ledger import (
     answering_models,
     journaled_judgments,
@@ -37,6 +37,8 @@ JUDGMENT = dict.fromkeys(JUDGMENT_SCHEMA.names) | {
     "asked_at": datetime(2026, 11, 20, tzinfo=UTC),
 }
 
+EMPTY_ROW = "insert into judgments (run_id) values ('mine')"
+
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
@@ -62,6 +64,12 @@ def test_a_settled_journal_is_in_the_ledger_and_gone(lake):
     assert settle_journals(lake) == 2
     assert ledger(lake) == ["a", "b"]
     assert not path.exists()
+
+
+def test_a_row_without_an_id_keeps_no_reply_out_of_the_ledger(lake):
+    commit(lake, "a row of a user's own", lambda connection, _version: connection.execute(EMPTY_ROW) and None)
+    write_journal(lake, "a")
+    assert settle_journals(lake) == 1
 
 
 def test_a_journal_settled_twice_adds_nothing(lake):

@@ -217,6 +217,8 @@ CITED = {
     "wrong": "The shop is open on Sundays [2]. Returns take 60 days. [2]",
     "beyond": "The shop is open on Sundays [7]. Returns take 60 days.",
     "none": "The shop is open on Sundays.",
+    "footnotes": "The shop is open on Sundays.[^1] Returns take 60 days.【2】 The cafe is free.",  # 2 of 3 are cited
+    "other": "The shop is open on Sundays (1). Returns take 60 days (2).",
     "greeting": "[1]",
 }
 
@@ -230,10 +232,14 @@ def test_citations_are_measured_sentence_by_sentence(judge: LoopbackJudge, tmp_p
         "wrong": (0.5, None),
         "beyond": (0.0, None),
         "none": (0.0, None),
+        "footnotes": (pytest.approx(2 / 3), None),
+        "other": (0.0, None),
         "greeting": (None, nothing),
     }
-    assert found["beyond"][2] is None
-    assert judge.request_count == 4  # one a sentence with a source
+    assert found["beyond"][2] == "output: no sentence of 2 cites a passage of the context"
+    unread = "; citations are read in brackets, [1], so '(1)' is none"
+    assert found["other"][2] == f"output: no sentence of 2 cites a passage of the context{unread}"
+    assert judge.request_count == 4  # one a sentence and source
     (tmp_path / "precision").mkdir()
     evaluated(tmp_path / "precision", rows_of(CITED), ", measure: citation_precision")
     found = verdicts_in(tmp_path / "precision")

@@ -28,6 +28,7 @@ from gradebook.tasks.system.files import write_parquet
 from gradebook.tasks.workspace.folder import RunFolder
 from tests.support.loopback_judge import LoopbackJudge
 
+MISSING = "--feedback llm: no usable reply for 1 text; the plain summary is used there"
 PRICE = Price(input_usd=1e-6, cached_usd=1e-6, output_usd=1e-6)
 RUBRIC = parse_rubric(
     """
@@ -216,7 +217,7 @@ def test_what_was_written_before_the_end_of_the_budget_is_not_asked_again(judge:
 def test_a_broken_reply_leaves_its_output_without_a_text(judge: Writer, lake: Lake):
     judge.faults = ["garbled", "garbled"]  # asked once more, and broken again
     folder = make_run(lake, {"a": RUDE, "b": KIND})
-    assert write(judge, lake, folder, slots=1) == FeedbackCount(asked_count=3, unusable_count=1)
+    assert write(judge, lake, folder, slots=1) == FeedbackCount(asked_count=3, note=MISSING)
     assert [row[0] for row in written(folder)] == ["b", None]
     assert [row["status"] for row in ledger(lake) if row["output_id"] == "a"].count("parse_error") == 2
 
@@ -233,7 +234,7 @@ def test_a_broken_reply_is_asked_again_by_the_next_call(judge: Writer, lake: Lak
 def test_a_call_without_a_reply_is_unusable_and_no_end(judge: Writer, lake: Lake):
     judge.faults = ["400"]
     folder = make_run(lake, {"a": RUDE, "b": KIND})
-    assert write(judge, lake, folder, slots=1) == FeedbackCount(asked_count=3, unusable_count=1)
+    assert write(judge, lake, folder, slots=1) == FeedbackCount(asked_count=3, note=MISSING)
 
 
 def test_a_refused_key_ends_it_and_leaves_no_file(judge: Writer, lake: Lake):

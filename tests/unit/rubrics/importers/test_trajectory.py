@@ -35,11 +35,11 @@ def score_of(rubric: Rubric, errors: dict[str, int]) -> float:
     """sum(weight * score) / sum of positive weights; a criterion without an entry has no such error."""
     points = 0.0
     for criterion in rubric.criteria:
-        weight = rubric.weight_of(criterion)
+        weight = criterion.own_weight
         scores = {level.id: level.score for level in criterion.ranked_levels}
         level_id = "pass" if criterion.method.type == "check" else str(errors.get(criterion.id, 0))
         points += weight * scores[level_id] if weight else 0
-    return points / sum(max(0.0, rubric.weight_of(criterion)) for criterion in rubric.criteria)
+    return points / sum(max(0.0, criterion.own_weight) for criterion in rubric.criteria)
 
 
 def faults_of(text: str) -> list[str]:

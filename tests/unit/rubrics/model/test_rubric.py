@@ -26,12 +26,12 @@ def check(**changes: Any) -> Criterion:
 
 def test_a_criterion_without_a_weight_weighs_1():
     only = rubric()
-    assert only.weight_of(only.criteria[0]) == 1.0
+    assert only.criteria[0].own_weight == 1.0
 
 
 def test_a_gate_weighs_nothing():
     both = rubric(criterion(), criterion(id="safe", gate=True))
-    assert both.weight_of(both.criterion("safe")) == 0.0
+    assert both.criterion("safe").own_weight == 0.0
 
 
 def test_a_gate_with_a_weight_is_refused():

@@ -48,6 +48,10 @@ TEXT = "Dr. Lee is in. Returns take 60 days!\n- The cafe is free"
         ("1. One.\n2) Two.\n(10). Ten.", ["1. One.", "2) Two.", "(10). Ten."]),
         ("It was in 1999. Then 5. 12.", ["It was in 1999.", "Then 5.", "12."]),
         ("It is open. [1][2, 3] Dogs wait.[4] [5] Title", ["It is open. [1][2, 3]", "Dogs wait.[4] [5]", "Title"]),
+        (
+            "It is open.[^1] Dogs wait.\u30104\u2020file\u3011 Title",
+            ["It is open.[^1]", "Dogs wait.\u30104\u2020file\u3011", "Title"],
+        ),
         ("\u5f00\u3002[1]\u5173\u3002", ["\u5f00\u3002[1]", "\u5173\u3002"]),
         ("Use:\n```python\nx = 1\n```", ["Use:", "x = 1"]),
         (

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from gradebook.rewards import openrlhf, slime, verifiers, verl
-from gradebook.rubrics.model.errors import Unscored
+from gradebook.rubrics.model.errors import OutputsError, Unscored
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.rewards.scorer import RubricScorer
 
@@ -27,6 +27,14 @@ def test_verl_calls_one_sample_by_name(scorer):
     assert compute_score(**called) == {"score": 0.5, "right": 0.0, "short": 1.0}
     assert compute_score("gsm8k", "4", 4, None, sandbox_url="x")["score"] == 1.0
     assert list(inspect.signature(compute_score).parameters)[:4] == list(called)
+
+
+def test_metadata_of_verl_gets_the_source_and_is_refused_where_it_is_no_object(scorer):
+    compute_score = verl(scorer)
+    assert compute_score("gsm8k", "4", "4", {"metadata": {"split": "train"}})["score"] == 1.0
+    for ground_truth in ("4", ["4"]):
+        with pytest.raises(OutputsError, match='metadata: found the text "train", expected an object'):
+            compute_score("gsm8k", "4", ground_truth, {"metadata": "train"})
 
 
 def test_openrlhf_calls_a_batch_of_queries(scorer):

@@ -10,9 +10,10 @@ from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.judging.replies.recorded_judge import ReplaySession
 from gradebook.tasks.judging.settings.judge import ReplaySettings
 from gradebook.tasks.judging.settings.panels import CascadeSettings
-from gradebook.tasks.scoring.judge_shard import JudgedShards
-from gradebook.tasks.system.files import write_text
+from gradebook.tasks.scoring.judge_shard import JudgedShards, SavedCosts
+from gradebook.tasks.system.files import write_parquet, write_text
 from gradebook.tasks.workspace.folder import RunFolder
+from gradebook.tasks.workspace.timings import Timing
 from tests.support.asked import TONE
 
 
@@ -44,6 +45,18 @@ def test_verdicts_of_an_interrupted_command_let_go_of_nothing(judged: JudgedShar
     said = judged.answers("shard", 0)
     judged.answers("shard", 1)
     assert judged.answers("shard", 0) is said
+
+
+def test_what_an_interrupted_command_counted_as_saved_is_not_counted_again(tmp_path: Path):
+    folder, rubric = RunFolder(tmp_path / "run"), Rubric.model_construct(id="r", criteria=(TONE,))
+    finished = {"status": ["scored", "scored"], "request_key": ["a", None]}
+    waiting = {"status": ["scored", "unscored"], "request_key": ["b", "c"]}  # is scored, and counted, again
+    write_parquet(folder.verdict_file("tone", 0), pa.table(finished))
+    write_parquet(folder.detail_file("opinions", "tone", 0), pa.table({"request_key": ["d"]}))
+    write_parquet(folder.verdict_file("tone", 1), pa.table(waiting))
+    timing = Timing("score")
+    SavedCosts(folder, rubric).count(timing, 4, {"a": 0.5, "b": 0.25, "c": 0.125, "d": 1.0})
+    assert (timing.replayed_count, timing.saved_usd) == (4, 0.375)
 
 
 def test_a_fault_between_the_judges_of_a_cascade_ends_the_asking_of_all(tmp_path: Path):

@@ -59,6 +59,16 @@ def test_every_question_is_answered_in_a_batch_and_none_online(job: BatchJob, ju
     assert (len(judge.batches.batches), judge.request_count) == (1, 0)
 
 
+def test_no_header_of_another_endpoint_is_sent(job: BatchJob, judge: LoopbackJudge, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "Authorization: Bearer another\nX-Secret: another")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "proj_1")
+    judge.batches.script = ("echo",)
+    ask_in_batches(job)
+    (reply, *_) = journaled(job)["reply"].to_pylist()
+    assert "'OpenAI-Project': 'proj_1'" in reply
+    assert "X-Secret" not in reply
+
+
 def test_a_batch_costs_half_in_the_journal_and_in_the_budget(job: BatchJob, judge: LoopbackJudge):
     ask_in_batches(job)
     assert sum(journaled(job)["cost_usd"].to_pylist()) == pytest.approx(billed_usd(judge))

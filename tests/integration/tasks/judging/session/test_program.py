@@ -5,12 +5,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gradebook.rubrics.model.digests import digest_of
 from gradebook.rubrics.model.errors import EndpointUnavailable, JudgeSettingsError
+from gradebook.rubrics.prompts.media_parts import Medium
 from gradebook.tasks.judging.batches.files import write_request_files
 from gradebook.tasks.judging.money.budget import BudgetRecord
 from gradebook.tasks.judging.money.prices import Price
@@ -76,6 +79,33 @@ def test_one_file_answers_all_questions(tmp_path: Path, monkeypatch: pytest.Monk
     assert calls(tmp_path) == [COUNT]
     assert sorted(journaled_keys(tmp_path)) == sorted(ALL_KEYS)
     assert not [path for path in (tmp_path / "journal" / "programs").rglob("*") if path.is_file()]
+
+
+def test_an_equal_question_of_a_later_call_is_answered_without_another_judgment(tmp_path: Path, monkeypatch):
+    with session_of(tmp_path, monkeypatch) as session:
+        ask(session)
+        again = ask(session)  # as outputs of another shard with the same text
+    assert [answer.cost_usd for answer in again.values()] == [0.0] * COUNT
+    assert calls(tmp_path) == [COUNT]
+    assert sorted(journaled_keys(tmp_path)) == sorted(ALL_KEYS)
+
+
+def test_a_reply_counts_although_its_image_is_gone_by_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    image = tmp_path / "a.png"
+    image.write_bytes(b"an image")
+
+    def load() -> bytes:
+        content = image.read_bytes()
+        image.unlink()
+        return content
+
+    medium = Medium(1, "image", "output", "PNG", digest_of(b"an image"), 100, 100, "a.png", load=load)
+    question = next(questions_of(0))
+    question = replace(question, case=replace(question.case, media=(medium,)))
+    answers: list[Answer] = []
+    with session_of(tmp_path, monkeypatch) as session:
+        session.ask([question], answers.append)
+    assert [answer.reason for answer in answers] == [None]
 
 
 @pytest.mark.parametrize(("fault", "lost_count"), [("missing", 1), ("broken", 1), ("long", 1), ("refused", 0)])

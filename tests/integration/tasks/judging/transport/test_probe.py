@@ -1,8 +1,11 @@
 """A look at the endpoint before anything is spent."""
 
+from contextlib import nullcontext
+
 import pytest
 
 from gradebook.rubrics.model.errors import EndpointUnavailable
+from gradebook.tasks.judging.session import session
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.judging.settings.keys import read_keys
 from gradebook.tasks.judging.transport.probe import probe
@@ -28,6 +31,22 @@ def test_the_probe_names_the_keys_variable(judge: LoopbackJudge):
     judge.key = "another"
     with pytest.raises(EndpointUnavailable, match="OPENAI_API_KEY"):
         look_at(JudgeSettings(model="m", base_url=judge.base_url))
+
+
+@pytest.mark.parametrize(("passed_s", "is_asked"), [(0.0, False), (session.PROBED_FOR_S, True)])
+def test_the_probe_of_a_commands_start_stands_for_that_of_its_run_and_no_later_one(
+    judge: LoopbackJudge, monkeypatch: pytest.MonkeyPatch, passed_s: float, is_asked: bool
+):
+    monkeypatch.setenv("OPENAI_API_KEY", CANARY)
+    monkeypatch.setenv("OPENAI_BASE_URL", judge.base_url)
+    settings = JudgeSettings(model="m", base_url=judge.base_url)
+    session.probe_members(settings, (0,), is_start=True)
+    judge.key = "another"
+    monkeypatch.setattr(session, "PROBED_FOR_S", session.PROBED_FOR_S - passed_s)
+    with pytest.raises(EndpointUnavailable) if is_asked else nullcontext():
+        session.probe_members(settings, (0,))
+    with pytest.raises(EndpointUnavailable):
+        session.probe_members(settings, (0,))
 
 
 @pytest.mark.parametrize("key", [CANARY, "another"])

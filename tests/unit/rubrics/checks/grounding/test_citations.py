@@ -77,6 +77,19 @@ def test_ids_in_other_styles(style, output, ids):
     assert ids_of(output, style) == ids
 
 
+@pytest.mark.parametrize("space", ["\u00a0", "\u2009", "\u202f"])
+def test_spaces_of_typeset_text_are_spaces(space):
+    for style, output in (
+        ("brackets", "[Source 2, 3]"),
+        ("parentheses", "a (1, 2)"),
+        ("author_year", "(see Ng, 2019, p. 4) So Lee and Ray (2020) So Jones (2021)"),
+    ):
+        assert ids_of(output.replace(" ", space), style) == ids_of(output, style) != []
+    assert judge(
+        "Free (Ng, 2019).", [f"[Ng,{space}2019] Free."], context_pattern=r"\[(.+?)\]", style="author_year"
+    ) == (True, None)
+
+
 @pytest.mark.parametrize(
     ("cited", "position"), [("4", 4), ("doc-4", 4), ("4:0", 4), ("doc", None), ("9" * 5000, None), ("1-500", None)]
 )

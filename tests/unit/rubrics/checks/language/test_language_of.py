@@ -1,7 +1,7 @@
 import pyarrow as pa
 import pytest
 
-from gradebook.rubrics.checks.language.language_of import find_language, find_languages, known_languages
+from gradebook.rubrics.checks.language.language_of import find_language, find_languages
 
 TEXTS = {
     "en": "The sky is blue because the air scatters the light of the sun.",
@@ -52,7 +52,3 @@ def test_a_table_and_rules_at_the_places_of_the_few_samples_do_not_hide_the_lang
 def test_an_unknown_language_cannot_be_asked_for():
     with pytest.raises(ValueError, match="Unknown language"):
         find_language("a", ("xx",))
-
-
-def test_codes_have_two_letters():
-    assert {len(code) for code in known_languages()} == {2}
