@@ -118,6 +118,13 @@ def meanings_of(model: type[BaseModel]) -> dict[str, str]:
     }
 
 
+def suite_table() -> str:
+    """The keys of a suite that no option of an evaluation has, or with another meaning."""
+    known = {option.name: option.help for option in OPTIONS.values()}
+    rows = ((f"`{name}`", meaning) for name, meaning in meanings_of(Suite).items() if known.get(name) != meaning)
+    return table(("key", "meaning"), *rows)
+
+
 def option_table() -> str:
     """The options of an evaluation, and what has each of them."""
     uses = (Use.COMMAND, Use.OUTPUTS_FLOW, Use.CHECKPOINT_FLOW, Use.SUITE)
@@ -233,7 +240,7 @@ KEYS: dict[str, type[BaseModel]] = {
 GENERATED: dict[str, tuple[str, Callable[[], str]]] = {
     **{mark: ("docs/rubric-format.md", partial(key_table, model)) for mark, model in KEYS.items()},
     "suites file keys": ("docs/nightly-suites.md", partial(key_table, SuitesFile)),
-    "suite keys": ("docs/nightly-suites.md", partial(key_table, Suite)),
+    "suite keys": ("docs/nightly-suites.md", suite_table),
     "evaluation options": ("docs/options.md", option_table),
     "methods": ("docs/rubric-format.md", method_table),
     "checks": ("docs/checks.md", check_table),
