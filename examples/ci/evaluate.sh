@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Evaluate outputs in a CI job: the comment goes to stdout, the job's summary and the pull request or merge request.
-# Values come from the environment: OUTPUTS, RUBRIC, and where wanted JUDGE, BASELINE, REQUIRE, BUDGET_USD, GRADEBOOK_LAKE.
+# Evaluate outputs in a CI job: the comment goes to comment.md, the job's summary and the pull request or merge request.
+# Values come from the environment: OUTPUTS, RUBRIC, and where wanted JUDGE, BASELINE, REQUIRE, BUDGET_USD, GRADEBOOK_LAKE,
+# DATA (the folder of the Parquet files, for a lake in PostgreSQL).
 # Exits as `gradebook evaluate`: 0 met, 1 a gate or threshold is not met, 2 bad input, 3 not finished.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/../.." && pwd)
@@ -15,15 +16,17 @@ options=(--rubric "$RUBRIC")
 [ -n "${BASELINE:-}" ] && options+=(--baseline "$BASELINE")
 [ -n "${REQUIRE:-}" ] && options+=(--require "$REQUIRE")
 [ -n "${BUDGET_USD:-}" ] && options+=(--budget-usd "$BUDGET_USD")
+place=()
+[ -n "${DATA:-}" ] && place=(--data "$DATA")
 
 # The id is chosen here, so that the report finds the run whatever the exit code.
 run_id="ci-$(date -u +%Y%m%d-%H%M%S)-$$"
 code=0
-gradebook evaluate "$OUTPUTS" --run-id "$run_id" "${options[@]}" || code=$?
+gradebook evaluate "$OUTPUTS" --run-id "$run_id" "${options[@]}" "${place[@]}" || code=$?
 [ "$code" -le 1 ] || exit "$code"  # nothing was published
 
-gradebook report "$run_id" --format md --out comment.md
-gradebook report "$run_id" --out report.html
+gradebook report "$run_id" --format md --out comment.md "${place[@]}"
+gradebook report "$run_id" --out report.html "${place[@]}"
 [ -n "${GITHUB_STEP_SUMMARY:-}" ] && cat comment.md >> "$GITHUB_STEP_SUMMARY"
 if [ -n "${GITHUB_OUTPUT:-}" ]; then
     printf 'run-id=%s\nreport=%s\n' "$run_id" "$PWD/report.html" >> "$GITHUB_OUTPUT"

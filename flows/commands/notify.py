@@ -74,15 +74,16 @@ def notify(  # noqa: PLR0913 - each is an option
     if as_json:
         print_json(notified.as_json())
     else:
-        say(_sentence(notified))
+        say(*_sentences(notified))
     if notified.is_given_up:
         raise typer.Exit(NOT_FINISHED)
 
 
-def _sentence(notified: Notified) -> str:
+def _sentences(notified: Notified) -> list[str]:
     words = "requested" if notified.is_new else f"requested before, now {notified.state}"
     words += f"; {MOST_TRIES} flow runs failed, so no other is created" if notified.is_given_up else ""
-    return f"flow run {notified.flow_run_id} of {notified.deployment}: {words}\n{notified.url or ''}".rstrip()
+    sentence = f"flow run {notified.flow_run_id} of {notified.deployment}: {words}"
+    return [sentence, notified.url] if notified.url else [sentence]
 
 
 def read_parameters(pairs: list[str]) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def drafted_text(rubric_id: str, answers: Answers) -> str:
         "# pass_threshold: 0.7" if answers.pass_threshold is None else f"pass_threshold: {answers.pass_threshold:g}"
     )
     lines = [
-        "# A rubric: criteria that a judge answers for each output, with weights. docs/rubric-format.md has every key.",
+        "# A rubric: criteria that a judge answers for each output, with weights. docs/rubric-keys.md has every key.",
         f"id: {rubric_id}",
         f"version: {FIRST_VERSION}  # a change of criteria, levels or weights needs another: gradebook rubric diff",
         f"description: {_quoted(answers.description)}",

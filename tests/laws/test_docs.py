@@ -118,6 +118,13 @@ def meanings_of(model: type[BaseModel]) -> dict[str, str]:
     }
 
 
+def suite_table() -> str:
+    """The keys of a suite that no option of an evaluation has, or with another meaning."""
+    known = {option.name: option.help for option in OPTIONS.values()}
+    rows = ((f"`{name}`", meaning) for name, meaning in meanings_of(Suite).items() if known.get(name) != meaning)
+    return table(("key", "meaning"), *rows)
+
+
 def option_table() -> str:
     """The options of an evaluation, and what has each of them."""
     uses = (Use.COMMAND, Use.OUTPUTS_FLOW, Use.CHECKPOINT_FLOW, Use.SUITE)
@@ -134,11 +141,14 @@ def option_table() -> str:
 
 
 def method_table() -> str:
-    rows = []
-    for name, model in METHODS.items():
-        own = [f"`{key}`: {meaning}" for key, meaning in meanings_of(model).items() if key != "type"]
-        rows.append((f"`{name}`", "; ".join(own), " ".join((model.__doc__ or "").split())))
-    return table(("method", "its keys", "what gives the verdict"), *rows)
+    rows = ((f"`{name}`", " ".join((model.__doc__ or "").split())) for name, model in METHODS.items())
+    return table(("method", "what gives the verdict"), *rows)
+
+
+def method_key_table() -> str:
+    keys = ((name, *each) for name, model in METHODS.items() for each in meanings_of(model).items())
+    rows = ((f"`{name}`", f"`{key}`", meaning) for name, key, meaning in keys if key != "type")
+    return table(("method", "key", "meaning"), *rows)
 
 
 def check_sections() -> str:
@@ -231,14 +241,15 @@ KEYS: dict[str, type[BaseModel]] = {
     "taxonomy keys": Taxonomy,
 }
 GENERATED: dict[str, tuple[str, Callable[[], str]]] = {
-    **{mark: ("docs/rubric-format.md", partial(key_table, model)) for mark, model in KEYS.items()},
+    **{mark: ("docs/rubric-keys.md", partial(key_table, model)) for mark, model in KEYS.items()},
     "suites file keys": ("docs/nightly-suites.md", partial(key_table, SuitesFile)),
-    "suite keys": ("docs/nightly-suites.md", partial(key_table, Suite)),
+    "suite keys": ("docs/nightly-suites.md", suite_table),
     "evaluation options": ("docs/options.md", option_table),
     "methods": ("docs/rubric-format.md", method_table),
+    "method keys": ("docs/rubric-keys.md", method_key_table),
     "checks": ("docs/checks.md", check_table),
     "check sections": ("docs/checks.md", check_sections),
-    "lint rules": ("docs/rubric-format.md", rule_table),
+    "lint rules": ("docs/rubric-keys.md", rule_table),
     "formats": ("docs/importing.md", format_table),
     "shipped rubrics": ("docs/library.md", library_table),
     "columns": ("docs/sql.md", column_tables),

@@ -37,8 +37,10 @@ def job(tmp_path: Path, prefect_server: str):
 
 @pytest.mark.nightly
 def test_a_gate_that_is_not_met_fails_the_job_and_is_told_on_the_pull_request(job, tmp_path: Path):
-    finished = job(PULL_REQUEST="12", CI_MERGE_REQUEST_IID="7", GITLAB_TOKEN="t", CI_PROJECT_ID="3", CI_API_V4_URL="u")
+    merge_request = {"CI_MERGE_REQUEST_IID": "7", "GITLAB_TOKEN": "t", "CI_PROJECT_ID": "3", "CI_API_V4_URL": "u"}
+    finished = job(PULL_REQUEST="12", DATA="files", **merge_request)
     assert finished.returncode == 1, finished.stderr
+    assert list((tmp_path / "files" / "data").rglob("*.parquet"))
     comment = (tmp_path / "comment.md").read_text(encoding="utf-8")
     assert comment == (tmp_path / "summary.md").read_text(encoding="utf-8")
     assert "json_record" in comment
