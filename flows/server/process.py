@@ -26,8 +26,8 @@ AUTH = "PREFECT_SERVER_API_AUTH_STRING"
 HEALTH = ("/api/health", "/api/ready")  # as Prefect itself answers them, without a password
 # Prefect's settings for the server that it starts itself: no pages, and no services for schedules. Without a page,
 # no other origin has a reason to ask. Types of blocks are registered by whoever saves a block; to register all of them
-# takes a CPU second, and a memo would keep Prefect's own server from doing it. The types of each call of a library for
-# Redis are not checked at run time.
+# takes a CPU second, and a memo would keep Prefect's own server from doing it. No types are checked at each call of a
+# library for Redis, and no plugins of pydantic are looked for.
 EPHEMERAL = {
     "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "0",
     "PREFECT_SERVER_MEMOIZE_BLOCK_AUTO_REGISTRATION": "0",
@@ -36,6 +36,7 @@ EPHEMERAL = {
     "PREFECT__SERVER_FINAL": "1",
     "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": "http://127.0.0.1",
     "PY_KEY_VALUE_DISABLE_BEARTYPE": "1",
+    "PYDANTIC_DISABLE_PLUGINS": "__all__",
 }
 
 

@@ -79,8 +79,8 @@ def prefect_set_up(lake: Lake, *, is_verbose: bool, has_page: bool = True, is_sh
     refuse_unusable(lake)
     _choose_prefect_logs(is_verbose=is_verbose)
     server = shared_server()
-    use_suite_process(prefect_home())
     prepare_lake(lake)  # a new lake takes half a CPU second, beside the start of the server
+    use_suite_process(prefect_home())  # needed later than the server, and both would share two cores with this process
     if server and server.is_new:
         warm_up(has_page=has_page)  # while this thread waits for the server
     with shown_progress() if is_shown else nullcontext(), _interruptible():
