@@ -142,7 +142,7 @@ def process_name(words: Sequence[str]) -> str:
     line = " ".join(words)
     if "flows/server/process.py" in line or "prefect.server" in line or "uvicorn" in line:
         return "Prefect's server"
-    return "suites" if "suite_process" in line else "command"
+    return "suites" if ".suite_" in line else "command"
 
 
 def measure(name: str, command: Sequence[str], folder: Path, environment: dict[str, str], code: int = 0) -> None:

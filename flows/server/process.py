@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gradebook.flows.server.database import create_database
+from gradebook.flows.server.database import create_database, has_all_migrations
 from gradebook.flows.server.port_keeper import keep_port, take_port
 from gradebook.tasks.system.kept_process import LEAST_IDLE_S, claim_state, other_state, write_state
 from gradebook.tasks.system.listeners import Guard, Rules, hosts_of, refuse_without, server_settings
@@ -26,7 +26,8 @@ AUTH = "PREFECT_SERVER_API_AUTH_STRING"
 HEALTH = ("/api/health", "/api/ready")  # as Prefect itself answers them, without a password
 # Prefect's settings for the server that it starts itself: no pages, and no services for schedules. Without a page,
 # no other origin has a reason to ask. Types of blocks are registered by whoever saves a block; to register all of them
-# takes a CPU second, and a memo would keep Prefect's own server from doing it.
+# takes a CPU second, and a memo would keep Prefect's own server from doing it. No types are checked at each call of a
+# library for Redis, and no plugins of pydantic are looked for.
 EPHEMERAL = {
     "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "0",
     "PREFECT_SERVER_MEMOIZE_BLOCK_AUTO_REGISTRATION": "0",
@@ -34,6 +35,8 @@ EPHEMERAL = {
     "PREFECT__SERVER_EPHEMERAL": "1",
     "PREFECT__SERVER_FINAL": "1",
     "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": "http://127.0.0.1",
+    "PY_KEY_VALUE_DISABLE_BEARTYPE": "1",
+    "PYDANTIC_DISABLE_PLUGINS": "__all__",
 }
 
 
@@ -85,20 +88,25 @@ def _startup_lock() -> Iterator[None]:
 
     with (get_current_settings().home / "gradebook.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        _create_database()
+        _prepare_database()
         yield
 
 
-def _create_database() -> None:
-    """Create the database that the settings name, if it is a SQLite file that does not exist."""
+def _prepare_database() -> None:
+    """Create the database that the settings name, if it is a SQLite file that does not exist.
+
+    Where no migration is left to apply, Prefect is set to look for none.
+    """
     from prefect.server import database
-    from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL
+    from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL, get_current_settings
     from sqlalchemy.engine import make_url
 
     url = make_url(PREFECT_API_DATABASE_CONNECTION_URL.value())
     if url.get_backend_name() == "sqlite" and url.database and not url.query and url.database != ":memory:":
         migrations = Path(database.__file__).parent / "_migrations" / "versions" / "sqlite"
         create_database(Path(url.database), migrations)
+        if has_all_migrations(Path(url.database), migrations):
+            get_current_settings().server.database.migrate_on_start = False
 
 
 async def _serve(listening: socket.socket, idle_s: float, end_keeper: Callable[[], None]) -> None:
@@ -130,7 +138,10 @@ async def _serve(listening: socket.socket, idle_s: float, end_keeper: Callable[[
 
     def guarded() -> Guard:
         from prefect.server.api.server import create_app
+        from prefect.settings import Settings
 
+        # Twice 55 ms: the key of each application, of which this process has one.
+        Settings.hash_key = lambda _settings: "one"  # type: ignore[assignment]
         return Guard(create_app(), rules_of(listening.getsockname()[1], os.environ[AUTH]))
 
     settings = uvicorn.Config(guarded, factory=True, log_level="error", lifespan="on", **server_settings())

@@ -16,7 +16,7 @@ from gradebook.flows.display.progress_bars import shown_progress
 from gradebook.flows.server.shared import prefect_home, shared_server
 from gradebook.rubrics.model.errors import UnfinishedError
 from gradebook.tasks.lake.address import Lake
-from gradebook.tasks.lake.connections import prepare_lake
+from gradebook.tasks.lake.connections import prepare_lake, refuse_unusable
 from gradebook.tasks.operations.doctor.machine import without_secrets
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.runs.request import EvaluationRequest, Use, json_values
@@ -76,10 +76,11 @@ def prefect_set_up(lake: Lake, *, is_verbose: bool, has_page: bool = True, is_sh
 
     has_page: whether the runs have reports.
     """
-    prepare_lake(lake)
+    refuse_unusable(lake)
     _choose_prefect_logs(is_verbose=is_verbose)
     server = shared_server()
-    use_suite_process(prefect_home())
+    prepare_lake(lake)  # a new lake takes half a CPU second, beside the start of the server
+    use_suite_process(prefect_home())  # needed later than the server, and both would share two cores with this process
     if server and server.is_new:
         warm_up(has_page=has_page)  # while this thread waits for the server
     with shown_progress() if is_shown else nullcontext(), _interruptible():

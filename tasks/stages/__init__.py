@@ -11,6 +11,7 @@ score          collect_verdicts, write_run_feedback: steps after the scoring of 
 quality        validate: data-quality suites of a stage, with stored findings
 expectations   check_suite: great-expectations suites
 suite_process  check_in_process: suites checked by a process that stays for later commands
+suite_server   program of that process
 aggregate      aggregate_run, built_marts: marts of a run and their checks
 publish        publish_run, conclude_run: verdict files, marts and the run's row in one transaction; the report
 notes          run_notes: notes for readers of a run

@@ -1,4 +1,4 @@
-"""Cheaper imports: garbage collection paused, rarely used modules deferred, and pandas refused."""
+"""Cheaper imports: garbage collection paused, rarely used modules deferred, others refused."""
 
 import gc
 import importlib
@@ -45,15 +45,25 @@ def deferred_imports(*names: str) -> Iterator[None]:
                     delattr(inner[name], name.rpartition(".")[2])
 
 
-class _NoPandas(MetaPathFinder):
-    """Finder that refuses pandas as if it were not installed."""
+class _Refusal(MetaPathFinder):
+    """Finder that refuses modules as if they were not installed."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
 
     def find_spec(self, fullname: str, _path: object = None, _target: object = None) -> None:
-        if fullname == "pandas":
-            raise ModuleNotFoundError("pandas is refused: no command needs it", name=fullname)
+        if fullname in self.names:
+            raise ModuleNotFoundError(f"{fullname} is refused: this process does not need it", name=fullname)
 
 
-_NO_PANDAS = _NoPandas()
+_REFUSAL = _Refusal()
+
+
+def refuse_imports(*names: str) -> None:
+    """Refuse later imports of these modules in this process, as if they were not installed."""
+    _REFUSAL.names.update(names)
+    if _REFUSAL not in sys.meta_path:
+        sys.meta_path.insert(0, _REFUSAL)
 
 
 def refuse_pandas() -> None:
@@ -62,14 +72,12 @@ def refuse_pandas() -> None:
     pyarrow imports it with the first array, DuckDB with the first parameter, to compare values with its types: 0.4 CPU
     seconds and 40 MB.
     """
-    if "pandas" not in sys.modules and _NO_PANDAS not in sys.meta_path:
-        sys.meta_path.insert(0, _NO_PANDAS)
+    refuse_imports("pandas")
 
 
 def allow_pandas() -> None:
     """Allow imports of pandas again; pyarrow then takes it up when a table is converted."""
-    while _NO_PANDAS in sys.meta_path:
-        sys.meta_path.remove(_NO_PANDAS)
+    _REFUSAL.names.discard("pandas")
 
 
 @contextmanager

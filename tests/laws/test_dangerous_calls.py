@@ -82,5 +82,5 @@ def test_whatever_listens_uses_the_one_guard():
     listening = {path.name for path, text in modules.items() if LISTENING.search(text)}
     guarded = {path.name for path, text in modules.items() if "gradebook.tasks.system.listeners import" in text}
     listening.remove("port_keeper.py")  # reads nothing, and the kernel says which user asks
-    assert listening == {"process.py", "serve.py", "suite_process.py"}
+    assert listening == {"process.py", "serve.py", "suite_server.py"}
     assert listening <= guarded

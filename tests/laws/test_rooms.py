@@ -45,6 +45,7 @@ IMPORTED_LATE = {
     ("tasks/stages/publish.py", "gradebook.tasks.reporting.page"): "jinja2 and charts; for runs with a page",
     ("tasks/stages/suite_process.py", "gradebook.tasks.reporting.drawing.charts"): "jinja2, Vega; for pages",
     ("tasks/stages/suite_process.py", "gradebook.tasks.reporting.page"): "jinja2 and charts; for runs with a page",
+    ("tasks/stages/suite_server.py", "gradebook.tasks.reporting.drawing.charts"): "Vega; after the suites' imports",
     ("tasks/system/tracing.py", "gradebook.tasks.system.exporters"): "opentelemetry; where an exporter is configured",
 }
 WITH_AN_EXTRA = {"tasks/system/exporters.py"}  # modules of an extra of pyproject.toml, imported late

@@ -16,7 +16,6 @@ from xml.etree import ElementTree
 import vl_convert
 from markupsafe import Markup
 
-from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.reporting.drawing.figures import Drawing, Drawn
 from gradebook.tasks.reporting.drawing.templates import page_values, theme
 
@@ -28,7 +27,7 @@ MOST_LETTERS = 60  # of a name in a chart; inputs may have names as long as an o
 
 _FRAME = {"axis", "legend", "title"}  # parts other than marks that Vega describes
 
-Rows = Mapping[str, Sequence[Row]]
+Rows = Mapping[str, Sequence[dict[str, Any]]]
 Drawer = Callable[[str], str]  # from a specification as JSON to SVG; raises OSError or ValueError if it can't draw
 _drawers: list[Drawer] = []  # at most one: the process that stays for later commands
 

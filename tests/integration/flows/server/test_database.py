@@ -1,5 +1,6 @@
 """The schema of a new Prefect database: the one that Prefect's own migrations make."""
 
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gradebook.flows.server.database import REVISION, SCHEMA, create_database
+from gradebook.flows.server.database import REVISION, SCHEMA, create_database, has_all_migrations
 
 ROOT = Path(__file__).parents[4]
 PREFECT = Path(str(find_spec("prefect").origin)).parent  # without the imports of its server
@@ -51,3 +52,18 @@ def test_a_database_that_exists_is_left_alone(tmp_path):
 def test_a_prefect_without_the_schemas_revision_makes_its_own_database(tmp_path):
     assert not create_database(tmp_path / "prefect.db", tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_migrations_are_looked_for_only_if_one_is_left(tmp_path):
+    database, later = tmp_path / "prefect.db", tmp_path / "later"
+    assert not has_all_migrations(database, MIGRATIONS)
+    assert not database.exists()
+    create_database(database, MIGRATIONS)
+    assert has_all_migrations(database, MIGRATIONS)
+    assert not has_all_migrations(database, tmp_path)  # of a Prefect that does not know the revision
+    shutil.copytree(MIGRATIONS, later)
+    (revision,) = REVISION.findall(SCHEMA.read_text(encoding="utf-8"))
+    (later / "2099_next.py").write_text(f"revision = 'next'\ndown_revision = '{revision}'\n", encoding="utf-8")
+    assert not has_all_migrations(database, later)
+    (tmp_path / "mine.db").write_bytes(b"mine")
+    assert not has_all_migrations(tmp_path / "mine.db", MIGRATIONS)

@@ -189,3 +189,10 @@ def test_a_server_killed_during_a_run_is_started_again_and_costs_nothing(tmp_pat
         out, err = process.communicate(timeout=150)
         assert process.returncode == 0, err
         assert (json.loads(out)["output_count"], judge.request_count) == (24, 24)
+
+
+def test_a_lake_that_cannot_be_made_starts_no_server(tmp_path):
+    (tmp_path / "taken").write_text("mine", encoding="utf-8")
+    finished = run(tmp_path, *EVALUATE[3:], "--lake", "sqlite:taken/catalog.sqlite")
+    assert (finished.returncode, "taken" in finished.stderr) == (2, True), finished.stderr
+    assert list((tmp_path / "home").glob("gradebook-*")) == []

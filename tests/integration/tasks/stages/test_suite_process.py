@@ -53,11 +53,17 @@ def test_the_process_finds_what_a_check_in_place_finds_and_a_killed_one_is_start
     assert running(home).process_id != first.process_id
 
 
-def test_the_process_draws_what_is_drawn_in_place(home):
+def test_the_process_draws_what_is_drawn_in_place_and_loads_no_library_of_other_engines(home):
+    assert check_in_process("verdicts", BROKEN)
     elsewhere = suite_process._draw_in_process(json.dumps(CHART))
     assert elsewhere == draw_svg(CHART)
     assert elsewhere.startswith("<svg")
     assert running(home).process_id != os.getpid()
+    loaded = Path(f"/proc/{running(home).process_id}/maps")
+    if loaded.exists():
+        libraries = loaded.read_text(encoding="utf-8")
+        assert "/pandas/" in libraries
+        assert not [name for name in ("/sqlalchemy/", "/_duckdb", "/pyodbc", "/rpds") if name in libraries]
 
 
 def test_a_chart_that_cannot_be_sent_or_drawn_there_is_drawn_in_place(home, monkeypatch):

@@ -21,7 +21,7 @@ from gradebook.tasks.ratings.rating_session import opened_session
 from gradebook.tasks.rewards.scorer import RubricScorer
 from gradebook.tasks.serving.rating_page import COOKIE, rating_app
 from gradebook.tasks.serving.rewards_api import RewardsApp, rewards_app
-from gradebook.tasks.stages import suite_process
+from gradebook.tasks.stages import suite_server
 from gradebook.tasks.system import listeners
 from gradebook.tasks.system.listeners import Guard, Tokens, hosts_of, is_password, json_depth, server_settings
 from tests.support.served_ratings import RUN, rated_run
@@ -248,8 +248,8 @@ PLAIN_ATTACKS = {
 
 
 def test_each_attack_on_the_process_of_suites_is_closed_without_an_answer(monkeypatch):
-    monkeypatch.setenv(suite_process.AUTH, AUTH)
-    with suite_process._Server(("127.0.0.1", 0), suite_process._Handler) as server:
+    monkeypatch.setenv(suite_server.AUTH, AUTH)
+    with suite_server._Server(("127.0.0.1", 0), suite_server._Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=[0.01])
         thread.start()
         to = Listener("suites", server.server_address[1], ())
