@@ -7,7 +7,7 @@ from gradebook.flows.commands.read_lake import read_lake
 from gradebook.flows.display.terminal import notes, plain, show_rows
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.published.run_list import list_runs
-from gradebook.tasks.system.number_format import usd_words
+from gradebook.tasks.system.number_format import price_words
 
 HEADINGS = ("run", "status", "rubric", "outputs", "billed", "judge", "version", "dataset", "reason")
 
@@ -31,7 +31,7 @@ def _cells(row: Row) -> tuple[object, ...]:
         row["status"],
         f"{row['rubric_id']} {row['rubric_version']}",
         "" if row["output_count"] is None else f"{row['output_count']:,}{' (stopped)' if row['stopped_at'] else ''}",
-        usd_words(row["cost_usd"]),
+        price_words(row["cost_usd"]),
         row["judge"],
         row["version"],
         row["dataset"],

@@ -19,7 +19,7 @@ from gradebook.tasks.agreement.settled_labels import SettledCriterion
 from gradebook.tasks.agreement.steps import StepAgreement
 from gradebook.tasks.comparing.sentences import each_once
 from gradebook.tasks.lake.rows import Row
-from gradebook.tasks.system.number_format import counted, with_interval
+from gradebook.tasks.system.number_format import counted, price_words, with_interval
 
 TITLES = {
     RATERS: "raters among themselves",
@@ -197,7 +197,7 @@ def _choice_cells(row: JudgeChoice, price: float | None) -> tuple[str, ...]:
 
 
 def _price_words(price: float | None) -> str:
-    return UNKNOWN if price is None else f"${price:,.2f}"
+    return UNKNOWN if price is None else price_words(price)
 
 
 def show_raters(found: RunRaters) -> None:
@@ -246,8 +246,8 @@ def _show_settled(settled: Sequence[SettledCriterion]) -> None:
         show_rows(("criterion", "who", "labels", "gives the true level"), cells)
     for each in known:
         sure = sum(probability >= SURE for *_, probability in each.labels)
-        known_count = f"{sure:,} of {len(each.labels):,} labels"
-        say(f"{plain(each.criterion_id)}: {known_count} have a probability of {SURE:g} or more")
+        known_count = f"{sure:,} of {counted(len(each.labels), 'label')}"
+        say(f"{plain(each.criterion_id)}: {known_count} with a probability of {SURE:g} or more")
     for words in each_once((each.criterion_id, each.reason) for each in settled if each.reason):
         say(f"note: {plain(words)}")
 

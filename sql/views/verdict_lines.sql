@@ -58,7 +58,7 @@ final as (
         concat(
             criterion_id, ': ', verdict, case when is_gate then ', gate' when weight < 0 then ', penalty' end
         ) as line,
-        criterion_id || ': ' || coalesce(better.label, better.id)
+        criterion_id || ', to reach ' || coalesce(better.label, better.id)
             || coalesce(': ' || nullif(better.description, ''), '') as aim,
     from judged
 )

@@ -41,7 +41,7 @@ KNOWN_VIEWS = {
     "latest_runs": {"fdea334ce66aba4e154750d4289869f3", "2b23456ad269ae07a1f55b2c28e71a7a"},
     "mean_lines": {"e236563ab43fb9bc4e4edbd53d1de9be"},
     "outcome_scores": {"5d2d71770613ae0dea06a35028899ac2"},
-    "output_feedback": {"78bd757f3d06a9093bc1796d67537454"},
+    "output_feedback": {"78bd757f3d06a9093bc1796d67537454", "cb7fd5563ac3f6772b7c41dd1b7f9f1b"},
     "preference_rates": {"cc2ff4d10cac417d124203cb8403a527"},
     "provenance": {"4bc3028d4ae3110939e3ca9032e00875"},
     "reward_guards": {"f676012e5182b2559dc29d437ed923d4"},
@@ -53,7 +53,7 @@ KNOWN_VIEWS = {
         "997048067ba6843b1476bc33872c0c77",
     },
     "steps": {"176cb0cac40d9180b3a4966285e62e57"},
-    "verdict_lines": {"a6617511ec2000079d41a40fca929b74"},
+    "verdict_lines": {"a6617511ec2000079d41a40fca929b74", "3be5eac09c19928466fa9f8832c2f957"},
     "worst_outputs": {"dc6ed085318aa1ed7bac40314c5081b6"},
 }
 _VIEWS_EVER = f"select distinct lower(view_name) from {CATALOG}.ducklake_view"
