@@ -76,7 +76,10 @@ def test_an_unknown_criterion_is_refused_and_nobody_is_no_fault(gradebook, lake,
     assert (refused.code, "--criterion: found 'x', expected one of tone" in refused.err) == (2, True)
     empty = make_lake(tmp_path)
     publish_runs(empty, {"r": JudgedRun(JUDGED)}, {})
-    assert "note: nobody rated its outputs" in gradebook("raters", f"--lake=sqlite:{empty.address}").out
+    assert (
+        "note: nobody rated the outputs of this run; to collect ratings: gradebook rate r --n 50 --lake"
+        in gradebook("raters", f"--lake=sqlite:{empty.address}").out
+    )
 
 
 @pytest.mark.nightly
