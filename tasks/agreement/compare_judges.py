@@ -65,7 +65,8 @@ def compare_judges(lake: Lake, run_ids: Sequence[str]) -> JudgeChoices:
         prices = {run_id: _price(connection, run_id) for run_id in runs}
     common = set.intersection(*(set(found) for found in judged.values()))
     if not common:
-        raise InputError("RUN", "no output that people rated and every run's judge scored", "some")
+        hint = "`gradebook rate RUN --n 50` collects ratings"
+        raise InputError("RUN", "no output that people rated and every run's judge scored", "one", hint)
     rows = [
         _choice(runs[run_id], name, [found[unit] for unit in sorted(common) if unit[0] == name])
         for name in sorted({criterion_id for criterion_id, _ in common})

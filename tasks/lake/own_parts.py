@@ -53,7 +53,7 @@ KNOWN_VIEWS = {
         "997048067ba6843b1476bc33872c0c77",
     },
     "steps": {"176cb0cac40d9180b3a4966285e62e57"},
-    "verdict_lines": {"a6617511ec2000079d41a40fca929b74", "3be5eac09c19928466fa9f8832c2f957"},
+    "verdict_lines": {"a6617511ec2000079d41a40fca929b74", "42fe8eced4be649358eb3e40636f501d"},
     "worst_outputs": {"dc6ed085318aa1ed7bac40314c5081b6"},
 }
 _VIEWS_EVER = f"select distinct lower(view_name) from {CATALOG}.ducklake_view"
