@@ -83,7 +83,7 @@ class CostChange:
         difference = self.difference_usd
         if difference is None:
             more = self.later.request_count - self.earlier.request_count
-            return f"price unknown, requests {more:+,}"
+            return f"price unknown, {'-' if more < 0 else '+'}{counted(abs(more), 'request')}"
         return f"{'-' if difference < 0 else '+'}{price_words(abs(difference))}"
 
 
