@@ -20,7 +20,7 @@ from gradebook.flows.commands.options import (
 from gradebook.flows.display.terminal import notes, plain, say, show_rows
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.rows import Row
-from gradebook.tasks.system.number_format import counted, difference_interval_words, signed_words, usd_words
+from gradebook.tasks.system.number_format import counted, difference_interval_words, price_words, signed_words
 from gradebook.tasks.system.shell import shell_line
 
 app = typer.Typer(
@@ -123,7 +123,7 @@ def ask(  # noqa: PLR0913 - each is an option
         if as_json:
             print_json(price)
         else:
-            say(f"{counted(price['question_count'], 'question')}, about {usd_words(price['cost_usd'])}")
+            say(f"{counted(price['question_count'], 'question')}, about {price_words(price['cost_usd'])}")
         return
     watch = watch_judge(found, request, now)
     if as_json:

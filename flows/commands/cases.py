@@ -18,7 +18,7 @@ from gradebook.flows.commands.options import (
 from gradebook.flows.display.terminal import notes, say
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.runs.request import read_column_map
-from gradebook.tasks.system.number_format import counted, usd_words
+from gradebook.tasks.system.number_format import counted, price_words
 
 app = typer.Typer(help="Compare the cases of a suite with real usage.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -68,7 +68,7 @@ def coverage(  # noqa: PLR0913 - each is an option
     plan = sides.plan
     counts = (len(plan.wanted), plan.request_count, plan.cost_usd) if plan else (0, 0, 0.0)
     price = dict(zip(("text_count", "request_count", "cost_usd"), counts, strict=True))
-    words = f"{counted(counts[0], 'text')} to embed, about {usd_words(counts[2])}"
+    words = f"{counted(counts[0], 'text')} to embed, about {price_words(counts[2])}"
     if dry_run:
         print_json(price) if as_json else say(words)
         return

@@ -11,7 +11,7 @@ from gradebook.flows.display.progress_bars import shown_progress
 from gradebook.flows.display.terminal import people, plain
 from gradebook.tasks.collecting.collect import Collected, CollectRequest, collect_outputs
 from gradebook.tasks.runs.request import read_column_map
-from gradebook.tasks.system.number_format import counted, usd_words
+from gradebook.tasks.system.number_format import counted, price_words
 
 
 def collect(  # noqa: PLR0913 - each is an option
@@ -65,9 +65,9 @@ def _show_collected(collected: Collected) -> None:
     outputs = counted(collected.output_count, "output")
     lines = [
         f"{outputs} of {counted(collected.case_count, 'case')} in {plain(collected.out)}",
-        f"ended with: {endings}; {collected.refusal_count:,} refusals",
-        f"{counted(collected.request_count, 'request')}, billed {usd_words(collected.cost_usd)}",
-        f"{collected.kept_count:,} outputs were there before",
+        f"ended with: {endings}; {counted(collected.refusal_count, 'refusal')}",
+        f"{counted(collected.request_count, 'request')}, billed {price_words(collected.cost_usd)}",
+        f"there before: {counted(collected.kept_count, 'output')}",
     ]
     if collected.unanswered_count:
         lines.append(f"{collected.unanswered_count:,} without an output")

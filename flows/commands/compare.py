@@ -113,5 +113,7 @@ def _refuse_models(lake: Lake, *names: str | None) -> None:
     runs = [{row["run_id"] for row in rows if row["model"] == name} for name in names]
     if common := set.intersection(*runs):
         model_a, model_b = str(names[0]), str(names[-1])
-        command = shell_line(("gradebook", "compare", max(common), "--model-a", model_a, "--model-b", model_b))
+        command = shell_line(
+            ("gradebook", "compare", max(common), "--model-a", model_a, "--model-b", model_b, *lake.words())
+        )
         raise InputError("compare", f"the models {model_a} and {model_b}", f"runs; for models: {command}")

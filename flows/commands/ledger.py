@@ -86,7 +86,7 @@ def _show(verification: Verification) -> None:
         place = f"judgment {finding.judgment_id or 'none'} of run {finding.run_id}: {finding.subject}"
         say(f"{place}: found {_shown(finding.found)}, expected {_shown(finding.expected)}")
     if verification.finding_count > MOST_SHOWN:
-        say(f"... {verification.finding_count} differences in total; --json lists the first thousand")
+        say(f"... {verification.finding_count - MOST_SHOWN:,} more; --json lists the first thousand")
     count = verification.finding_count
     say("no differences" if not count else counted(count, "difference"))
 

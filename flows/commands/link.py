@@ -15,6 +15,7 @@ from gradebook.flows.commands.options import (
     print_json,
 )
 from gradebook.flows.display.terminal import say, show_rows
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.system.number_format import difference_interval_words, interval_words, signed_words
@@ -55,7 +56,7 @@ def link(  # noqa: PLR0913 - each is an option
     names = f"{first['rubric_id']} {first['new_version']}"
     say(f"{names} scores the same outputs {signed_words(first['offset_mean'])} from {first['old_version']}")
     if first["case_count"] < USUAL_CASES:
-        say(f"note: {first['case_count']} cases; {USUAL_CASES} or more give a useful interval")
+        say(f"note: {counted(first['case_count'], 'case')}; {USUAL_CASES} or more give a useful interval")
 
 
 def _cells(row: Row) -> tuple[str, ...]:

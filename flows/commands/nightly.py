@@ -33,7 +33,7 @@ from gradebook.tasks.operations.suites import (
     watch_request,
 )
 from gradebook.tasks.runs.request import EvaluationRequest
-from gradebook.tasks.system.number_format import usd_words
+from gradebook.tasks.system.number_format import price_words
 from gradebook.tasks.workspace.folder import usual_lake
 
 HEADINGS = ("suite", "state", "model", "mean", "before", "difference", "billed")
@@ -115,8 +115,8 @@ def _print_plans(file: SuitesFile, suite_ids: list[str], night: date | None, *, 
     else:
         cells = []
         for row in rows:
-            price = "" if row["fault"] else usd_words(row["cost_usd"])  # type: ignore[arg-type]
-            anchors = row["anchors"] and usd_words(row["anchors"]["cost_usd"])  # type: ignore[index]
+            price = "" if row["fault"] else price_words(row["cost_usd"])  # type: ignore[arg-type]
+            anchors = row["anchors"] and price_words(row["anchors"]["cost_usd"])  # type: ignore[index]
             cells.append((row["suite"], row["output_count"], row["request_count"], price, anchors, row["fault"]))
         show_rows(("suite", "outputs", "to ask", "estimated", "anchors", "fault"), cells)
     return not any(row["fault"] for row in rows)

@@ -24,7 +24,7 @@ from gradebook.tasks.ratings.import_sheets import RatingFile
 from gradebook.tasks.ratings.table import count_ratings, find_ratings
 from gradebook.tasks.rubric_store.versions import find_rubric
 from gradebook.tasks.runs.request import read_column_map
-from gradebook.tasks.system.number_format import counted
+from gradebook.tasks.system.number_format import counted, score_words
 
 app = typer.Typer(help="Import, list and show people's ratings.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -128,7 +128,8 @@ def _show_rows(rows: list[dict[str, Any]], *, as_json: bool) -> None:
     if as_json:
         print_json({"ratings": rows})
     elif rows:
-        show_rows(map(heading_words, rows[0]), (row.values() for row in rows))
+        shown = ({**row, "mean_score": score_words(row["mean_score"])} if "mean_score" in row else row for row in rows)
+        show_rows(map(heading_words, rows[0]), (row.values() for row in shown))
     else:
         notes.print("no ratings yet; `gradebook rate` collects them, `gradebook ratings import` reads a file of them")
 

@@ -7,15 +7,18 @@ from gradebook.flows.commands.read_lake import read_lake
 from gradebook.flows.display.terminal import notes, plain, show_rows
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.published.run_list import list_runs
-from gradebook.tasks.system.number_format import usd_words
+from gradebook.tasks.system.number_format import price_words, score_words
 
-HEADINGS = ("run", "status", "rubric", "outputs", "billed", "judge", "version", "dataset", "reason")
+HEADINGS = ("run", "status", "mean", "rubric", "outputs", "billed", "judge", "version", "dataset", "reason")
 
 
 def runs(
     at: AtOption = None, lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_json: JsonOption = False
 ) -> None:
-    """List the runs of a lake, newest first."""
+    """List the runs of a lake, newest first.
+
+    The mean is that of the run's model; of several models, the lowest and the highest.
+    """
     rows = list_runs(read_lake(lake, data, at))
     if as_json:
         print_json({"runs": list(rows)})
@@ -25,13 +28,22 @@ def runs(
         notes.print(f"no run in {escape(plain(lake))}; gradebook evaluate makes one")
 
 
+def _mean_words(row: Row) -> str:
+    """Mean of a run: `0.812`, of several models `0.622 … 0.937`; nothing without one."""
+    low, high = row["lowest_mean"], row["highest_mean"]
+    if low is None:
+        return ""
+    return score_words(low) if row["model_count"] == 1 else f"{score_words(low)} … {score_words(high)}"
+
+
 def _cells(row: Row) -> tuple[object, ...]:
     return (
         row["run_id"],
         row["status"],
+        _mean_words(row),
         f"{row['rubric_id']} {row['rubric_version']}",
         "" if row["output_count"] is None else f"{row['output_count']:,}{' (stopped)' if row['stopped_at'] else ''}",
-        usd_words(row["cost_usd"]),
+        price_words(row["cost_usd"]),
         row["judge"],
         row["version"],
         row["dataset"],

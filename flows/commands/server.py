@@ -6,6 +6,7 @@ import typer
 
 from gradebook.flows.commands.options import NOT_MET, JsonOption, print_json
 from gradebook.flows.display.terminal import people
+from gradebook.rubrics.model.counts import counted
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -57,7 +58,7 @@ def stop(as_json: JsonOption = False) -> None:
     if as_json:
         print_json({"stopped_count": count})
     else:
-        people.print(f"{count} server{'' if count == 1 else 's'} stopped" if count else "no server runs")
+        people.print(f"{counted(count, 'server')} stopped" if count else "no server runs")
 
 
 @app.command("status")

@@ -57,7 +57,7 @@ def _cause(version: Version) -> tuple[str, str]:
 
 
 def _added(row_counts: dict[str, int]) -> str:
-    """Tables with the most added rows, and their counts."""
-    words = [f"{count:,} {table}" for table, count in row_counts.items()]
+    """Tables with the most added rows, and their counts: `verdicts +588, outputs +84, 2 more`."""
+    words = [f"{table} +{count:,}" for table, count in row_counts.items()]
     more_count = len(words) - MOST_TABLES_SHOWN
-    return ", ".join([*words[:MOST_TABLES_SHOWN], *([f"{more_count} more tables"] if more_count > 0 else [])])
+    return ", ".join([*words[:MOST_TABLES_SHOWN], *([f"{more_count} more"] if more_count > 0 else [])])

@@ -14,7 +14,7 @@ from gradebook.flows.display.terminal import for_stdout, people, plain, show_row
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.published.provenance import Origin, read_origins
-from gradebook.tasks.system.number_format import score_words, usd_words
+from gradebook.tasks.system.number_format import price_words, score_words
 from gradebook.tasks.system.shell import shell_line
 
 LONGEST = 2_000  # characters of a text on the screen
@@ -67,7 +67,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         score_words(row["people_score"]),
         row["method"],
         row["asked_judge"] or "",
-        "" if row["judgment_id"] is None else usd_words(row["cost_usd"]),
+        "" if row["judgment_id"] is None else price_words(row["cost_usd"]),
     )
 
 
@@ -107,7 +107,7 @@ def _show_judgment(origin: Origin) -> None:
     tokens = f"{row['prompt_tokens']} tokens in, {row['completion_tokens']} out"
     by = f", answered by {row['model_returned']}" if row["model_returned"] else ""
     _part("judge", f"{row['asked_judge']}{by} on {row['asked_at']:%Y-%m-%d %H:%M} UTC")
-    _part("price", f"{usd_words(row['cost_usd'])}, {tokens}, paid {paid}")
+    _part("price", f"{price_words(row['cost_usd'])}, {tokens}, paid {paid}")
     _part("request", f"key {row['request_key']}, prompt file {row['prompt_digest']}")
     for message in origin.messages or ():
         content = message["content"]

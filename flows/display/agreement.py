@@ -1,5 +1,6 @@
 """Tables of agreement and calibration, on stdout."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from gradebook.flows.display.terminal import people, plain, say, show_rows
@@ -19,15 +20,21 @@ from gradebook.tasks.agreement.settled_labels import SettledCriterion
 from gradebook.tasks.agreement.steps import StepAgreement
 from gradebook.tasks.comparing.sentences import each_once
 from gradebook.tasks.lake.rows import Row
-from gradebook.tasks.system.number_format import counted, with_interval
+from gradebook.tasks.system.number_format import counted, price_words, with_interval
 
 TITLES = {
     RATERS: "raters among themselves",
     JUDGE_RATERS: "judge against raters",
     JUDGES: "judges among themselves",
 }
-SHOWN = ("percent_agreement", "cohen_kappa_quadratic", "gwet_ac1", "alpha_ordinal", "spearman", "bias")
-HEADINGS = ("agreement", "kappa, quadratic", "AC1", "alpha, ordinal", "Spearman", "bias")
+SHOWN = {  # statistic -> heading, what matters most first, as a narrow terminal shows only the first ones
+    "alpha_ordinal": "alpha, ordinal",
+    "bias": "bias",
+    "percent_agreement": "agreement",
+    "cohen_kappa_quadratic": "kappa, quadratic",
+    "gwet_ac1": "AC1",
+    "spearman": "Spearman",
+}
 UNKNOWN = "–"
 SURE = 0.95
 _WHOSE = {
@@ -45,7 +52,7 @@ def show_agreement(found: RunAgreement, by: str | None, *, is_full: bool) -> Non
     """
     _show_run(found.run)
     if found.note:
-        say(f"{'note' if found.parts or found.steps or found.claims else 'nothing to compare'}: {plain(found.note)}")
+        say(f"note: {plain(found.note)}")
     parts = [part for part in found.parts if _is_by(part, by)]
     if found.parts and not parts:
         say(f"nothing to compare by {by}: {_why_nothing(found, by)}")
@@ -54,7 +61,10 @@ def show_agreement(found: RunAgreement, by: str | None, *, is_full: bool) -> Non
         if of_kind:
             people.print()
             say(f"{title}, with 95% intervals")
-            show_rows(("criterion", "who", "outputs", "pairs", *HEADINGS), map(_cells, of_kind))
+            who = () if by is None else ("who",)
+            known = [name for name in SHOWN if any(part.measure(name).value is not None for part in of_kind)]
+            headings = ("criterion", *who, "outputs", *(SHOWN[name] for name in known), "pairs")
+            show_rows(headings, (_cells(part, known) for part in of_kind))
             for part in of_kind:
                 _show_gaps(part)
     if found.preferences:
@@ -144,7 +154,7 @@ def show_calibration(found: RunCalibration) -> None:
     """Print one row for each criterion and model: four estimates of the mean, and the ratings needed to halve it."""
     _show_run(found.run)
     if found.note:
-        say(found.note)
+        say(f"note: {plain(found.note)}")
     if found.rows:
         people.print()
         say("means with 95% intervals; corrected: PPI++, from ratings and judge together")
@@ -182,22 +192,31 @@ def show_judge_choices(found: JudgeChoices) -> None:
         "tie up to",
         "run",
     )
-    show_rows(headings, (_choice_cells(row, found.prices[row.run_id]) for row in found.rows))
-    for words in each_once((f"{row.criterion_id} by {row.judge}", row.reason) for row in found.rows if row.reason):
+    names = _judge_names(found.rows)
+    show_rows(headings, (_choice_cells(row, names[row.run_id], found.prices[row.run_id]) for row in found.rows))
+    reasons = ((f"{row.criterion_id} by {names[row.run_id]}", row.reason) for row in found.rows if row.reason)
+    for words in each_once(reasons):
         say(f"note: {plain(words)}")
 
 
-def _choice_cells(row: JudgeChoice, price: float | None) -> tuple[str, ...]:
+def _judge_names(rows: Sequence[JudgeChoice]) -> dict[str, str]:
+    """Name of each run's judge, with the run where several runs have a judge of this name."""
+    judges = {row.run_id: row.judge or "none" for row in rows}
+    counts = Counter(judges.values())
+    return {run_id: judge if counts[judge] == 1 else f"{judge}, run {run_id}" for run_id, judge in judges.items()}
+
+
+def _choice_cells(row: JudgeChoice, judge: str, price: float | None) -> tuple[str, ...]:
     models = f"{row.models_alike} of {row.model_pairs}" if row.model_pairs else UNKNOWN
     value, margin = row.outputs.value, row.outputs.tie_margin
     alike, tie = (UNKNOWN if each is None else f"{each:.3f}" for each in (value, margin))
     bias = UNKNOWN if row.bias is None else f"{row.bias:+.3f}"
-    cells = (row.criterion_id, row.judge or "none", f"{row.n:,}", alike, bias, _price_words(price))
+    cells = (row.criterion_id, judge, f"{row.n:,}", alike, bias, _price_words(price))
     return (*cells, models, tie, row.run_id)
 
 
 def _price_words(price: float | None) -> str:
-    return UNKNOWN if price is None else f"${price:,.2f}"
+    return UNKNOWN if price is None else price_words(price)
 
 
 def show_raters(found: RunRaters) -> None:
@@ -205,12 +224,12 @@ def show_raters(found: RunRaters) -> None:
     _show_run(found.run)
     if found.note:
         say(f"note: {plain(found.note)}")
-    headings = ("pairs", "agreement", "alpha", "mean difference")
+    headings = ("mean difference", "alpha", "agreement", "pairs")
     if found.rows:
         people.print()
         say("raters beside all others, with 95% intervals; mean difference below 0: the rater gives lower scores")
         show_rows(
-            ("rater", "ratings", "outputs", *headings, "with decisions", "with gold", "severity"),
+            ("rater", "ratings", *headings, "outputs", "with decisions", "with gold", "severity"),
             map(_rater_cells, found.rows),
         )
         for row in found.rows:
@@ -246,17 +265,17 @@ def _show_settled(settled: Sequence[SettledCriterion]) -> None:
         show_rows(("criterion", "who", "labels", "gives the true level"), cells)
     for each in known:
         sure = sum(probability >= SURE for *_, probability in each.labels)
-        known_count = f"{sure:,} of {len(each.labels):,} labels"
-        say(f"{plain(each.criterion_id)}: {known_count} have a probability of {SURE:g} or more")
+        known_count = f"{sure:,} of {counted(len(each.labels), 'label')}"
+        say(f"{plain(each.criterion_id)}: {known_count} with a probability of {SURE:g} or more")
     for words in each_once((each.criterion_id, each.reason) for each in settled if each.reason):
         say(f"note: {plain(words)}")
 
 
 def _rater_cells(row: RaterRow) -> tuple[str, ...]:
-    counts = (f"{row.rating_count:,}", f"{row.output_count:,}")
     shares = (_with_interval(each) + (f" of {each.n:,}" if each.n else "") for each in (row.decisions, row.gold))
     severity = UNKNOWN if row.severity is None else f"{row.severity:+.3f}"
-    return (row.rater, *counts, *_comparison_cells(row.beside), *shares, severity)
+    compared = _comparison_cells(row.beside)
+    return (row.rater, f"{row.rating_count:,}", *compared, f"{row.output_count:,}", *shares, severity)
 
 
 def _mean_cells(found: ModelMean) -> tuple[str, ...]:
@@ -271,11 +290,11 @@ def _pace_cells(pace: RaterPace) -> tuple[str, ...]:
 
 
 def _comparison_cells(found: RaterComparison) -> tuple[str, ...]:
-    return (f"{found.pair_count:,}", *map(_with_interval, _figures(found)))
+    return (*map(_with_interval, _figures(found)), f"{found.pair_count:,}")
 
 
 def _figures(found: RaterComparison) -> tuple[Measure, ...]:
-    return (found.agreement, found.alpha, found.difference)
+    return (found.difference, found.alpha, found.agreement)
 
 
 def _show_run(run: Row) -> None:
@@ -295,9 +314,10 @@ def _is_by(part: AgreementPart, by: str | None) -> bool:
     return (part.rater if by == "rater" else part.judge) is not None
 
 
-def _cells(part: AgreementPart) -> tuple[str, ...]:
-    figures = (_with_interval(part.measure(statistic)) for statistic in SHOWN)
-    return (part.criterion_id, part.judge or part.rater or "all", f"{part.n:,}", f"{part.pair_count:,}", *figures)
+def _cells(part: AgreementPart, statistics: Sequence[str]) -> tuple[str, ...]:
+    figures = (_with_interval(part.measure(statistic)) for statistic in statistics)
+    who = filter(None, (part.judge or part.rater,))
+    return (part.criterion_id, *who, f"{part.n:,}", *figures, f"{part.pair_count:,}")
 
 
 def _show_gaps(part: AgreementPart) -> None:

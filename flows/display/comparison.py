@@ -78,7 +78,7 @@ def _baseline_table(pair: ComparedModels, comparison: RunComparison) -> Table:
             *(f"{count:,}" for count in counts),
         )
     if len(rows) > MOST_ROWS:
-        table.add_row(f"{len(rows) - MOST_ROWS:,} others", *[""] * 8)
+        table.add_row(counted(len(rows) - MOST_ROWS, "other"), *[""] * 8)
     return table
 
 
@@ -166,7 +166,7 @@ def _part_table(found: Explanation) -> Table:
             )
     others = [part for part in parts if part not in shown]
     if others:
-        table.add_row(f"{len(others):,} others", signed_words(sum(part.part for part in others), 4), "")
+        table.add_row(counted(len(others), "other"), signed_words(sum(part.part for part in others), 4), "")
     return table
 
 

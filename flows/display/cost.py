@@ -4,7 +4,7 @@ from gradebook.flows.display.summary import show_plan, usd_range_words
 from gradebook.flows.display.terminal import people, plain, say, show_rows
 from gradebook.tasks.ledger.spending import CostSum, Spending
 from gradebook.tasks.stages.cost_preview import CostChange
-from gradebook.tasks.system.number_format import counted, usd_words
+from gradebook.tasks.system.number_format import counted, known_words
 
 HEADINGS = ("billed", "saved", "judgments", "replayed", "tokens in", "cached", "tokens out")
 
@@ -56,4 +56,4 @@ def _cells(costs: CostSum) -> tuple[str, ...]:
 
 def _known(cost_usd: float | None, unknown_count: int) -> str:
     """Dollars; "at least" if some costs are unknown."""
-    return f"at least {usd_words(cost_usd)}" if unknown_count and cost_usd is not None else usd_words(cost_usd)
+    return known_words(cost_usd, unknown_count)

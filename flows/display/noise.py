@@ -16,6 +16,7 @@ from gradebook.tasks.system.number_format import (
     difference_interval_words,
     interval_words,
     p_words,
+    price_words,
     rate_words,
     score_words,
     signed_words,
@@ -98,7 +99,7 @@ def _option_table(study: DecisionStudy) -> Table:
     for each in study.options:
         counts = (f"{count:,.4g}" for count in (each.case_count, each.sample_count, each.replicate_count))
         name = f"{each.model}: {'this run' if each.more is None else f'{each.more} more'}"
-        price = "–" if each.cost_usd is None else f"${each.cost_usd:,.2f}"
+        price = "–" if each.cost_usd is None else price_words(each.cost_usd)
         table.add_row(escape(plain(name)), *counts, f"{each.standard_error:.4f}", price)
     return table
 

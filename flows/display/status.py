@@ -6,7 +6,7 @@ from gradebook.flows.display.progress_bars import STAGE_WORDS
 from gradebook.flows.display.terminal import people, plain, show_rows
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.published.status import Status, UnpublishedRun
-from gradebook.tasks.system.number_format import counted, signed_words, size_words, usd_words
+from gradebook.tasks.system.number_format import counted, price_words, signed_words, size_words
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 QUIET_S = 900.0  # a running run that wrote nothing for longer is marked as quiet
@@ -56,7 +56,7 @@ def _row_at_work(run: UnpublishedRun, status: Status) -> tuple[str, ...]:
         STAGE_WORDS.get(run.stage, run.stage),
         "" if run.done_rate is None else f"{run.done_rate:.0%}",
         judged,
-        "" if run.cost_usd is None else f"{usd_words(run.cost_usd)} of {usd_words(run.planned_usd)}",
+        "" if run.cost_usd is None else f"{price_words(run.cost_usd)} of {price_words(run.planned_usd)}",
         age_words(run.age_s),
         quiet,
     )
@@ -108,7 +108,7 @@ def _row_published(row: Row) -> tuple[str, ...]:
         f"{row['finished_at'] or row['created_at']:%Y-%m-%d %H:%M}",
         str(row["version"]),
         f"{row['output_count'] or 0:,}",
-        usd_words(row["cost_usd"]),
+        price_words(row["cost_usd"]),
     )
 
 

@@ -18,10 +18,11 @@ from gradebook.tasks.system.number_format import (
     counted,
     interval_words,
     no_interval_words,
+    price_words,
     rate_words,
     score_words,
     sqrt_words,
-    usd_words,
+    with_interval,
 )
 
 MOST_STAGES = 4
@@ -75,7 +76,7 @@ def show_plan(plan: "RunPlan", output_count: int, budget_usd: float | None) -> N
         estimated = usd_range_words(row.cost_usd, row.cost_low_usd, row.cost_high_usd)
         table.add_row(escape(plain(row.criterion_id)), row.method, *counts, estimated, *tokens)
     people.print(table)
-    budget = "" if budget_usd is None else f" of a budget of {usd_words(budget_usd)}"
+    budget = "" if budget_usd is None else f" of a budget of {price_words(budget_usd)}"
     estimated = usd_range_words(plan.cost_usd, plan.cost_low_usd, plan.cost_high_usd)
     people.print(f"{counted(plan.request_count, 'request')}, about {estimated}{budget}")
     if plan.at_most_count:
@@ -86,11 +87,10 @@ def show_plan(plan: "RunPlan", output_count: int, budget_usd: float | None) -> N
 
 
 def usd_range_words(cost_usd: float | None, low_usd: float | None, high_usd: float | None) -> str:
-    """Dollars and their range, rounded to cents from $1 on: $1.20 ($0.95 to $1.60)."""
+    """Dollars and their range: $1.20 ($0.950 to $1.60)."""
     if cost_usd is None or low_usd is None or high_usd is None or low_usd == high_usd:
-        return usd_words(cost_usd)
-    digits = 2 if cost_usd >= 1 else 4
-    return f"${cost_usd:,.{digits}f} (${low_usd:,.{digits}f} to ${high_usd:,.{digits}f})"
+        return price_words(cost_usd)
+    return with_interval(cost_usd, low_usd, high_usd, price_words)
 
 
 def _score_table(summary: RunSummary) -> Table:
@@ -108,7 +108,7 @@ def _score_table(summary: RunSummary) -> Table:
             bounded_rate_words(row["gate_failure_rate"], row.get("gate_failure_high")) if has_gate else "no gate",
             rate_words(row["coverage_rate"]),
             f"{row['output_count']:,}",
-            usd_words(row["cost_usd"]),
+            price_words(row["cost_usd"]),
         )
     return table
 

@@ -82,7 +82,10 @@ def table_titled(title: str, *left: str, right: Iterable[str] = ()) -> FittedTab
 def heading_words(column: str) -> str:
     """Heading for a column of a table of the lake: `output_count` is outputs, `criterion_id` criterion."""
     name = column.removesuffix("_id").removesuffix("_at")
-    return f"{name.removesuffix('_count')}s".replace("_", " ") if name.endswith("_count") else name.replace("_", " ")
+    if not name.endswith("_count"):
+        return name.replace("_", " ")
+    noun = name.removesuffix("_count").replace("_", " ")
+    return "criteria" if noun == "criterion" else f"{noun}s"
 
 
 def say(*sentences: str) -> None:

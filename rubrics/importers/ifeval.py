@@ -13,6 +13,7 @@ from gradebook.rubrics.importers.ids import DistinctIds
 from gradebook.rubrics.importers.interfaces import Exported, Format, Imported
 from gradebook.rubrics.importers.json_lines import json_lines
 from gradebook.rubrics.importers.metadata import Kept, given, kept_as
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import ModelFault
 from gradebook.rubrics.model.methods import CheckMethod
 from gradebook.rubrics.model.rows import Row
@@ -37,7 +38,8 @@ class _Example(Answered, CaseShape):
     def _kwargs_an_instruction(self) -> Self:
         found, wanted = len(self.kwargs), len(self.instruction_id_list)
         if found != wanted:
-            raise ModelFault("invalid", f"found {found} entries, expected {wanted}: one per instruction", "kwargs")
+            entries = counted(found, "entry", "entries")
+            raise ModelFault("invalid", f"found {entries}, expected {wanted}: one per instruction", "kwargs")
         return self
 
     @property

@@ -13,6 +13,7 @@ verdicts    VERDICT_SCHEMA, verdict_rows
 judgments   JUDGMENT_SCHEMA: replies of judges in the ledger
 opinions    OPINION_SCHEMA: several votes behind one verdict
 collecting  PromptRow, collect_key, output_row: outputs collected from a model
+counts      counted: a count with its noun
 rows        Row; arrays: Floats
 functions   vectorised, is_within: functions of users
 Everything else is internal to this package.

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import ModelFault
 
 MOST_LEVELS = 101  # 0 to 100
@@ -82,7 +83,7 @@ class Scale(Frozen):
             raise ModelFault("wrong-scale", f"found {', '.join(self.points)}, expected each number once", "points")
         numbers = self._numbers()
         if not 2 <= len(numbers) <= MOST_LEVELS:
-            raise ModelFault("wrong-scale", f"found {len(numbers)} points, expected 2 to {MOST_LEVELS}")
+            raise ModelFault("wrong-scale", f"found {counted(len(numbers), 'point')}, expected 2 to {MOST_LEVELS}")
         for name, given in (("points", self.points), ("labels", self.labels)):
             strange = [point for point in given if point not in numbers]
             if strange:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gradebook.rubrics.model.arrays import Floats
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.statistics import agreement_sums as sums_of
 from gradebook.rubrics.statistics import correlation
 from gradebook.rubrics.statistics.agreement_sums import Kinds, LevelSums
@@ -286,7 +287,7 @@ def too_few_for_chance(kinds: Kinds, cases: NDArray[Any] | None, least: int = LE
     codes = np.arange(kinds.of_units.size) if cases is None else cases
     case_count = np.unique(codes).size
     if case_count < least:
-        return f"found {case_count} cases, expected {least} or more for an interval"
+        return f"found {counted(case_count, 'case')}, expected {least} or more for an interval"
     values, counts = np.unique(kinds.scores[~np.isnan(kinds.scores)], return_inverse=True)
     ratings = (~np.isnan(kinds.scores)) * kinds.counts
     totals = np.bincount(counts.ravel(), weights=ratings[~np.isnan(kinds.scores)])

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gradebook.rubrics.model.arrays import Floats
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.statistics.case_influence import Influences, case_contributions, measure_influences
 from gradebook.rubrics.statistics.intervals import (
     LEVEL,
@@ -153,7 +154,7 @@ def corrected_mean(rated: Rated, levels: Levels | None = None, weights: Floats |
     common one, the interval reaches at least as far as that of the ratings alone.
     """
     if rated.n < LEAST_RATED:
-        return Estimate(None, None, None, f"found {rated.n} rated outputs, expected {LEAST_RATED} or more")
+        return Estimate(None, None, None, f"found {counted(rated.n, 'rated output')}, expected {LEAST_RATED} or more")
     if weights is None:
         weights = fold_weights(rated)
     if not weights.any():

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradebook.rubrics.model.arrays import Floats
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.statistics.intervals import LEVEL
 
 LEAST_CASES = 30  # bench/inference_pairs.py has the coverage from there
@@ -84,7 +85,9 @@ def rank_models(choices: Choices, model_count: int) -> Ranking:
     effect = None if choices.covariate is None else float(values[model_count])
     if case_count < LEAST_CASES:
         found = [Strength(float(s), None, None, int(n)) for s, n in zip(strengths, counts, strict=True)]
-        return Ranking(tuple(found), effect, f"{case_count} cases, expected {LEAST_CASES} for intervals")
+        return Ranking(
+            tuple(found), effect, f"found {counted(case_count, 'case')}, expected {LEAST_CASES} or more for intervals"
+        )
     errors = np.sqrt(np.einsum("ij,jk,ik->i", centred, fit.variance(values), centred))
     from scipy.special import stdtrit
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradebook.rubrics.model.arrays import Floats
+from gradebook.rubrics.model.counts import counted
 
 LEAST_VOICES = 3  # two voices do not tell who of them is wrong
 LEAST_UNITS = 100  # with labels by two voices or more: below, a majority is often as good (docs/ratings.md)
@@ -76,9 +77,9 @@ def _why_none(counts: Floats, least_units: int) -> str | None:
     voice_count = int(has_label.any(axis=0).sum())
     unit_count = int((has_label.sum(axis=1) >= 2).sum())
     if voice_count < LEAST_VOICES:
-        return f"{voice_count} raters and judges, expected {LEAST_VOICES}"
+        return f"found {counted(voice_count, 'rater or judge', 'raters and judges')}, expected {LEAST_VOICES}"
     if unit_count < least_units:
-        return f"{unit_count} outputs with two labels or more, expected {least_units}"
+        return f"found {counted(unit_count, 'output')} with two labels or more, expected {least_units}"
     return None
 
 

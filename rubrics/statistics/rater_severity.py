@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradebook.rubrics.model.arrays import Floats
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.statistics.intervals import LEVEL, SCORES, Interval
 
 LEAST_CASES = 20
@@ -76,7 +77,7 @@ class SeverityFit:
         value = float((means.sum() - shares.sum(axis=0) @ self._found) / n)
         case_count = int((counts > 0).sum())
         if case_count < LEAST_CASES:
-            reason = f"{case_count} cases, expected {LEAST_CASES} for an interval"
+            reason = f"found {counted(case_count, 'case')}, expected {LEAST_CASES} or more for an interval"
             return AdjustedMean(n, plain, value, reason=reason)
         from scipy.special import stdtrit
 

@@ -44,7 +44,7 @@ final as (
         -- Each criterion takes one line, with any white space from the rubric or the judge folded.
         array_to_string(
             list_transform(
-                list_concat([headline || '.'], told.lines, if(aim is null, [], ['To aim for in ' || aim])),
+                list_concat([headline || '.'], told.lines, if(aim is null, [], ['Improve first: ' || aim])),
                 lambda line: trim(regexp_replace(line, '\s+', ' ', 'g'))
             ),
             chr(10)

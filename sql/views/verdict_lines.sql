@@ -1,20 +1,25 @@
 -- verdict_lines: one row per run_id, output_id, criterion_id that applies to the output, with its line of
--- output_feedback. aim is the level to aim for, null where there is none; loss is the score to be gained.
+-- output_feedback. aim is the level to aim for and what it or its criterion asks, null where there is none; loss is the
+-- score to be gained.
 with held as (
     select
         scores.run_id, scores.output_id, scores.failed_gates,
         ladders.criterion_id, false as is_own, ladders.position,
-        ladders.is_gate, ladders.threshold, ladders.weight, ladders.levels,
+        ladders.is_gate, ladders.threshold, ladders.weight, ladders.levels, criteria.description,
     from output_scores as scores
     inner join runs on scores.run_id = runs.run_id
     inner join criterion_ladders as ladders
         on runs.rubric_id = ladders.rubric_id
         and runs.rubric_version = ladders.rubric_version
+    inner join criteria
+        on ladders.rubric_id = criteria.rubric_id
+        and ladders.rubric_version = criteria.rubric_version
+        and ladders.criterion_id = criteria.criterion_id
     union all
     select
         scores.run_id, scores.output_id, scores.failed_gates,
         own.criterion_id, true as is_own, null as position,
-        own.is_gate, own.threshold, own.weight, own.levels,
+        own.is_gate, own.threshold, own.weight, own.levels, own.description,
     from output_scores as scores
     inner join case_criteria as own on scores.run_id = own.run_id and scores.output_id = own.output_id
 ),
@@ -58,8 +63,8 @@ final as (
         concat(
             criterion_id, ': ', verdict, case when is_gate then ', gate' when weight < 0 then ', penalty' end
         ) as line,
-        criterion_id || ': ' || coalesce(better.label, better.id)
-            || coalesce(': ' || nullif(better.description, ''), '') as aim,
+        criterion_id || ', to reach ' || coalesce(better.label, better.id)
+            || coalesce(': ' || coalesce(nullif(better.description, ''), nullif(description, '')), '') as aim,
     from judged
 )
 

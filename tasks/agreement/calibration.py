@@ -23,7 +23,7 @@ from gradebook.rubrics.statistics.post_stratified import post_stratified_mean
 from gradebook.rubrics.statistics.rating_next import rate_next
 from gradebook.rubrics.statistics.rogan_gladen import rogan_gladen_mean
 from gradebook.tasks.agreement.calibration_samples import Judged, Sample, read_judged, samples_of
-from gradebook.tasks.agreement.published_run import find_run, refuse_unknown
+from gradebook.tasks.agreement.published_run import find_run, refuse_unknown, unrated_words
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, model_name
@@ -125,7 +125,12 @@ def calibrate_run(lake: Lake, run_id: str, *, criterion_id: str | None = None, n
         refuse_unknown(connection, run_id, criterion_id)
         judged = read_judged(connection, run_id, None if criterion_id is None else [criterion_id])
         rows = tuple(_calibrate(sample) for sample in samples_of(connection, judged))
-    return RunCalibration(run, rows, _next_outputs(judged.table, next_count), _note(judged, rows))
+    return RunCalibration(
+        run,
+        rows,
+        _next_outputs(judged.table, next_count),
+        None if rows else _why_none(judged, unrated_words(run_id, lake.words(), what="what the judge scored")),
+    )
 
 
 def _calibrate(sample: Sample) -> Calibration:
@@ -174,12 +179,10 @@ def _selection_words(selection: str | None, corrected: Estimate) -> str | None:
     )
 
 
-def _note(judged: Judged, rows: tuple[Calibration, ...]) -> str | None:
-    if rows:
-        return None
-    is_judged = judged.table.num_rows > 0
-    nothing = "nobody rated an output that the judge scored" if is_judged else "no verdict of it is a judge's"
-    return f"{nothing}; {judged.unjudged_words or '`gradebook rate` or `ratings import` adds ratings'}"
+def _why_none(judged: Judged, unrated: str) -> str:
+    if judged.unjudged_words:
+        return f"nobody rated an output that the judge scored; {judged.unjudged_words}"
+    return unrated if judged.table.num_rows else "no verdict of this run is a judge's"
 
 
 def _next_outputs(judged: pa.Table, count: int) -> tuple[Row, ...]:

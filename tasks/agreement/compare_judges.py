@@ -8,6 +8,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.statistics.judge_choice import PairwiseAccuracy, ordered_alike, pairwise_accuracy
 from gradebook.tasks.agreement.calibration_samples import read_judged
@@ -64,7 +65,8 @@ def compare_judges(lake: Lake, run_ids: Sequence[str]) -> JudgeChoices:
         prices = {run_id: _price(connection, run_id) for run_id in runs}
     common = set.intersection(*(set(found) for found in judged.values()))
     if not common:
-        raise InputError("RUN", "no output that people rated and every run's judge scored", "some")
+        hint = "`gradebook rate RUN --n 50` collects ratings"
+        raise InputError("RUN", "no output that people rated and every run's judge scored", "one", hint)
     rows = [
         _choice(runs[run_id], name, [found[unit] for unit in sorted(common) if unit[0] == name])
         for name in sorted({criterion_id for criterion_id, _ in common})
@@ -97,7 +99,7 @@ def _choice(run: Row, criterion_id: str, rows: Sequence[Row]) -> JudgeChoice:
     accuracy, reason = pairwise_accuracy(judged, rated, cases, np.random.default_rng(SEED)), None
     if len(rows) < LEAST_OUTPUTS:
         accuracy = PairwiseAccuracy(None, None, 0)
-        reason = f"{len(rows)} rated outputs that every judge scored, expected {LEAST_OUTPUTS}"
+        reason = f"found {counted(len(rows), 'rated output')} that every judge scored, expected {LEAST_OUTPUTS} or more"
     bias = float((judged - rated).mean())
     alike, pairs = ordered_alike(*means)
     return JudgeChoice(run["run_id"], run["judge"], criterion_id, len(rows), alike, pairs, accuracy, bias, reason)

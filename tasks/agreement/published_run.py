@@ -29,8 +29,8 @@ from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, read_rows
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.system.number_format import counted
+from gradebook.tasks.system.shell import shell_line
 
-UNRATED = "nobody rated its outputs: `gradebook rate` or `ratings import` adds ratings"
 _RUN = "select run_id, status, rubric_id, rubric_version, judge from runs where run_id = ?"
 UNWEIGHTED = (
     "the cases were drawn by stratum and count as one each here: these figures are of the sample, not of all cases"
@@ -112,7 +112,7 @@ def measure_run(
     with connect_up_to_date(lake) as connection:
         run = find_run(connection, lake, run_id, rubric_id)
         refuse_unknown(connection, run["run_id"], criterion_id)
-        parts, note = measure_parts(connection, run["run_id"], criterion_id)
+        parts, note = measure_parts(connection, run["run_id"], criterion_id, lake_words=lake.words())
         preferences = measure_preferences(connection, run["run_id"], criterion_id)
         rankings = rank_run(connection, run["run_id"], criterion_id)
         steps = measure_steps(connection, run["run_id"], criterion_id)
@@ -121,14 +121,19 @@ def measure_run(
 
 
 def measure_parts(
-    connection: duckdb.DuckDBPyConnection, run_id: str, criterion_id: str | None = None, *, is_by_rater: bool = True
+    connection: duckdb.DuckDBPyConnection,
+    run_id: str,
+    criterion_id: str | None = None,
+    *,
+    is_by_rater: bool = True,
+    lake_words: Sequence[str] = (),
 ) -> tuple[tuple[AgreementPart, ...], str | None]:
     """Agreement on a published run's outputs by the current ratings, and a note on what is missing or may mislead.
 
-    connection: to the lake. is_by_rater: measure each rater separately too.
+    connection: to the lake. is_by_rater: measure each rater separately too. lake_words: options that name the lake.
     """
     if not add_statements_of_run(connection, run_id):
-        return (), f"it asked one judge or none, and {UNRATED}"
+        return (), unrated_words(run_id, lake_words)
     parts: list[AgreementPart] = []
     crowded: list[str] = []
     for voices in read_voices(connection, criterion_id):
@@ -136,6 +141,12 @@ def measure_parts(
         crowded.extend([voices.criterion_id] if is_by_rater and is_crowded(voices) else [])
     words = (_chosen_words(connection, run_id, criterion_id), unweighted_words(connection, run_id))
     return tuple(parts), _note(parts, crowded, words)
+
+
+def unrated_words(run_id: str, lake_words: Sequence[str] = (), *, what: str = "the outputs of this run") -> str:
+    """Sentence on a run without ratings, with the next command. lake_words: options that name its lake."""
+    command = shell_line(("gradebook", "rate", run_id, "--n", "50", *lake_words))
+    return f"nobody rated {what}; to collect ratings: {command}"
 
 
 def find_run(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str | None, rubric_id: str | None) -> Row:

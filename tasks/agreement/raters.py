@@ -13,7 +13,7 @@ from gradebook.rubrics.statistics.agreement import Measure
 from gradebook.rubrics.statistics.rater_comparison import RaterComparison, compare_rater
 from gradebook.rubrics.statistics.rater_severity import AdjustedMean, SeverityFit
 from gradebook.tasks.agreement.mart import LEAST_OUTPUTS, MOST_ONE_BY_ONE
-from gradebook.tasks.agreement.published_run import UNRATED, find_run, refuse_unknown
+from gradebook.tasks.agreement.published_run import find_run, refuse_unknown, unrated_words
 from gradebook.tasks.agreement.settled_labels import SettledCriterion, settle_run
 from gradebook.tasks.agreement.statements import add_decisions_of_run, add_ratings_of_run
 from gradebook.tasks.lake.address import Lake
@@ -139,7 +139,7 @@ def compare_raters(
         )
         settled = settle_run(connection, run["run_id"], criterion_id) if has_labels else ()
     if not rated.num_rows:
-        return RunRaters(run, (), (), UNRATED, settled=settled)
+        return RunRaters(run, (), (), unrated_words(run["run_id"], lake.words()), settled=settled)
     sheets = _sheets(rated.combine_chunks())
     is_crowded = has_pairs and len(sheets.raters) > MOST_ONE_BY_ONE
     fit = SeverityFit(sheets.scores, sheets.cases)

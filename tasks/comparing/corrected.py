@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.rubric import Rubric, effective_weights
 from gradebook.rubrics.statistics.calibration import Rated
 from gradebook.rubrics.statistics.comparison import CorrectedFigures
@@ -125,8 +126,7 @@ def _difference(
     )
     difference = of_b.minus(of_a)
     interval = difference.interval(bounds)
-    reason = (
-        None if interval else f"{difference.fewest_rated} rated cases, expected {LEAST_RATED_CASES} for an interval"
-    )
+    found = counted(difference.fewest_rated, "rated case")
+    reason = None if interval else f"found {found}, expected {LEAST_RATED_CASES} or more for an interval"
     low, high = (None, None) if interval is None else (interval.low, interval.high)
     return CorrectedFigures(of_a.value, of_b.value, difference.value, low, high, reason)

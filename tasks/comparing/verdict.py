@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.statistics.chance import Chance
 from gradebook.rubrics.statistics.rules import CATEGORY, OVERALL
 from gradebook.tasks.comparing.compare import Comparison
@@ -66,7 +67,7 @@ def comparison_verdict(found: Comparison) -> RunVerdict:
     words = f"{found.judges}, which may be the whole difference; " if found.judges else ""
     words += "" if all(row.is_paired for *_, rows in pairs for row in rows) else "over different cases, "
     words += "; ".join(fact.sentence.rstrip(".") for fact in facts[:MOST_PAIRS]) or "No pair of models is compared"
-    words += f"; {len(facts) - MOST_PAIRS:,} more pairs below" if len(facts) > MOST_PAIRS else ""
+    words += f"; {counted(len(facts) - MOST_PAIRS, 'more pair')} below" if len(facts) > MOST_PAIRS else ""
     if found.gate is not None:
         words += f"; {found.gate.sentence}"
     outcomes = {_outcome(rows) for *_, rows in pairs}

@@ -11,6 +11,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import Fault, OutputsError
 from gradebook.rubrics.model.outputs import describe_value
 from gradebook.tasks.datasets.decompression import (
@@ -238,7 +239,9 @@ def _read_csv(path: Path, encoding: Encoding, find_faults: ColumnCheck) -> Itera
         if isinstance(cells, str):
             yield RawRow(source, line, "csv", cells, text)
         elif len(cells) != width:
-            yield RawRow(source, line, "csv", f"found {len(cells)} cells, expected {width} as in the header", text)
+            yield RawRow(
+                source, line, "csv", f"found {counted(len(cells), 'cell')}, expected {width} as in the header", text
+            )
         else:
             yield RawRow(source, line, "csv", dict(zip(header, cells, strict=True)), text)
 

@@ -6,9 +6,9 @@ import hashlib
 # view, keep the others. Each view comes after the views it reads.
 KNOWN_VIEWS = {
     "criterion_ladders": ("2283875e32f1bc36200c019e70ac867a",),
-    "verdict_lines": ("a6617511ec2000079d41a40fca929b74",),
+    "verdict_lines": ("a6617511ec2000079d41a40fca929b74", "42fe8eced4be649358eb3e40636f501d"),
     "mean_lines": ("e236563ab43fb9bc4e4edbd53d1de9be",),
-    "output_feedback": ("78bd757f3d06a9093bc1796d67537454",),
+    "output_feedback": ("78bd757f3d06a9093bc1796d67537454", "cb7fd5563ac3f6772b7c41dd1b7f9f1b"),
     "run_feedback": ("2ba9ec8641077e13fb39bdbbbb4289b0",),
     "score_history": (
         "58ddfa674b63f7ee311011c5e93a161b",

@@ -15,7 +15,7 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, make_table, read_run
 from gradebook.tasks.lake.sql import query
-from gradebook.tasks.system.number_format import counted, usd_words
+from gradebook.tasks.system.number_format import counted, price_words
 from gradebook.tasks.workspace.folder import RunFolder
 
 Part = Literal["criterion", "judge", "day", "stage"]
@@ -72,7 +72,7 @@ class Spending:
             replayed = counted(total.unpriced_replayed_count, "replayed judgment")
             yield f"price unknown for {replayed}: not in what is saved"
         if self.possible_usd:
-            yield f"requests without a counted reply may have cost {usd_words(self.possible_usd)} more, at most"
+            yield f"requests without a counted reply may have cost {price_words(self.possible_usd)} more, at most"
         if self.fault:
             yield f"what requests without a counted reply may have cost is unknown: {self.fault}"
         if self.journal_count:

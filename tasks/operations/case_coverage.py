@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from gradebook.rubrics.checks.language.language_of import find_languages
 from gradebook.rubrics.model.canonical import canonical_json
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.outputs import OUTPUT_COLUMNS
 from gradebook.rubrics.statistics.case_shares import ColumnDistance, StratumShare, cluster_vectors, compare_shares
@@ -159,7 +160,7 @@ def measure_coverage(lake: Lake, request: CoverageRequest, sides: Sides) -> Cove
     strata, distances = compare_shares(told)
     for name, each in (("suite", suite), ("traffic", traffic)):
         if each.bad_row_count:
-            notes.append(f"{each.bad_row_count:,} rows of the {name} without a prompt left out")
+            notes.append(f"{counted(each.bad_row_count, 'row')} of the {name} without a prompt left out")
         if each.rare_column_count:
             rest = f"{each.rare_column_count:,} rarer ones left out"
             notes.append(f"the {MOST_COLUMNS} most common columns of the {name} compared, {rest}")

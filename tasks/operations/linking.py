@@ -10,6 +10,7 @@ import duckdb
 import numpy as np
 
 from gradebook.rubrics.model.arrays import Floats
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.statistics.chance import Chance
@@ -85,7 +86,9 @@ def _rows(
     overall = _figures(values(of_old, ""), values(of_new, ""), cases)
     if overall is None:
         counts = " and ".join(str(sum(each.score is not None for each in side)) for side in (of_old, of_new))
-        found = f"under {LEAST_CASES} cases with a score by both versions ({counts} of {len(outputs)} outputs have one)"
+        found = (
+            f"under {LEAST_CASES} cases with a score by both versions ({counts} of {counted(len(outputs), 'output')})"
+        )
         raise InputError("anchors", found, f"{USUAL_CASES} or more")
     rows = [{"scope": OVERALL, "scope_id": ""} | overall]
     of_criteria = [(name, _figures(values(of_old, name), values(of_new, name), cases)) for name in criteria]

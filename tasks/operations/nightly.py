@@ -27,7 +27,7 @@ from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.reporting.drawing.figures import table_of
 from gradebook.tasks.reporting.export.markdown import escaped, table_text
 from gradebook.tasks.runs.request import EvaluationRequest
-from gradebook.tasks.system.number_format import counted, price_words, score_words, signed_words, usd_words
+from gradebook.tasks.system.number_format import counted, price_words, score_words, signed_words
 from gradebook.tasks.system.secret_values import without_secret_values
 from gradebook.tasks.workspace.folder import RunFolder
 
@@ -268,7 +268,7 @@ def _rows(end: SuiteEnd) -> list[tuple[str, ...]]:
         for mean in end.means
     ]
     first, *more = found or [("–", "–", "–", "–")]
-    return [(end.suite, verdict, *first, usd_words(end.cost_usd)), *((end.suite, "", *row, "") for row in more)]
+    return [(end.suite, verdict, *first, price_words(end.cost_usd)), *((end.suite, "", *row, "") for row in more)]
 
 
 def _means(summary: RunSummary) -> list[SuiteMean]:

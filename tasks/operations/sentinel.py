@@ -25,7 +25,7 @@ from gradebook.tasks.rewards.rows import ReadOutput
 from gradebook.tasks.rewards.scored import Verdict
 from gradebook.tasks.rewards.scorer import checked_judge
 from gradebook.tasks.rubric_store.versions import stored_rubric
-from gradebook.tasks.system.number_format import counted, signed_words, usd_words
+from gradebook.tasks.system.number_format import counted, price_words, signed_words
 
 ASKED_BY = "anchors"  # beginning of the ids under which the ledger has the replies
 REFERENCE, STEADY, DRIFTED, NEW_MODEL = "reference", "steady", "drifted", "new_model"
@@ -82,7 +82,7 @@ class Watch:
         """State of the judge in words."""
         first = self.rows[0]
         judge, asked = first["judge"], counted(max(row["n"] for row in self.rows), "anchor")
-        cost = f"{asked}, {usd_words(self.cost_usd)}"
+        cost = f"{asked}, {price_words(self.cost_usd)}"
         if self.is_drifted:
             moved = ", ".join(f"{row['criterion_id']} ({_gap_words(row)})" for row in self.drifted)
             return (

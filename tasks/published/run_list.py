@@ -4,6 +4,7 @@ from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.lake.rows import Row, read_rows
+from gradebook.tasks.lake.sql import query
 
 
 def latest_run(lake: Lake) -> str:
@@ -22,11 +23,7 @@ def latest_run(lake: Lake) -> str:
 def list_runs(lake: Lake) -> tuple[Row, ...]:
     """All runs, newest first, in the order in which the lake recorded them, not by clock."""
     with connect(lake, read_only=True) as connection:
-        return read_rows(
-            connection,
-            "select run_id, status, version, rubric_id, rubric_version, judge, output_count, stopped_at, cost_usd, "
-            "created_at, dataset, reason from runs order by rowid desc",
-        )
+        return read_rows(connection, query("published/run_list"))
 
 
 def is_weighted(lake: Lake, run_id: str) -> bool:

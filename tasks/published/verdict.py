@@ -191,7 +191,7 @@ def _gate_facts(found: Grounds, sentence: str) -> Iterator[Fact]:
         named = [f"{count:,} of {counted(n, 'output')} of {name}" for name, n, count in failed if count]
         is_told = sentence.count(f"the gate {criterion_id}") == len(named)
         if named and not is_told:
-            more = f" and of {len(named) - MOST_NAMED:,} more models" if len(named) > MOST_NAMED else ""
+            more = f" and of {counted(len(named) - MOST_NAMED, 'more model')}" if len(named) > MOST_NAMED else ""
             words = f"The gate {criterion_id} fails for {', '.join(named[:MOST_NAMED])}{more}."
             yield Fact("gates", words, {"criterion_id": criterion_id, "failures": {name: n for name, _, n in failed}})
 

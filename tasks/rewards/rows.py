@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gradebook.rubrics.files.case_criteria import read_case_criteria_text
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import Fault, InputError, OutputsError
 from gradebook.rubrics.model.outputs import OUTPUT_COLUMNS, Output, output_id
 from gradebook.rubrics.model.rubric import CaseCriterion, Rubric
@@ -93,7 +94,7 @@ def rows_of_batch(
         lists[sources.get("prompt", "prompt")] = [prompt_of(each) for each in prompts]
     for name, values in lists.items():
         if len(values) != count:
-            raise InputError(name, f"{len(values)} values", f"{count}, one for each completion")
+            raise InputError(name, counted(len(values), "value"), f"{count}, one for each completion")
     output = sources.get("output", "output")
     if not lists and all(isinstance(each, str) for each in completions):
         return list(completions)

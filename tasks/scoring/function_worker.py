@@ -19,6 +19,7 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.functions import is_vectorised, is_within
 from gradebook.tasks.system.processes import end_with_parent
 
@@ -173,7 +174,7 @@ def _verdicts(function: Callable[..., Any], table: Any, settings: list[Any]) -> 
         raise TypeError(f"found a {type(found).__name__}, expected a sequence with an entry for each row")
     verdicts = list(found)
     if len(verdicts) != table.num_rows:
-        raise ValueError(f"found {len(verdicts)} verdicts, expected {table.num_rows}")
+        raise ValueError(f"found {counted(len(verdicts), 'verdict')}, expected {table.num_rows}")
     return [_verdict(verdict) for verdict in verdicts]
 
 

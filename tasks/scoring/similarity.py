@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.methods import SimilarityMethod
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.model.verdicts import verdict_table
@@ -239,11 +240,11 @@ def _verdicts(
         reasons[row] = reason
     values = (each.tolist() for each in (compared.rows, found.own, found.null, found.other_counts))
     for row, own, null, others in zip(*values, strict=True):
-        beside = f", {null:.3f} on average to those of {others:,} other cases" if others else "; no other case"
+        beside = f", {null:.3f} on average to those of {counted(others, 'other case')}" if others else "; no other case"
         rationales[row] = f"similarity {own:.3f} to its {method.against}{beside}"
     for place in np.flatnonzero(np.isnan(scores[compared.rows])):
         others = found.other_counts[place]
-        too_few = f"too_few_cases: found {others} others to compare with, expected {FEWEST_OTHERS}"
+        too_few = f"too_few_cases: found {counted(others, 'other')} to compare with, expected {FEWEST_OTHERS}"
         no_contrast = f"no_contrast: the {method.against} is the same in all cases"
         reasons[compared.rows[place]] = too_few if others < FEWEST_OTHERS else no_contrast
     return verdict_table(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.model.taxonomy import Taxonomy, describe_steps, score_steps
 from gradebook.rubrics.model.verdicts import verdict_table
@@ -164,7 +165,7 @@ def _words(judged: _Judged, penalties: Mapping[str, float] | None) -> str:
     disputed = [str(step) for step, each in judged.verdicts.items() if each.is_disputed]
     more += f"; votes differ on steps {', '.join(disputed[:MOST_QUOTES])}" if disputed else ""
     more += f" and {len(disputed) - MOST_QUOTES} more" if len(disputed) > MOST_QUOTES else ""
-    return f"{len(marks)} steps judged: {describe_steps(marks, penalties)}{more}"
+    return f"{counted(len(marks), 'step')} judged: {describe_steps(marks, penalties)}{more}"
 
 
 def _evidence(judged: _Judged) -> str | None:

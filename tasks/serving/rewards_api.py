@@ -93,7 +93,7 @@ class RewardsApp:
         asked = await _read(request, _OpenRLHFRequest)
         lengths = {len(asked.query), len(asked.prompts), *([] if asked.labels is None else [len(asked.labels)])}
         if len(lengths) > 1:
-            raise _Refused(422, f"query, prompts, labels: found {sorted(lengths)} values, expected as many of each")
+            raise _Refused(422, f"query, prompts, labels: found the lengths {sorted(lengths)}, expected one length")
         found = await self._scored(openrlhf_rows(asked.query, asked.prompts, asked.labels))
         rewards = [reward_value(each, self._unscored) for each in found]
         logs = {name: [each.criteria[name].score for each in found] for name in self._criterion_ids()}

@@ -28,7 +28,7 @@ from gradebook.tasks.ledger.past_judges import PastJudge, read_past_judge
 from gradebook.tasks.planning.cases import read_stored_cases
 from gradebook.tasks.planning.plan import RunPlan, plan_run, prepare_plan
 from gradebook.tasks.rubric_store.versions import find_rubric, stored_rubric
-from gradebook.tasks.system.number_format import counted
+from gradebook.tasks.system.number_format import counted, price_words
 from gradebook.tasks.workspace.folder import RunFolder
 
 SHARD_ROWS = 50_000
@@ -83,10 +83,8 @@ class CostChange:
         difference = self.difference_usd
         if difference is None:
             more = self.later.request_count - self.earlier.request_count
-            return f"price unknown, {more:+,} requests"
-        digits = 2 if abs(difference) >= 1 else 4
-        sign = "-" if difference < 0 else "+"
-        return f"{sign}${abs(difference):,.{digits}f}"
+            return f"price unknown, {'-' if more < 0 else '+'}{counted(abs(more), 'request')}"
+        return f"{'-' if difference < 0 else '+'}{price_words(abs(difference))}"
 
 
 def preview_change(lake: Lake, run_id: str, rubric_name: str | None, judge_name: str | None) -> CostChange:

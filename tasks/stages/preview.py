@@ -17,6 +17,7 @@ from gradebook.tasks.stages.check_request import CheckedRequest
 from gradebook.tasks.stages.open_run import previewed_run
 from gradebook.tasks.stages.pipeline import plan_evaluation
 from gradebook.tasks.stages.submit import Stages
+from gradebook.tasks.system.number_format import price_words
 
 
 def preview_run(request: EvaluationRequest) -> tuple[Ingested, RunPlan]:
@@ -59,7 +60,7 @@ def _budget_fault(request: EvaluationRequest, checked: CheckedRequest) -> Budget
     if least_usd <= limit_usd:
         return None
     return BudgetReached(
-        f"budget: a reply alone could cost {least_usd:.6f} USD, of {limit_usd:.6f} USD; expected a larger "
+        f"budget: a reply alone could cost {price_words(least_usd)}, of {price_words(limit_usd)}; expected a larger "
         "--budget-usd, or a smaller `max_tokens` of the judge"
     )
 

@@ -4,7 +4,8 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-TINY_USD = 0.001  # smaller amounts lose their three digits in four decimal places
+from gradebook.rubrics.model.counts import counted as counted  # noqa: PLC0414 - beside the other formats
+
 SHORTEST_S = 0.0005  # shorter times are shown as 0
 
 
@@ -73,15 +74,8 @@ def bounded_rate_words(value: float | None, high: float | None) -> str:
     return rate_words(value) if high is None else f"{rate_words(value)} (≤{rate_words(high)})"
 
 
-def usd_words(value: float | None) -> str:
-    """Amount in dollars; unknown and tiny amounts are never shown as 0."""
-    if value is None:
-        return "unknown"
-    return f"${value:,.4f}" if abs(value) >= TINY_USD or not value else price_words(value)
-
-
 def price_words(value: float | None) -> str:
-    """Amount in dollars with three digits, for a page: $12.3, $0.000123; whole dollars from $100."""
+    """Amount in dollars with three digits, the same everywhere: $12.3, $0.000123; whole dollars from $100."""
     if value is None:
         return "unknown"
     return "$0" if not value else f"${_three_digits(value)}"
@@ -113,11 +107,6 @@ def _three_digits(value: float) -> str:
     rounded = float(f"{value:.3g}")  # rounded first: 0.9999 is 1.00, not 1.000
     places = max(0, 2 - math.floor(math.log10(abs(rounded)))) if rounded else 0
     return f"{value:,.{places}f}"
-
-
-def counted(count: int, one: str, many: str | None = None) -> str:
-    """Count with its noun: 1 row, 2,000 rows."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def share_words(count: int, total: int) -> str:

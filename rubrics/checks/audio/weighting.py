@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradebook.rubrics.check_kit.audio_reading import Recording, Samples, UnusableAudio
+from gradebook.rubrics.model.counts import counted
 
 HOPS_A_BLOCK = 8  # with the warm-up 48,000 samples at 48 kHz: longer transforms do not fit a core's cache
 WARM_UP_HOPS = 2  # after 0.2 s the filter's memory is below 1e-20: its slowest pole falls by 240 nepers/s
@@ -28,7 +29,9 @@ def hop_powers(recording: Recording) -> Samples:
     """
     weights = CHANNEL_WEIGHTS.get(recording.channel_count)
     if weights is None:
-        raise UnusableAudio(f"found {recording.channel_count} channels, expected 1, 2, 5 or 6 to weight them")
+        raise UnusableAudio(
+            f"found {counted(recording.channel_count, 'channel')}, expected 1, 2, 5 or 6 to weight them"
+        )
     hop = round(recording.sample_rate / 10)
     warm_up, size = WARM_UP_HOPS * hop, (WARM_UP_HOPS + HOPS_A_BLOCK) * hop
     response = k_response(recording.sample_rate, size)

@@ -9,6 +9,7 @@ from typing import Any
 
 from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_text
 from gradebook.rubrics.check_kit.stack import on_a_full_stack
+from gradebook.rubrics.model.counts import counted
 
 SHOWN_LEVELS = 8  # of a path
 ROUNDING = 1e-15  # maximum error of the difference of two floats, as a share of the larger one
@@ -111,7 +112,7 @@ def _compare_lists(found: list[Any], expected: list[Any], tolerance: float) -> N
             difference.path.append(place)
             raise
     if len(found) != len(expected):
-        raise _Difference(f"found {len(found)} entries, expected {len(expected)}")
+        raise _Difference(f"found {counted(len(found), 'entry', 'entries')}, expected {len(expected)}")
 
 
 def _is_same(found: Any, expected: Any, tolerance: float) -> bool:

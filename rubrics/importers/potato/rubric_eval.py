@@ -12,6 +12,7 @@ from pydantic import Field
 from gradebook.rubrics.importers.foreign_file import OpenMapping, Reading
 from gradebook.rubrics.importers.ids import DistinctIds
 from gradebook.rubrics.importers.metadata import Kept, filled, kept_as, plain_number
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.levels import MOST_LEVELS
 from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import LARGEST_WEIGHT
@@ -99,7 +100,7 @@ def note_rubric_faults(scheme: RubricScheme, reading: Reading) -> None:
         key = "scale_points" if scheme.scale_points else "scale_labels"
         reading.note((key,), "found it next to scale, expected one of them")
     elif scheme.scale_labels and len(scheme.scale_labels) != highest - lowest + 1:
-        words = f"found {len(scheme.scale_labels)} labels, expected {highest - lowest + 1}, one per point"
+        words = f"found {counted(len(scheme.scale_labels), 'label')}, expected {highest - lowest + 1}, one per point"
         reading.note(("scale_labels",), words)
     points = [str(point) for point in range(lowest, highest + 1)]
     for place, texts in _described_points(scheme).items():

@@ -12,6 +12,7 @@ import orjson
 
 from gradebook.rubrics.model.errors import BudgetReached, LakeError, UnfinishedError
 from gradebook.tasks.system.files import GroupCommit, append_whole, sync_path
+from gradebook.tasks.system.number_format import price_words
 
 _ROUNDING = 1e-9  # relative error of sums of floats
 
@@ -49,8 +50,9 @@ class Budget:
                 raise BudgetReached(self._broken)
             if not self._reserved:
                 raise BudgetReached(
-                    f"budget: the next request could cost {worst_usd:.6f} USD, {self._spent_usd:.6f} of "
-                    f"{self.limit_usd:.6f} USD are spent or may have been billed; to go on, run the same command with "
+                    f"budget: the next request could cost {price_words(worst_usd)}, {price_words(self._spent_usd)} of "
+                    f"{price_words(self.limit_usd)} are spent or may have been billed; to go on, run the same command "
+                    "with "
                     f"{self._larger_budget(worst_usd)}"
                 )
             await self._freed.wait()
@@ -67,9 +69,9 @@ class Budget:
         self._spent_usd += paid_usd
         if self.limit_usd is not None and paid_usd > worst_usd * (1 + _ROUNDING):
             self._broken = (
-                f"budget: a request that could cost at most {worst_usd:.6f} USD came to {paid_usd:.6f} USD by the "
-                "token counts of its reply, so no budget can be enforced there; expected counts within the request and "
-                "`max_tokens`: check the endpoint, `max_tokens` and `prices` of the judge"
+                f"budget: a request that could cost at most {price_words(worst_usd)} came to {price_words(paid_usd)} "
+                "by the token counts of its reply, so no budget can be enforced there; expected counts within the "
+                "request and `max_tokens`: check the endpoint, `max_tokens` and `prices` of the judge"
             )
         if self._record:
             self._record.settle(ticket, paid_usd)

@@ -10,6 +10,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.digests import digest_of
 from gradebook.rubrics.prompts.reply_parser import ReadReply
 from gradebook.tasks.judging.replies.question import Outcome, Request
@@ -149,7 +150,9 @@ def read_vectors(text: str | None, count: int) -> list[ReadReply]:
         found = f"found {text[:MOST_SHOWN]!r}" if text else "found an empty text"
         return _unreadable(f"{found}, expected JSON with `data`, a list of `index` and `embedding`", count)
     if len(listed) != count or sorted(places) != list(range(count)):
-        return _unreadable(f"found {len(listed)} vectors, expected {count} with the indexes 0 to {count - 1}", count)
+        return _unreadable(
+            f"found {counted(len(listed), 'vector')}, expected {count} with the indexes 0 to {count - 1}", count
+        )
     if any(vector.ndim != 1 for vector in vectors):
         return _unreadable("found an `embedding` that is no list of numbers", count)
     sizes = sorted({vector.size for vector in vectors})

@@ -70,6 +70,20 @@ def refused_key_words(address: Address, environ: Mapping[str, str]) -> str:
     )
 
 
+def missing_key_words(address: Address, environ: Mapping[str, str]) -> str | None:
+    """Why no request to an address can succeed: it needs a key and has none. None where it has one or may need none.
+
+    A key is needed where the file names one, and by OpenAI; an endpoint of one's own may take any.
+    """
+    source = _source(address, environ)
+    if source is None or not (address.key or origin_of(address.base_url) == origin_of(DEFAULT_BASE_URL)):
+        return None
+    elsewhere = "" if address.key else f", or the address of another endpoint in {ADDRESS_VARIABLE}"
+    return (
+        None if _read_key(source, environ) != NO_KEY else f"found no key in {_named(source)}, expected one{elsewhere}"
+    )
+
+
 def _sources(settings: JudgeSettings, environ: Mapping[str, str]) -> list[str | None]:
     """Where the key of each address comes from; None for an address that gets none."""
     return [_paired(address, environ) for address in settings.addresses]

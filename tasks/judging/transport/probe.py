@@ -1,5 +1,6 @@
 """Probe of an endpoint before anything is spent."""
 
+import os
 import time
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -10,6 +11,7 @@ import orjson
 from gradebook.rubrics.model.errors import EndpointUnavailable, JudgeSettingsError
 from gradebook.tasks.judging.replies.completion import read_error
 from gradebook.tasks.judging.settings.judge import Address, JudgeSettings
+from gradebook.tasks.judging.settings.keys import NO_KEY, missing_key_words
 from gradebook.tasks.judging.transport.endpoint import refused_certificate, refused_key
 from gradebook.tasks.judging.transport.redaction import KeyMask
 
@@ -23,9 +25,9 @@ PROBE_TIMEOUT_S = 2.0
 def probe(settings: JudgeSettings, keys: Sequence[str]) -> None:
     """Request the list of models, which is free; any answer but a refused key or a wrong path will do.
 
-    Raises `EndpointUnavailable` if every address of the judge fails: no answer after three quick attempts, a refused
-    key, or a list of models that is only found below `/v1`; `JudgeSettingsError` if an address has no host name. keys:
-    as `read_keys` returns them.
+    Raises `EndpointUnavailable` if every address of the judge fails: no answer after three quick attempts, a missing
+    or refused key, or a list of models that is only found below `/v1`; `JudgeSettingsError` if an address has no host
+    name. keys: as `read_keys` returns them.
     """
     faults: list[EndpointUnavailable] = []
     for address, key in zip(settings.addresses, keys, strict=True):
@@ -41,6 +43,8 @@ def probe(settings: JudgeSettings, keys: Sequence[str]) -> None:
 def _probe(address: Address, key: str) -> None:
     import httpx2
 
+    if key == NO_KEY and (words := missing_key_words(address, os.environ)):
+        raise EndpointUnavailable(f"{address.base_url}: {words}")
     try:
         answers = (_asked(address, key, turn) for turn in range(PROBE_TRIES))
         status = next((status for status in answers if status is not None), None)

@@ -46,17 +46,17 @@ def _faults(run: dict[str, object]) -> Iterator[str]:
     counts = {name: value for name, value in run.items() if isinstance(value, int)}
     outputs, scores = counts.get("output_count", 0), counts["score_count"]
     if outputs != scores:
-        yield f"found {scores:,} scored outputs, expected {outputs:,}"
+        yield f"found {counted(scores, 'scored output')}, expected {outputs:,}"
     if counts["verdict_count"] != counts["judged_count"] * counts["criterion_count"]:
-        expected = f"{counts['criterion_count']:,} for each of {counts['judged_count']:,} outputs"
-        yield f"found {counts['verdict_count']:,} verdicts, expected {expected}"
+        expected = f"{counts['criterion_count']:,} for each of {counted(counts['judged_count'], 'output')}"
+        yield f"found {counted(counts['verdict_count'], 'verdict')}, expected {expected}"
     if counts["odd_count"]:
-        yield f"found {counts['odd_count']:,} verdicts that are neither scored nor unscored"
+        yield f"found {counted(counts['odd_count'], 'verdict')} neither scored nor unscored"
     # A repeated row of the file counts twice as a row and once as an output: there may be more rows, never fewer.
     if "row_count" in counts and outputs + counts["refused_count"] > counts["row_count"]:
         yield (
-            f"found {outputs:,} outputs and {counts['refused_count']:,} refused rows, "
-            f"expected at most the {counts['row_count']:,} rows that were read"
+            f"found {counted(outputs, 'output')} and {counted(counts['refused_count'], 'refused row')}, "
+            f"expected at most the {counted(counts['row_count'], 'row')} of the input"
         )
     stated, paid = run["cost_usd"], run["paid_usd"]
     is_known = isinstance(stated, float) and isinstance(paid, float) and not counts["unpriced_count"]
@@ -74,7 +74,7 @@ def examine_outputs(connection: duckdb.DuckDBPyConnection, *, is_deep: bool) -> 
     ids = ((row["output_id"], output_id(stored_output(row))) for batch in reader for row in batch.to_pylist())
     wrong = (f"output {stored}: its content has the id {made}" for stored, made in ids if stored != made)
     checked = all_count if is_deep else min(SAMPLE_ROWS, all_count)
-    found = f"{checked:,} of {all_count:,} outputs: each id matches its content"
+    found = f"{checked:,} of {counted(all_count, 'output')}: each id matches its content"
     yield from or_fine((DoctorFinding("outputs", PROBLEM, fault, _CHANGED) for fault in wrong), "outputs", found)
 
 
@@ -84,8 +84,9 @@ def examine_ledger(lake: Lake) -> Iterator[DoctorFinding]:
     for why, count in sorted(verification.not_recomputed.items()):
         yield DoctorFinding("ledger", NOTE, f"not checked: {count} {why}")
     if verification.finding_count:
-        found = f"{verification.finding_count:,} differences between judgments or verdicts and the ledger"
+        found = f"{counted(verification.finding_count, 'difference')} between judgments or verdicts and the ledger"
         yield DoctorFinding("ledger", PROBLEM, found, "gradebook ledger verify")
     else:
-        found = f"{verification.judgment_count:,} judgments and {verification.verdict_count:,} verdicts agree"
+        judgments = counted(verification.judgment_count, "judgment")
+        found = f"{judgments} and {counted(verification.verdict_count, 'verdict')} agree"
         yield from or_fine((), "ledger", found)

@@ -7,6 +7,7 @@ from typing import Any
 import duckdb
 from pyarrow.fs import FileInfo
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import LakeError, StorageUnavailable, UnfinishedError
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect, upgrade_lake
@@ -110,7 +111,7 @@ def mend_lake(lake: Lake) -> tuple[str, ...]:
     removed = remove_orphans(lake, left.orphans, latest_orphan(lake))
     aside: list[str] = []
     settled_count = settle_journals(lake, aside)
-    done = [f"{settled_count:,} replies moved into the ledger"] if settled_count else []
+    done = [f"{counted(settled_count, 'reply', 'replies')} moved into the ledger"] if settled_count else []
     done += aside
     done += [f"{run_id}: marked as failed" for run_id in failed]
     done += [f"{run_id}: working files deleted" for run_id in tidied]

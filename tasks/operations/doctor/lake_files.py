@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import FileInfo, FileSystem
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import LakeError, StorageUnavailable
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.compaction import small_file_count
@@ -45,7 +46,7 @@ def examine_files(files: list[NamedFile], lake: Lake, digests: Digests, *, is_de
     system = file_system(lake)
     sizes = {stored.path: stored.size for stored in stored_files(lake, system)}
     if files and not any(file.path in sizes for file in files):
-        found = f"{lake.data_path}: found none of the lake's {len(files):,} files, expected them there"
+        found = f"{lake.data_path}: found none of the lake's {counted(len(files), 'file')}, expected them there"
         yield DoctorFinding(
             "files", PROBLEM, found, "name the folder of the lake's files with --data, or restore a backup of them"
         )
@@ -56,10 +57,10 @@ def examine_files(files: list[NamedFile], lake: Lake, digests: Digests, *, is_de
         for file in files
         for fault in _faults(file, sizes, system if is_deep else None, expected.get(file.path))
     )
-    read = " and are readable" if is_deep else ""
+    read = " and read" if is_deep else ""
     count = sum(file.path in expected for file in files)
     same = f", {'all' if count == len(files) else f'{count:,}'} of them with the content that was published"
-    found = f"{len(files):,} files exist{read}, as in the catalog{same if count else ''}"
+    found = f"{counted(len(files), 'file')} found{read}, as in the catalog{same if count else ''}"
     yield from or_fine((DoctorFinding("files", PROBLEM, fault, RESTORE) for fault in faults), "files", found)
 
 
@@ -78,7 +79,7 @@ def _faults(
     if size is None:
         yield "found no such file"
     elif file.size_bytes is not None and size != file.size_bytes:
-        yield f"found {size:,} bytes, expected {file.size_bytes:,}"
+        yield f"found {counted(size, 'byte')}, expected {file.size_bytes:,}"
     elif fault := (system and _reading_fault(file, system)) or (digests and _changed(file, digests)):
         yield fault
 
@@ -98,7 +99,7 @@ def _reading_fault(file: NamedFile, system: FileSystem) -> str | None:
     except (pa.ArrowException, OSError) as error:
         return f"can't be read: {str(error).splitlines()[0]}"
     if file.row_count is not None and row_count != file.row_count:
-        return f"found {row_count:,} rows, expected {file.row_count:,}"
+        return f"found {counted(row_count, 'row')}, expected {file.row_count:,}"
     return None
 
 

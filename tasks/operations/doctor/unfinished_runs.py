@@ -14,7 +14,7 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import commit
 from gradebook.tasks.ledger.ledger import BATCH_ROWS, BROKEN_SUFFIX, broken_journals
 from gradebook.tasks.operations.doctor.findings import NOTE, OK, PROBLEM, DoctorFinding, or_fine
-from gradebook.tasks.system.number_format import counted
+from gradebook.tasks.system.number_format import counted, price_words
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.lock import RunClaim, has_lost_identity, is_running, lock_folder
 from gradebook.tasks.workspace.repair import unreadable_files
@@ -125,8 +125,8 @@ def _examine_journal(path: Path) -> DoctorFinding:
         return DoctorFinding("journals", PROBLEM, str(error), mend)
     known = sum(cost for cost in costs if cost is not None)
     unknown_count = sum(cost is None for cost in costs)
-    price = f"${known:.4f}" + (f" and {unknown_count:,} of unknown price" if unknown_count else "")
-    found = f"{path}: {len(costs):,} replies ({price}) are not in the ledger yet"
+    price = price_words(known) + (f" and {unknown_count:,} of unknown price" if unknown_count else "")
+    found = f"{path}: {counted(len(costs), 'reply', 'replies')} ({price}) not in the ledger yet"
     return DoctorFinding("journals", NOTE, found, f"the next evaluation, or: {MEND}")
 
 

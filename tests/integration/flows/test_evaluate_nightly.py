@@ -111,7 +111,7 @@ def test_a_nightly_run_is_compared_with_the_one_before(gradebook, prefect_server
     state, (artifact,) = asyncio.run(read_night("night 2026-11-22"))
     assert (state.name, state.is_completed()) == ("GatesNotMet", True)
     assert state.message == "2 of 2 suites published; gates not met by strict"
-    assert "| mild | met | small | 1.000 | 1.000 | +0.000 | $0.0000 |" in artifact
+    assert "| mild | met | small | 1.000 | 1.000 | +0.000 | $0 |" in artifact
     assert gradebook("nightly", suites, "--date", "2026-11-22", "--only", "mild").code == 0
 
 

@@ -86,7 +86,7 @@ def test_the_feedback_has_a_line_per_criterion_and_the_level_to_aim_for(feedback
         "tone: partial (0.50)",
         "length: pass (1.00)",
         "safe: pass (1.00), gate",
-        "To aim for in tone: Warm: Names it.",
+        "Improve first: tone, to reach Warm: Names it.",
     ]
 
 
@@ -136,12 +136,12 @@ def test_a_level_is_shown_by_its_label(feedback):
 
 
 def test_a_levels_description_stays_on_one_line(feedback):
-    assert feedback({}, FULL | {"tone": ("bad", 0.0)})[-1] == "To aim for in tone: partial: Polite, but curt."
+    assert feedback({}, FULL | {"tone": ("bad", 0.0)})[-1] == "Improve first: tone, to reach partial: Polite, but curt."
 
 
 def test_the_level_to_aim_for_has_no_colon_without_a_description(feedback):
     # length can gain 0.4 x 1, tone 0.6 x 0.5 = 0.3
-    assert feedback({}, FULL | {"length": ("fail", 0.0)})[-1] == "To aim for in length: pass"
+    assert feedback({}, FULL | {"length": ("fail", 0.0)})[-1] == "Improve first: length, to reach pass"
 
 
 def test_at_the_best_level_there_is_no_aim(feedback):
@@ -151,7 +151,7 @@ def test_at_the_best_level_there_is_no_aim(feedback):
 def test_a_failed_gate_is_the_aim_before_any_gain(feedback):
     # tone could gain 0.6 x 1
     lines = feedback({"failed_gates": ["safe"]}, FULL | {"tone": ("bad", 0.0), "safe": ("fail", 0.0)})
-    assert lines[-1] == "To aim for in safe: pass"
+    assert lines[-1] == "Improve first: safe, to reach pass"
 
 
 def test_a_gate_passed_below_its_best_level_is_not_the_aim(feedback):
@@ -161,11 +161,12 @@ def test_a_gate_passed_below_its_best_level_is_not_the_aim(feedback):
 def test_of_two_failed_gates_that_of_the_rubric_is_the_aim(feedback):
     own = [{"criterion_id": "kind", "is_gate": True, "weight": 0.0, "levels": VERSE}]
     verdicts = FULL | {"kind": ("low", 0.0), "safe": ("fail", 0.0)}
-    assert feedback({"failed_gates": ["kind", "safe"]}, verdicts, own)[-1] == "To aim for in safe: pass"
+    assert feedback({"failed_gates": ["kind", "safe"]}, verdicts, own)[-1] == "Improve first: safe, to reach pass"
 
 
 @pytest.mark.parametrize(
-    ("threshold", "expected"), [(None, "To aim for in kind: c"), (0.6, "To aim for in kind: c"), (0.4, None)]
+    ("threshold", "expected"),
+    [(None, "Improve first: kind, to reach c"), (0.6, "Improve first: kind, to reach c"), (0.4, None)],
 )
 def test_the_aim_for_a_gate_is_the_first_level_that_passes_it(feedback, threshold, expected):
     # b (0.5) does not pass a threshold of 0.6 or of the best level; it passes 0.4, so the gate did not fail
@@ -178,20 +179,24 @@ def test_the_aim_for_a_gate_is_the_first_level_that_passes_it(feedback, threshol
 
 def test_of_equal_gains_the_first_in_the_rubric_is_named(feedback):
     # tone 0.6 x (1 - 0.5) = 0.3, length 0.4 x (1 - 0.25) = 0.3
-    assert feedback({}, FULL | {"length": (None, 0.25)})[-1] == "To aim for in tone: Warm: Names it."
+    assert feedback({}, FULL | {"length": (None, 0.25)})[-1] == "Improve first: tone, to reach Warm: Names it."
 
 
 def test_per_case_criteria_come_last_by_id_with_their_own_levels(feedback):
     own = [{"criterion_id": "verse", "levels": VERSE}, {"criterion_id": "rude", "weight": -1.0, "levels": VERSE}]
     lines = feedback({}, FULL | {"verse": ("low", 0.0), "rude": ("fail", 0.0)}, own)
-    assert lines[4:] == ["rude: fail (0.00), penalty", "verse: low (0.00)", "To aim for in verse: high: Sings."]
+    assert lines[4:] == [
+        "rude: fail (0.00), penalty",
+        "verse: low (0.00)",
+        "Improve first: verse, to reach high: Sings.",
+    ]
 
 
 def test_the_aim_for_a_penalty_is_the_lower_level(feedback):
     # the penalty costs 2 x 1, tone can gain 0.6 x 0.5
     own = [{"criterion_id": "rude", "weight": -2.0, "levels": [VERSE[0] | {"description": "Polite."}, VERSE[1]]}]
     lines = feedback({}, FULL | {"rude": ("high", 1.0)}, own)
-    assert lines[4:] == ["rude: high (1.00), penalty", "To aim for in rude: low: Polite."]
+    assert lines[4:] == ["rude: high (1.00), penalty", "Improve first: rude, to reach low: Polite."]
 
 
 def test_written_feedback_of_the_judge_replaces_the_summary(memory, feedback):
@@ -236,7 +241,7 @@ def test_the_gain_in_a_tree_is_compared_with_that_of_a_per_case_criterion(memory
     insert(memory, "case_criteria", [own | {"weight": weight, "levels": VERSE}])
     insert(memory, "verdicts", [verdict(name, ("fail", 0.0)) for name in ("d", "mine")])
     last = memory.execute("select feedback from output_feedback").fetchall()[0][0].split("\n")[-1]
-    assert last.startswith(f"To aim for in {expected}: ")
+    assert last.startswith(f"Improve first: {expected}, to reach ")
 
 
 def test_a_rubric_with_an_unreadable_body_has_weights_by_its_shares(memory):

@@ -79,7 +79,7 @@ def _bars(parts: Sequence[AddedPart]) -> list[AddedPart]:
     bars = [part for part in parts if part in widest]
     others = [part for part in parts if part not in widest]
     if others:
-        bars.append(_together(f"{len(others):,} others", others))
+        bars.append(_together(counted(len(others), "other"), others))
     return [*bars, _together(ALL, parts)]
 
 

@@ -66,7 +66,7 @@ def _reading(known: Sequence[ComparedRow], drawn: Sequence[ComparedRow]) -> str:
     words += [f"{high.name} rose most, by {_by(high)}"] if (high.figures.mean_diff or 0.0) > 0 else []
     beyond = sum(row.outcome.is_beyond for row in known)
     more = len(known) - len(drawn)
-    hidden = f" {more:,} with smaller differences are only in the table." if more else ""
+    hidden = f" The table has {more:,} more, with smaller differences." if more else ""
     found = " and ".join(words) or "No mean fell or rose"
     verb = "is" if beyond == 1 else "are"
     return f"{found}; {beyond:,} of {counted(len(known), 'difference')} {verb} beyond chance.{hidden}"

@@ -139,7 +139,7 @@ def _fitting(bars: Sequence[_Bar], words: Callable[[float], str]) -> list[_Bar]:
         return list(bars)
     shown, others = bars[: MOST_BARS - 1], bars[MOST_BARS - 1 :]
     parts = tuple(sum(part or 0.0 for part in amounts) for amounts in zip(*(bar.parts for bar in others), strict=True))
-    return [*shown, _Bar(f"{len(others)} others", parts, words(sum(parts)))]
+    return [*shown, _Bar(counted(len(others), "other"), parts, words(sum(parts)))]
 
 
 def _drawn(bars: Sequence[_Bar], parts: tuple[str, ...], unit: str) -> Drawn:

@@ -4,8 +4,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.reporting.drawing.marking import Segment, segments_of, visible
+from gradebook.tasks.system.number_format import price_words
 
 MOST_CARDS = 20  # from each end of a trajectory
 MOST_CARD_TEXT = 800  # characters shown of an input, an output or an error
@@ -130,7 +132,7 @@ def _about(row: dict[str, Any]) -> str:
     parts = [
         visible((row["agent"] or "")[:MOST_NAME]),
         "" if row["latency_ms"] is None else f"{row['latency_ms'] / 1000:,.1f} s",
-        "" if row["tokens"] is None else f"{row['tokens']:,} tokens",
-        "" if row["cost_usd"] is None else f"${row['cost_usd']:.4f}",
+        "" if row["tokens"] is None else counted(row["tokens"], "token"),
+        "" if row["cost_usd"] is None else price_words(row["cost_usd"]),
     ]
     return " · ".join(part for part in parts if part)

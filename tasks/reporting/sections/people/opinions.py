@@ -141,9 +141,5 @@ def _reading(rate: _Rate, ranked: Sequence[Row], criterion_count: int) -> str:
     )
     votes = worst["effective_votes"] if rate.column == "agreement_rate" else None
     worth = f"; the judges count as {votes_words(votes)} independent ones there" if votes is not None else ""
-    more = (
-        f" {criterion_count - MOST_CRITERIA:,} further criteria: see the table."
-        if criterion_count > MOST_CRITERIA
-        else ""
-    )
+    more = f" The table has {criterion_count - MOST_CRITERIA:,} more." if criterion_count > MOST_CRITERIA else ""
     return f"{words}{worth}.{more}"

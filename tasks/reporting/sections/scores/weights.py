@@ -90,7 +90,7 @@ def _reading(weighted: Sequence[MeasuredCriterion], criteria: Sequence[MeasuredC
     if penalties:
         sentence += f" An output that meets {_listed(penalties)} loses points."
     if drawn_count < len(criteria):
-        sentence += f" The {len(criteria) - drawn_count:,} criteria with the smallest weights are only in the table."
+        sentence += f" The table has {len(criteria) - drawn_count:,} more, with smaller weights."
     return sentence
 
 

@@ -208,4 +208,5 @@ def test_without_ratings_there_is_nothing_to_compare(gradebook, tmp_path):
     (tmp_path / "reply.txt").write_text("one two three", encoding="utf-8")
     gradebook("review", "reply.txt", "--rubrics", write_rubric(tmp_path / "rubric.yaml"), "--allow-unscored")
     assert gradebook("agreement", "--json").json["agreement"] == []
-    assert "it asked one judge or none, and nobody rated its outputs: `gradebook rate`" in gradebook("agreement").out
+    told = [gradebook(command).out.partition("note: ")[2] for command in ("agreement", "raters")]
+    assert told[0] == told[1] and told[0].startswith("nobody rated the outputs of this run; to collect ratings: ")

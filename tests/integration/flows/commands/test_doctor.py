@@ -236,7 +236,7 @@ def test_replies_that_are_not_in_the_ledger_are_counted_and_moved_there(lake, do
     with Journal(lake.journal_folder, "dead") as journal:
         journal.append(JUDGMENT)
         assert doctor() == (0, {})  # its writer is alive
-    assert "1 replies ($0.2500) are not in the ledger yet" in doctor()[1]["journals"]
+    assert "1 reply ($0.250) not in the ledger yet" in doctor()[1]["journals"]
     assert doctor("--mend") == (0, {})
     finished = gradebook("sql", "select count(*) from judgments where run_id = 'x'", "--format", "csv")
     assert finished.out.splitlines()[1] == "1"

@@ -38,7 +38,7 @@ def test_each_rater_has_a_row(gradebook, lake):
     (model,) = shown["models"]
     # means of o00 to o07: 1, 2/3, 0, 1/2, 1, 1, 0, 0
     assert (model["model"], model["n"], model["plain"]) == ("m", 8, pytest.approx(25 / 6 / 8))
-    assert model["ci_low"] is None and model["reason"] == "8 cases, expected 20 for an interval"
+    assert model["ci_low"] is None and model["reason"] == "found 8 cases, expected 20 or more for an interval"
     # lea's decisions 1, 0, 1 on o01 to o03; her own rating of o01 is not compared with her decision
     decided = [(row["decisions"]["value"], row["decisions"]["n"]) for row in (ann, bob, lea)]
     assert decided == [(pytest.approx(2 / 3), 3), (pytest.approx(2 / 3), 3), (None, 0)]
@@ -55,7 +55,7 @@ def test_the_terminal_shows_raters_pairs_and_why_an_interval_is_missing(gradeboo
 
 def test_labels_are_settled_from_raters_and_the_judge(gradebook, lake, tmp_path):
     shown = gradebook("raters", "r", "--labels", lake)
-    assert "note: tone: 8 outputs with two labels or more, expected 100" in shown.out
+    assert "note: tone: found 8 outputs with two labels or more, expected 100" in shown.out
     many = make_lake(tmp_path)
     truth = [float(place % 2) for place in range(120)]
     judged = [1.0 - score if place >= 108 else score for place, score in enumerate(truth)]
@@ -68,7 +68,7 @@ def test_labels_are_settled_from_raters_and_the_judge(gradebook, lake, tmp_path)
         f"o{place:02}": score for place, score in enumerate(truth)
     }
     text = gradebook("raters", "--labels", f"--lake=sqlite:{many.address}").out
-    assert "gives the true level" in text and "of 120 labels have a probability of 0.95 or more" in text
+    assert "gives the true level" in text and "of 120 labels with a probability of 0.95 or more" in text
 
 
 def test_an_unknown_criterion_is_refused_and_nobody_is_no_fault(gradebook, lake, tmp_path):
@@ -76,7 +76,10 @@ def test_an_unknown_criterion_is_refused_and_nobody_is_no_fault(gradebook, lake,
     assert (refused.code, "--criterion: found 'x', expected one of tone" in refused.err) == (2, True)
     empty = make_lake(tmp_path)
     publish_runs(empty, {"r": JudgedRun(JUDGED)}, {})
-    assert "note: nobody rated its outputs" in gradebook("raters", f"--lake=sqlite:{empty.address}").out
+    assert (
+        "note: nobody rated the outputs of this run; to collect ratings: gradebook rate r --n 50 --lake"
+        in gradebook("raters", f"--lake=sqlite:{empty.address}").out
+    )
 
 
 @pytest.mark.nightly

@@ -52,7 +52,7 @@ def test_strata_that_the_suite_lacks_come_first(gradebook, words):
     (distance,) = (each["distance"] for each in found["columns"] if each["column"] == "topic")
     assert distance == pytest.approx(0.2)
     assert any("only the traffic has: spent" in note for note in found["notes"])
-    assert any("1 rows of the traffic without a prompt" in note for note in found["notes"])
+    assert any("1 row of the traffic without a prompt" in note for note in found["notes"])
 
 
 def test_the_table_names_the_missing_topic_first(gradebook, words):

@@ -92,7 +92,7 @@ def test_hostile_names_and_faults_are_text_in_the_artifact():
     assert "<b>" not in text
     assert "[y]" not in text
     assert not any(line.startswith("# ") for line in text.splitlines())
-    assert "| 0.500 | 0.400 | +0.100 | $1.0000 |" in text
+    assert "| 0.500 | 0.400 | +0.100 | $1.00 |" in text
 
 
 @pytest.mark.nightly

@@ -23,13 +23,13 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "k")
 
-    def begin(base_url: str, *, is_judged: bool = True, budget_usd: float | None = None) -> None:
+    def begin(address: str, *, is_judged: bool = True, budget_usd: float | None = None) -> None:
         rubric, judge = tmp_path / "rubric.yaml", tmp_path / "judge.yaml"
         if is_judged:
             write_rubric(rubric)
         else:
             rubric.write_text(CHECKED, encoding="utf-8")
-        judge.write_text(f"model: m\nbase_url: {base_url}\n{DEAR}", encoding="utf-8")
+        judge.write_text(f"model: m\nbase_url: {address}\n{DEAR}", encoding="utf-8")
         outputs = write_outputs(tmp_path / "outputs.jsonl")
         request = EvaluationRequest(str(outputs), str(rubric), judge=str(judge), budget_usd=budget_usd)
         refuse_vain_start(request, check_request(request))
@@ -43,13 +43,33 @@ def test_a_judge_that_does_not_answer_ends_the_command_and_leaves_no_lake(start,
     assert not (tmp_path / "lake").exists()
 
 
+NAMED = NOWHERE + "\nkey: env:MINE"  # by the judge file
+
+
+@pytest.mark.parametrize(("address", "name"), [("https://api.openai.com/v1", "OPENAI_API_KEY"), (NAMED, "MINE")])
+def test_a_key_that_is_missing_is_named_before_any_address_is_asked(start, monkeypatch, address, name):
+    monkeypatch.delenv("OPENAI_API_KEY")
+    monkeypatch.setenv("GRADEBOOK_ALLOW_KEYS", f"MINE@{NOWHERE.split('/')[2]}")
+    with pytest.raises(EndpointUnavailable, match=f"found no key in {name}, expected one"):
+        start(address)
+    start(address, is_judged=False)
+
+
+def test_an_endpoint_of_one_s_own_needs_no_key(start, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY")
+    with LoopbackJudge() as judge:
+        start(judge.base_url)
+        monkeypatch.setenv("OPENAI_BASE_URL", judge.base_url)
+        start(judge.base_url)
+
+
 def test_a_run_that_asks_nothing_needs_no_answer(start):
     start(NOWHERE, is_judged=False, budget_usd=0.5)
 
 
 def test_a_budget_that_no_reply_fits_in_sends_no_request(start):
     with LoopbackJudge() as judge:
-        with pytest.raises(BudgetReached, match=r"a reply alone could cost 2\.000000 USD, of 0\.500000 USD"):
+        with pytest.raises(BudgetReached, match=r"a reply alone could cost \$2\.00, of \$0\.500"):
             start(judge.base_url, budget_usd=0.5)
         start(judge.base_url, budget_usd=3.0)
     assert judge.request_count == 0

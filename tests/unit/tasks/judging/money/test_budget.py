@@ -136,4 +136,4 @@ def test_a_request_dearer_than_its_reservation_ends_the_run_for_those_that_wait_
     first, *others = asyncio.run(spend_much())
     assert first == 7.5
     assert [type(each) for each in others] == [BudgetReached] * 2
-    assert "could cost at most 0.750000 USD came to 7.500000 USD" in str(others[0])
+    assert "could cost at most $0.750 came to $7.50" in str(others[0])

@@ -18,7 +18,7 @@ from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.reporting.sections.cost.cost import CostContents, read_cost
 from gradebook.tasks.reporting.sections.cost.forecast import Forecast
 from gradebook.tasks.reporting.source.report_source import ReportSource
-from gradebook.tasks.system.number_format import count_words, price_words, seconds_words, usd_words
+from gradebook.tasks.system.number_format import count_words, price_words, seconds_words
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 Read = Callable[..., CostContents]
@@ -222,4 +222,3 @@ def test_durations_and_counts_have_three_digits():
         "2.50 h",
     ]
     assert [count_words(value) for value in (950, 12_345, 4_560_000)] == ["950", "12.3k", "4.56M"]
-    assert [usd_words(value) for value in (0, 0.5, 0.000123)] == ["$0.0000", "$0.5000", "$0.000123"]

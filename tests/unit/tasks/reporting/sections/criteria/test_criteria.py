@@ -212,7 +212,7 @@ def test_the_sentence_on_weights_names_the_largest_the_gates_and_the_penalties()
 def test_of_many_criteria_those_with_the_largest_weights_are_drawn():
     figure = weights_of([criterion(f"c{place}", {"m": 1.0}, 0.02 + place / 1e4) for place in range(30)])
     assert figure is not None
-    assert figure.reading.endswith("The 6 criteria with the smallest weights are only in the table.")
+    assert figure.reading.endswith("The table has 6 more, with smaller weights.")
     assert len(figure.table.rows) == 30
     assert re.search(r">c6<", str(figure.svg)) and not re.search(r">c5<", str(figure.svg))
 
