@@ -15,6 +15,7 @@ import urllib.request
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -26,6 +27,7 @@ from hypothesis import settings
 from tests.support.prefect_homes import SERVER_SETTINGS, make_database
 
 BROWSER = "tests/integration/browser/"
+FORKED = "tests.support.forked"  # its modules share a process that has imported all, which takes seconds
 pytest_plugins = ["tests.support.cpu_budget"]
 
 # No deadline: a machine that is busy fails no test. `make test-nightly` takes the other profile.
@@ -93,9 +95,17 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@cache
+def _group_of(root: Path, module: str) -> str:
+    """Name of what one worker runs together."""
+    if module.startswith(BROWSER):
+        return BROWSER
+    return FORKED if FORKED in (root / module).read_text(encoding="utf-8") else module
+
+
 @pytest.hookimpl(tryfirst=True, optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give a worker whole modules, which share their fixtures; the modules of the browser share their runs as well.
+    """Give a worker whole modules, which share their fixtures; those of the browser and of forked commands share more.
 
     The order is that of the collection: at the end come small tests of units, and the workers end together.
     """
@@ -103,8 +113,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class ByModule(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            module = nodeid.partition("::")[0]
-            return BROWSER if module.startswith(BROWSER) else module
+            return _group_of(config.rootpath, nodeid.partition("::")[0])
 
     config.option.loadscopereorder = False
     return ByModule(config, log)

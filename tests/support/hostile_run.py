@@ -60,7 +60,7 @@ def write_hostile_run(folder: Path) -> None:
     _write_rows(folder / "ratings.jsonl", [_rating(row) for row in outputs])
     (folder / "rubric.yaml").write_text(yaml.safe_dump(_rubric()), encoding="utf-8")
     judged = {"judge": f"replay:{folder / 'replies.jsonl'}", "ratings": str(folder / "ratings.jsonl")}
-    publish(folder / NAME, folder / "rubric.yaml", run_id="hostile", max_bad_rate=0.9, has_report=True, **judged)
+    publish(folder / NAME, folder / "rubric.yaml", run_id="hostile", max_bad_rate=0.9, **judged)
 
 
 def _rubric() -> dict[str, Any]:

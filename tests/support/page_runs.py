@@ -55,22 +55,21 @@ def _make_runs(folder: Path) -> None:
     write_hostile_run(folder / "hostile")
     shutil.copy(DEMO / "outputs.jsonl", shown / "outputs.jsonl")
     judged = {"judge": f"replay:{DEMO / 'replies.jsonl'}", "ratings": str(DEMO / "ratings.csv")}
-    publish(shown / "outputs.jsonl", DEMO / "rubric.yaml", run_id="demo", has_report=True, **judged)
+    publish(shown / "outputs.jsonl", DEMO / "rubric.yaml", run_id="demo", **judged)
     _write_later(shown)
     judged["judge"] = f"replay:{shown / 'replies.jsonl'}"
-    publish(shown / "later.jsonl", DEMO / "rubric.yaml", run_id="later", baseline="demo", has_report=True, **judged)
+    publish(shown / "later.jsonl", DEMO / "rubric.yaml", run_id="later", baseline="demo", **judged)
     _write_unrated(shown)
-    publish(shown / "unrated.jsonl", shown / "unrated.yaml", run_id="unrated", allow_unscored=True, has_report=True)
+    publish(shown / "unrated.jsonl", shown / "unrated.yaml", run_id="unrated", allow_unscored=True)
     for home in _homes(folder):
         write_site(_lake_in(home), home / "site")
 
 
 def _found_runs(folder: Path) -> Reported:
     shown, hostile = _homes(folder)
-    runs = shown / "lake" / "runs"
-    pages = {name: runs / name / "report.html" for name in REPORTS[:3]}
+    pages = {name: shown / "site" / "runs" / f"{name}.html" for name in REPORTS[:3]}
     pages |= {"home": shown / "site" / "index.html", "rubric": shown / "site" / "rubrics" / "support_replies.html"}
-    pages["hostile"] = hostile / "lake" / "runs" / "hostile" / "report.html"
+    pages["hostile"] = hostile / "site" / "runs" / "hostile.html"
     pages["hostile home"] = hostile / "site" / "index.html"
     pages["hostile rubric"] = hostile / "site" / "rubrics" / "hostile.html"
     return Reported(pages, _lake_in(shown))

@@ -88,20 +88,25 @@ def ratings_of(scores: Sequence[float], rater: str, prefix: str = "o") -> list[R
 
 
 def add_rows(connection: Any, tables: Mapping[str, Iterable[Row]]) -> None:
-    """Add rows to tables of the lake."""
+    """Add rows to tables of the lake, those with the same columns by one statement."""
     for table, rows in tables.items():
+        alike: dict[tuple[str, ...], list[Any]] = {}
         for row in rows:
-            names, marks = ", ".join(row), ", ".join("?" for _ in row)
-            connection.execute(f"insert into {table} ({names}) values ({marks})", list(row.values()))
+            alike.setdefault(tuple(row), []).append(tuple(row.values()))
+        for names, values in alike.items():
+            marks = ", ".join(f"({', '.join('?' for _ in names)})" for _ in values)
+            given = [value for row in values for value in row]
+            connection.execute(f"insert into {table} ({', '.join(names)}) values {marks}", given)
 
 
-def publish_agreement(lake: Lake, run_id: str) -> None:
-    """Publish the run's agreement by the ratings now in the lake, as a run of these ratings does."""
+def publish_agreement(lake: Lake, run_ids: Iterable[str]) -> None:
+    """Publish the agreement of runs by the ratings now in the lake, as a run of these ratings does."""
 
     def body(connection: Any, _version: int) -> None:
-        if add_statements_of_run(connection, run_id):
-            rows = [row | {"run_id": run_id} for row in agreement_table(connection).to_pylist()]
-            add_rows(connection, {"agreement": rows})
+        for run_id in run_ids:
+            if add_statements_of_run(connection, run_id):
+                rows = [row | {"run_id": run_id} for row in agreement_table(connection).to_pylist()]
+                add_rows(connection, {"agreement": rows})
 
     commit(lake, "agree", body)
 

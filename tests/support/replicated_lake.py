@@ -12,7 +12,7 @@ from gradebook.rubrics.model.opinions import OPINION_SCHEMA
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import commit
-from tests.support.scored_lake import write_scores
+from tests.support.scored_lake import write_runs, write_scores
 
 LEVELS = [{"id": f"l{score}", "score": score / 2, "description": "x"} for score in range(3)]
 PLAIN_JUDGE = {"kind": "openai_chat", "model": "judge"}
@@ -70,12 +70,14 @@ def write_first_replicates(
     lake: Lake, run_id: str, rubric: Rubric, outputs: Sequence[Mapping[str, Any]], replies: Replies
 ) -> None:
     """Publish the first two replicates of the same outputs as runs, `RUN_ID-0` and `RUN_ID-1`, to be compared."""
+    runs = {}
     for replicate in range(2):
         rows = []
         for place, output in enumerate(outputs):
             scores = {name: _known(found[place, replicate]) for name, found in replies.items()}
             rows.append({**output, "output_id": f"{run_id}/{place}", "scores": {**output.get("scores", {}), **scores}})
-        write_scores(lake, f"{run_id}-{replicate}", rubric, rows)
+        runs[f"{run_id}-{replicate}"] = (rubric, rows)
+    write_runs(lake, runs)
 
 
 def _mean(found: list[NDArray[np.float64]]) -> float | None:

@@ -1,6 +1,7 @@
 """Published runs of given scores: the marts are built from the verdicts as in any run, but nothing is evaluated."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,8 @@ from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import commit, prepare_lake
 from gradebook.tasks.marts.models import build_marts
-from gradebook.tasks.marts.sources import add_criteria_sources
+from gradebook.tasks.marts.sources import add_rubric_sources
 from gradebook.tasks.rubric_store.versions import store_rubric
-from gradebook.tasks.workspace.folder import RunFolder
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 OUTPUT_SCHEMA = pa.schema(
@@ -35,6 +35,7 @@ VERDICT_SCHEMA = pa.schema(
     ]
 )
 MARTS = ("output_scores", "run_scores")
+PAGE_MARTS = (*MARTS, "category_scores", "criterion_scores", "score_distribution")
 JUDGMENTS = """
 create table source_judgments (
     output_id varchar, criterion_id varchar, prompt_tokens bigint, cached_tokens bigint, completion_tokens bigint,
@@ -43,6 +44,16 @@ create table source_judgments (
 """
 
 Scores = Mapping[str, float | None]
+Scored = tuple[Rubric, Iterable[Mapping[str, Any]]]  # outputs of a run as `write_scores` takes them
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A run with its rows by table."""
+
+    run_id: str
+    rubric: Rubric
+    tables: Mapping[str, pa.Table]
 
 
 def make_lake(folder: Path) -> Lake:
@@ -57,6 +68,23 @@ def write_scores(lake: Lake, run_id: str, rubric: Rubric, outputs: Iterable[Mapp
 
     own: the weights of criteria that the output's row brought along, by id.
     """
+    write_runs(lake, {run_id: (rubric, outputs)})
+
+
+def write_runs(lake: Lake, runs: Mapping[str, Scored], marts: tuple[str, ...] = MARTS) -> None:
+    """Publish runs by their ids as `write_scores` does, all in one version of the lake."""
+    _publish(
+        lake, [_made_run(run_id, rubric, *_tables(run_id, rows), marts) for run_id, (rubric, rows) in runs.items()]
+    )
+
+
+def write_run(lake: Lake, run_id: str, rubric: Rubric, outputs: pa.Table, verdicts: pa.Table, own: pa.Table) -> None:
+    """Publish a run of these outputs and verdicts; columns that the outputs lack are null."""
+    _publish(lake, [_made_run(run_id, rubric, outputs, verdicts, own, MARTS)])
+
+
+def _tables(run_id: str, outputs: Iterable[Mapping[str, Any]]) -> tuple[pa.Table, pa.Table, pa.Table]:
+    """Outputs, verdicts and per-case criteria of a run."""
     rows = [{"model": "m", "sample_index": 0, "own": {}} | dict(row) for row in outputs]
     for row in rows:
         row.setdefault("output_id", f"{run_id}/{row['model']}/{row['case_id']}/{row['sample_index']}")
@@ -67,10 +95,7 @@ def write_scores(lake: Lake, run_id: str, rubric: Rubric, outputs: Iterable[Mapp
         for name, score in row["scores"].items()
     ]
     own = [own_criterion(row["output_id"], name, weight) for row in rows for name, weight in row["own"].items()]
-    write_run(
-        lake,
-        run_id,
-        rubric,
+    return (
         pa.Table.from_pylist([{name: row.get(name) for name in OUTPUT_SCHEMA.names} for row in rows], OUTPUT_SCHEMA),
         pa.Table.from_pylist(verdicts, VERDICT_SCHEMA),
         pa.Table.from_pylist(own, CASE_CRITERIA_SCHEMA),
@@ -94,32 +119,45 @@ def own_criterion(output_id: str, criterion_id: str, weight: float) -> dict[str,
     }
 
 
-def write_run(lake: Lake, run_id: str, rubric: Rubric, outputs: pa.Table, verdicts: pa.Table, own: pa.Table) -> None:
-    """Publish a run of these outputs and verdicts; columns that the outputs lack are null."""
+def _made_run(
+    run_id: str, rubric: Rubric, outputs: pa.Table, verdicts: pa.Table, own: pa.Table, marts: tuple[str, ...]
+) -> _Made:
     for field in OUTPUT_SCHEMA:
         if field.name not in outputs.column_names:
             outputs = outputs.append_column(field, pa.nulls(outputs.num_rows, field.type))
     with duckdb.connect(config={"threads": 1}) as memory:
-        add_criteria_sources(memory, RunFolder(lake.root / "runs" / run_id), rubric)
+        add_rubric_sources(memory, run_id, rubric)
         memory.execute(JUDGMENTS)
-        memory.unregister("source_case_criteria")
         for name, table in (("outputs", outputs), ("verdicts", verdicts), ("case_criteria", own)):
             memory.register(f"source_{name}", table)
-        build_marts(memory, only=MARTS)
-        marts = {name: memory.execute(f"from {name}").to_arrow_table() for name in MARTS}
+        build_marts(memory, only=marts)
+        built = {name: memory.execute(f"from {name}").to_arrow_table() for name in marts}
+    of_run = {
+        "verdicts": verdicts.append_column("run_id", pa.repeat(run_id, verdicts.num_rows)),
+        "case_criteria": own.drop(["gate_threshold", "row_index"]).append_column(
+            "run_id", pa.repeat(run_id, own.num_rows)
+        ),
+    }
+    return _Made(run_id, rubric, {"outputs": outputs, **of_run, **built})
 
+
+def _publish(lake: Lake, runs: list[_Made]) -> None:
     def body(connection: duckdb.DuckDBPyConnection, version: int) -> None:
-        store_rubric(connection, rubric, NOW)
-        for name, table in (("outputs", outputs), *marts.items()):
-            connection.register("given", table)
+        for rubric in {rubric_digest(run.rubric): run.rubric for run in runs}.values():
+            store_rubric(connection, rubric, NOW)
+        for name in dict.fromkeys(name for run in runs for name in run.tables):
+            connection.register("given", pa.concat_tables([run.tables[name] for run in runs]))
             connection.execute(f"insert into {name} by name from given")
-        for name, table in (("verdicts", verdicts), ("case_criteria", own)):
-            connection.register("given", table.drop(["gate_threshold", "row_index"]) if table is own else table)
-            connection.execute(f"insert into {name} by name select '{run_id}' as run_id, * from given")
+        rows = [
+            [run.run_id, run.rubric.id, run.rubric.version, rubric_digest(run.rubric), run.tables["outputs"].num_rows]
+            for run in runs
+        ]
+        marks = ", ".join("(?, ?, ?, ?, ?)" for _ in rows)
         connection.execute(
-            "insert into runs (run_id, created_at, status, rubric_id, rubric_version, rubric_digest, output_count, "
-            "version) values (?, ?, 'published', ?, ?, ?, ?, ?)",
-            [run_id, NOW, rubric.id, rubric.version, rubric_digest(rubric), outputs.num_rows, version],
+            "insert into runs (run_id, rubric_id, rubric_version, rubric_digest, output_count, created_at, status, "
+            "version) "
+            f"select *, ?::timestamptz, 'published', ? from (values {marks})",
+            [NOW, version, *(value for row in rows for value in row)],
         )
 
-    commit(lake, f"publish run {run_id}", body)
+    commit(lake, f"publish run {', '.join(run.run_id for run in runs)}", body)

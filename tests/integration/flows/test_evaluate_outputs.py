@@ -137,8 +137,6 @@ def test_an_unscored_verdict_bounds_the_score_instead_of_lowering_it(unjudged, g
     assert rows == [{"score": None, "score_low": 0.5, "score_high": 1.0}]
 
 
-@pytest.mark.slow
-@pytest.mark.server
 def test_a_failed_call_is_an_unscored_verdict_and_the_next_run_asks_again(evaluate, gradebook, judge, outputs, rubric):
     judge.faults = ["400"]
     finished = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini")
@@ -151,7 +149,6 @@ def test_a_failed_call_is_an_unscored_verdict_and_the_next_run_asks_again(evalua
     assert judge.request_count == asked + 1
 
 
-@pytest.mark.server
 def test_the_budget_stops_the_run_and_a_larger_one_resumes_it(evaluate, gradebook, judge, outputs, rubric):
     # A request may cost at most 0.0021 dollars, at the dearest tier, and costs 0.0001: a few fit, not twelve.
     stopped = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini", "--budget-usd", "0.0025")

@@ -128,11 +128,30 @@ def deployed(prefect_server: str, tmp_path_factory: pytest.TempPathFactory) -> P
     """Folder from which the shipped prefect.yaml was deployed."""
     folder = tmp_path_factory.mktemp("deployed")
     shutil.copy(ROOT / "prefect.yaml", folder)
-    made = call([*PREFECT, "work-pool", "create", "gradebook", "--type", "process"], folder)
-    assert made.returncode == 0, made.stderr
+    asyncio.run(create_work_pool("gradebook"))
     done = call([*PREFECT, "deploy", "--all"], folder)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
+
+
+async def create_work_pool(name: str) -> None:
+    """As `prefect work-pool create --type process`, which takes seconds to start."""
+    from prefect import get_client
+    from prefect.client.schemas.actions import WorkPoolCreate
+    from prefect.workers.process import ProcessWorker
+
+    template = ProcessWorker.get_default_base_job_template()
+    async with get_client() as client:
+        await client.create_work_pool(WorkPoolCreate(name=name, type="process", base_job_template=template))
+
+
+async def order_run(name: str, parameters: dict[str, object]) -> None:
+    """As `prefect deployment run`, which takes seconds to start."""
+    from prefect import get_client
+
+    async with get_client() as client:
+        deployment = await client.read_deployment_by_name(name)
+        await client.create_flow_run_from_deployment(deployment.id, parameters=parameters)
 
 
 async def read_deployment(name: str):
@@ -239,9 +258,7 @@ def test_a_worker_runs_a_deployment_and_publishes(deployed, gradebook, tmp_path)
         "lake": lake,
         "budget_usd": None,
     }
-
-    ordered = call([*PREFECT, "deployment", "run", "evaluate-outputs/outputs", "--params", json.dumps(asked)], tmp_path)
-    assert ordered.returncode == 0, ordered.stderr
+    asyncio.run(order_run("evaluate-outputs/outputs", asked))
     worked = call([*PREFECT, "worker", "start", "--pool", "gradebook", "--run-once"], tmp_path)
     rows = gradebook("sql", "select trigger, status from runs", "--lake", lake, "--format", "json")
     assert rows.code == 0, worked.stdout + worked.stderr

@@ -47,6 +47,7 @@ from prompts
 """
 
 
+@pytest.mark.nightly  # the verdicts of the same responses are tested daily, without a run
 def test_ifeval_responses_follow_about_as_much_as_in_the_paper(evaluate, gradebook):
     prompts = data_folder("ifeval") / "input_data.jsonl"
     answers = prompts.with_name("input_response_data_gpt4_20231107_145030.jsonl")

@@ -147,7 +147,7 @@ def test_a_bomb_ends_in_bounded_memory(tmp_path):
 
 # -------- many values in few bytes
 @pytest.mark.parametrize("name", ["rows.jsonl", "rows.csv"])
-@pytest.mark.parametrize("values", [b"{},", b"0,", b'"",', b'"\\"",'])
+@pytest.mark.parametrize("values", [b"{},", b'"\\"",', *nightly([b"0,", b'"",'])])
 def test_a_row_of_millions_of_values_is_refused(tmp_path, name, values):
     (tmp_path / name).write_bytes(b'{"case_id": "a", "x": [' + values * 1_100_000 + b"0]}\n")
     with pytest.raises(OutputsError, match=r":1: found more than 1,000,000 values, expected fewer in a row"):

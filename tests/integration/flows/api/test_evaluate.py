@@ -1,6 +1,7 @@
 """evaluate, check, open_lake and load_rubric from Python: the same runs as the command's."""
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -78,13 +79,23 @@ def test_every_form_of_outputs_gives_the_run_of_the_command(tmp_path, capfd):
     floats = pd.DataFrame(ROWS).astype({"checkpoint": float})
     table = pa.Table.from_pylist(ROWS)
     views = table.set_column(1, "model", table.column("model").cast(pa.string_view()))
-    forms = [path, ROWS, table, floats, Capsule(views), iter(ROWS)]
-    runs = [gradebook.evaluate(form, RUBRIC, run_id=f"run-{n}") for n, form in enumerate(forms)]
-    assert [table_of(run) for run in runs] == [table_of(by_command)] * len(forms)
-    assert [run.scores.drop_columns("cost_usd") for run in runs] == [by_command.scores.drop_columns("cost_usd")] * 6
-    assert [row["score"] for row in table_of(runs[0])] == [1.0, 0.0]
+    run = gradebook.evaluate(Capsule(views), RUBRIC, run_id="run")
+    assert (table_of(run), run.scores.drop_columns("cost_usd")) == (
+        table_of(by_command),
+        by_command.scores.drop_columns("cost_usd"),
+    )
+    assert [row["score"] for row in table_of(run)] == [1.0, 0.0]
+    # the other forms become files of the same rows
+    assert outputs_path(path, tmp_path) == str(path)
+    assert [rows_of(outputs_path(form, tmp_path)) for form in (ROWS, table, floats, iter(ROWS))] == [ROWS] * 4
     assert {row["rubric_version"] for row in gradebook.open_lake().runs} == {"1.0.0"}
     assert capfd.readouterr() == ("", "")  # nothing is printed
+
+
+def rows_of(path: str) -> list[dict[str, Any]]:
+    if path.endswith(".parquet"):
+        return list(pq.read_table(path).to_pylist())
+    return [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
 
 
 def gradebook_yaml() -> str:

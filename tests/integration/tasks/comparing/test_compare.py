@@ -13,7 +13,7 @@ from gradebook.tasks.comparing.compare import Asked, Comparison, compare_runs
 from gradebook.tasks.comparing.gate import GateRule
 from gradebook.tasks.lake.address import Lake
 from tests.support.nightly import nightly
-from tests.support.scored_lake import make_lake, write_scores
+from tests.support.scored_lake import Scored, make_lake, write_runs, write_scores
 
 LEVELS = [{"id": f"l{score}", "score": score / 2, "description": "x"} for score in range(3)]
 
@@ -75,32 +75,34 @@ def plain_rows(name: str, case_count: int = 12) -> list[dict[str, Any]]:
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """Runs a and b of each rubric."""
     lake = make_lake(Path(tmp_path_factory.mktemp("compared")))
+    runs: dict[str, Scored] = {}
     for name in "ab":
-        write_scores(lake, name, PLAIN, plain_rows(name))
-        write_scores(lake, f"long_{name}", PLAIN, plain_rows(name, 40))
+        runs[name] = (PLAIN, plain_rows(name))
+        runs[f"long_{name}"] = (PLAIN, plain_rows(name, 40))
     rng = np.random.default_rng(8)
     for found in (POINTS, SKIPPED, TREE):
         for name in "ab":
-            write_scores(lake, f"{found.id}_{name}", found, random_rows(found, rng))
+            runs[f"{found.id}_{name}"] = (found, random_rows(found, rng))
     old = random_rows(DEEP, rng)
-    write_scores(lake, "deep_a", DEEP, old)
-    write_scores(lake, "deep_b", DEEP, [row | {"scores": turned(row["scores"])} for row in old])
-    write_scores(lake, "gaps_a", TREE, [{"case_id": "c", "scores": {"a": 1.0, "b": None, "c": 0.0}}])
-    write_scores(lake, "gaps_b", TREE, [{"case_id": "c", "scores": {"a": 0.0, "b": None, "c": 0.0}}])
+    runs["deep_a"] = (DEEP, old)
+    runs["deep_b"] = (DEEP, [row | {"scores": turned(row["scores"])} for row in old])
+    runs["gaps_a"] = (TREE, [{"case_id": "c", "scores": {"a": 1.0, "b": None, "c": 0.0}}])
+    runs["gaps_b"] = (TREE, [{"case_id": "c", "scores": {"a": 0.0, "b": None, "c": 0.0}}])
     gapped = {"c": {"tone": 0.5, "tools": None}, "d": {"tone": 0.5, "tools": 0.0}}
     for name, tone in (("a", 0.5), ("b", 1.0)):
         rows = [{"case_id": case, "scores": scores | {"tone": tone}} for case, scores in gapped.items()]
-        write_scores(lake, f"optional_{name}", OPTIONAL, rows)
+        runs[f"optional_{name}"] = (OPTIONAL, rows)
     tones = {"x": 0.0, "y": 0.5, "z": 1.0}
     same = [{"case_id": "c", "output_id": name, "scores": {"tone": tone}} for name, tone in tones.items()]
     for name in "ab":
-        write_scores(lake, f"same_{name}", PLAIN, same)
-        write_scores(lake, f"none_{name}", TREE, [{"case_id": "c", "scores": {"a": None, "b": None, "c": None}}])
-    write_scores(lake, "more_b", PLAIN, [row | {"model": model} for row in plain_rows("a")[::2] for model in "mo"])
+        runs[f"same_{name}"] = (PLAIN, same)
+        runs[f"none_{name}"] = (TREE, [{"case_id": "c", "scores": {"a": None, "b": None, "c": None}}])
+    runs["more_b"] = (PLAIN, [row | {"model": model} for row in plain_rows("a")[::2] for model in "mo"])
     own = [{"case_id": "c", "scores": {"tone": 0.5, "facts": 0.5, "safe": 1.0, "own": 0.0}, "own": {"own": 2.0}}]
-    write_scores(lake, "own_a", PLAIN, own)
-    write_scores(lake, "own_c", PLAIN, [own[0] | {"scores": own[0]["scores"] | {"more": 1.0}, "own": {"more": 2.0}}])
-    write_scores(lake, "own_b", PLAIN, [own[0] | {"scores": own[0]["scores"] | {"own": 1.0}}])
+    runs["own_a"] = (PLAIN, own)
+    runs["own_c"] = (PLAIN, [own[0] | {"scores": own[0]["scores"] | {"more": 1.0}, "own": {"more": 2.0}}])
+    runs["own_b"] = (PLAIN, [own[0] | {"scores": own[0]["scores"] | {"own": 1.0}}])
+    write_runs(lake, runs)
     return lake
 
 

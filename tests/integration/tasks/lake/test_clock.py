@@ -26,25 +26,34 @@ criteria:
   - {id: length, description: Short., weight: 1, method: {type: check, check: length_words, settings: {min: 1, max: 9}}}
 """
 PUBLISH = """
-import sys
+import os, sys
 from datetime import UTC, datetime
 from pathlib import Path
 from tests.support import published_runs
 
-published_runs.NOW = datetime.now(UTC)
-outputs, rubric, run_id = sys.argv[1:]
-published_runs.publish(Path(outputs), Path(rubric), run_id=run_id, baseline="latest")
+for told in sys.argv[1:]:
+    run_id, clock = told.split()
+    Path(os.environ["FAKETIME_TIMESTAMP_FILE"]).write_text(clock)
+    published_runs.NOW = datetime.now(UTC)
+    published_runs.publish(Path(f"{run_id}.jsonl").absolute(), Path("rubric.yaml"), run_id=run_id, baseline="latest")
 """
 
 
-def publish(folder: Path, run_id: str, clock: str) -> None:
-    """Publish a run by a process whose clock is that far from the true time, also that of its C libraries."""
-    rows = [{"case_id": f"c{n}", "model": "m", "output": f"Answer {n} of {run_id}"} for n in range(4)]
-    outputs = write_lines(folder / f"{run_id}.jsonl", rows)
-    root = str(Path(__file__).parents[4])
-    told = {"LD_PRELOAD": str(LIBRARY), "FAKETIME": clock, "FAKETIME_DONT_FAKE_MONOTONIC": "1", "PYTHONPATH": root}
-    command = [sys.executable, "-c", PUBLISH, outputs, folder / "rubric.yaml", run_id]
-    subprocess.run(command, env=os.environ | told, check=True, timeout=120)
+def publish(folder: Path) -> None:
+    """Publish the runs by a process whose clock is so far from the true time, also that of its C libraries."""
+    for run_id in CLOCKS:
+        rows = [{"case_id": f"c{n}", "model": "m", "output": f"Answer {n} of {run_id}"} for n in range(4)]
+        write_lines(folder / f"{run_id}.jsonl", rows)
+    (folder / "clock").write_text(CLOCKS["first"], encoding="ascii")
+    told = {
+        "LD_PRELOAD": str(LIBRARY),
+        "FAKETIME_TIMESTAMP_FILE": str(folder / "clock"),
+        "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        "PYTHONPATH": str(Path(__file__).parents[4]),
+    }
+    command = [sys.executable, "-c", PUBLISH, *(f"{run_id} {clock}" for run_id, clock in CLOCKS.items())]
+    subprocess.run(command, cwd=folder, env=os.environ | told, check=True, timeout=120)
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +63,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
         pytest.skip("found no libfaketimeMT.so.1, expected Debian's package libfaketime, or LIBFAKETIME to name it")
     folder = tmp_path_factory.mktemp("clocks")
     (folder / "rubric.yaml").write_text(RUBRIC, encoding="utf-8")
-    for run_id, clock in CLOCKS.items():
-        publish(folder, run_id, clock)
+    publish(folder)
     return find_lake(f"sqlite:{folder}/lake/catalog.sqlite")
 
 

@@ -18,7 +18,7 @@ from gradebook.tasks.lake.rows import insert_rows
 from gradebook.tasks.lake.user_queries import run_query
 from tests.support.other_writer import written_by_another
 
-WRITERS, COMMITS = 4, 5
+WRITERS, COMMITS = 3, 5
 
 
 @pytest.fixture

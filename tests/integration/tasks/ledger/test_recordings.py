@@ -20,6 +20,7 @@ from tests.support.samples import write_rubric
 OWN = [{"id": "own", "description": "Is it right?", "method": {"type": "judge"}}]
 ROW = {"case_id": "c1", "model": "m", "output": "Canberra is the capital.", "criteria": OWN}
 TOLD = "criterion_id, status, level_id, score, reason, evidence, rationale"
+USELESS = ["liar", "liar", "400"]  # the first question is asked twice
 
 
 @pytest.fixture
@@ -45,7 +46,8 @@ def verdicts(lake: str, judge: str = "judge.yaml", **words: Any) -> list[tuple[A
 @pytest.mark.parametrize(
     "faults",  # of two questions, one after the other
     [
-        pytest.param(["liar", "liar", "empty", "empty"], id="useless"),
+        pytest.param(USELESS, id="useless"),
+        pytest.param(["empty", "empty"], id="empty", marks=pytest.mark.nightly),
         pytest.param([], id="none", marks=pytest.mark.nightly),
         pytest.param(["refusal", "400"], id="refused", marks=pytest.mark.nightly),
         pytest.param(["length", "length", "filter"], id="ended", marks=pytest.mark.nightly),
@@ -58,6 +60,11 @@ def test_a_recording_gives_the_very_same_verdicts(judge, faults):
     assert verdicts("second", "replay:kept.jsonl") == told
     assert (judge.request_count, len(told)) == (asked_count, 2)
     assert "unscored" in {row[1] for row in told} or not faults
+    assert "canary" not in Path("kept.jsonl").read_text()
+    if faults == USELESS:  # the raw text of a useless reply is recorded
+        lines = [json.loads(line) for line in Path("kept.jsonl").read_text().splitlines()]
+        assert sorted(line["status"] for line in lines) == ["endpoint_error", "evidence_unverified"]
+        assert "never written" in next(line["reply"] for line in lines if line["status"] == "evidence_unverified")
 
 
 @pytest.mark.nightly
@@ -68,15 +75,6 @@ def test_a_recording_of_what_the_ledger_held_is_the_same(judge):
     verdicts("first", record="again.jsonl")
     assert Path("again.jsonl").read_bytes() == Path("kept.jsonl").read_bytes()
     assert judge.request_count == asked_count
-
-
-def test_a_recording_holds_the_raw_text_of_a_useless_reply_and_no_key(judge):
-    judge.faults = ["liar", "liar", "400"]
-    verdicts("first", record="kept.jsonl")
-    lines = [json.loads(line) for line in Path("kept.jsonl").read_text().splitlines()]
-    assert sorted(line["status"] for line in lines) == ["endpoint_error", "evidence_unverified"]
-    assert "never written" in next(line["reply"] for line in lines if line["status"] == "evidence_unverified")
-    assert "canary" not in Path("kept.jsonl").read_text()
 
 
 @pytest.mark.nightly

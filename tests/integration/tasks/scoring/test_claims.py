@@ -62,18 +62,21 @@ def rows_in(folder: Path, query: str) -> list[tuple[Any, ...]]:
         return connection.execute(query).fetchall()
 
 
-def verdicts_in(folder: Path) -> dict[str, tuple[Any, ...]]:
+def verdicts_in(folder: Path, criterion_id: str = "groundedness") -> dict[str, tuple[Any, ...]]:
     """Score, reason, rationale and evidence by case."""
     rows = rows_in(
         folder,
-        "select case_id, verdicts.score, reason, rationale, evidence from verdicts join outputs using (output_id)",
+        "select case_id, verdicts.score, reason, rationale, evidence from verdicts join outputs using (output_id) "
+        f"where criterion_id = '{criterion_id}'",
     )
     return {case: tuple(rest) for case, *rest in rows}
 
 
 def test_groundedness_is_the_share_of_supported_claims(judge: LoopbackJudge, tmp_path: Path):
-    evaluated(tmp_path, rows_of())
+    (unsourced,) = rows_of({"unsourced": ANSWERS["all"]}, context=[])
+    evaluated(tmp_path, [*rows_of(), unsourced])
     found = verdicts_in(tmp_path)
+    assert found.pop("unsourced")[:2] == (None, "no_context: nothing to check against")
     assert {case: verdict[0] for case, verdict in found.items()} == {
         "all": 1.0,
         "half": 0.5,
@@ -117,16 +120,11 @@ def test_a_second_run_and_a_second_criterion_ask_nothing_twice(judge: LoopbackJu
     outputs = write_lines(tmp_path / "outputs.jsonl", rows_of())
     publish(outputs, rubric, judge="m")
     assert judge.request_count == 9
-    again = publish(outputs, rubric, judge="m", run_id="again")
-    assert judge.request_count == 9
-    scores = rows_in(
-        tmp_path,
-        "select criterion_id, sum(score) from verdicts where run_id = 'again' group by all order by all",
-    )
+    scores = rows_in(tmp_path, "select criterion_id, sum(score) from verdicts group by all order by all")
     assert scores == [("groundedness", 2.0), ("other", 3.5)]
-    plan = rows_in(tmp_path, "select sum(request_count), sum(replayed_count) from stage_costs where run_id = 'again'")
-    assert plan == [(0, 18)]  # each criterion reads the nine replies
-    assert again.run["cost_usd"] == 0
+    lake = f"sqlite:{tmp_path}/lake/catalog.sqlite"
+    plan = preview_run(EvaluationRequest(str(outputs), str(rubric), judge="m", lake=lake))[1]
+    assert (plan.request_count, plan.replayed_count) == (0, 18)  # each criterion reads the nine replies
 
 
 @pytest.mark.nightly
@@ -185,9 +183,9 @@ def test_an_unreadable_reply_leaves_its_output_unscored_and_is_asked_again(judge
 @pytest.mark.parametrize(
     ("columns", "settings", "expected"),
     [
-        ({"context": []}, "", (None, "no_context: nothing to check against")),
         *nightly(
             [
+                ({"context": []}, "", (None, "no_context: nothing to check against")),
                 ({"context": ["", " \u200b"]}, "", (None, "no_context: nothing to check against")),
                 ({"reference": None}, ", against: reference", (None, "no_reference: nothing to check against")),
                 ({"prompt": "The shop is open on Sundays."}, ", against: prompt", (0.5, None)),
@@ -224,8 +222,11 @@ CITED = {
 
 
 def test_citations_are_measured_sentence_by_sentence(judge: LoopbackJudge, tmp_path: Path):
-    evaluated(tmp_path, rows_of(CITED), ", measure: citation_recall")
-    found = verdicts_in(tmp_path)
+    precise = "\n  - {id: precise, description: Does each citation say so?, weight: 1, method: {type: claims, "
+    rubric = RUBRIC.format(settings=", measure: citation_recall") + precise + "measure: citation_precision}}"
+    (tmp_path / "rubric.yaml").write_text(rubric, encoding="utf-8")
+    publish(write_lines(tmp_path / "outputs.jsonl", rows_of(CITED)), tmp_path / "rubric.yaml", judge="m")
+    found = verdicts_in(tmp_path, "groundedness")
     nothing = "not_applicable: no citation, or no sentence"
     assert {case: verdict[:2] for case, verdict in found.items()} == {
         "both": (1.0, None),
@@ -239,10 +240,7 @@ def test_citations_are_measured_sentence_by_sentence(judge: LoopbackJudge, tmp_p
     assert found["beyond"][2] == "output: no sentence of 2 cites a passage of the context"
     unread = "; citations are read in brackets, [1], so '(1)' is none"
     assert found["other"][2] == f"output: no sentence of 2 cites a passage of the context{unread}"
-    assert judge.request_count == 4  # one a sentence and source
-    (tmp_path / "precision").mkdir()
-    evaluated(tmp_path / "precision", rows_of(CITED), ", measure: citation_precision")
-    found = verdicts_in(tmp_path / "precision")
+    found = verdicts_in(tmp_path, "precise")
     # both: of three citations the one of passage 1 for returns says nothing, and the other does without it
     assert found["both"][:2] == (pytest.approx(2 / 3), None)
     assert {case: found[case][:2] for case in ("wrong", "beyond", "none")} == {

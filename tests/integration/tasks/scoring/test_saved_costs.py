@@ -29,17 +29,17 @@ Writer = Callable[[dict[str, Any]], str]
 @pytest.mark.parametrize(
     ("rubric", "settings", "writer", "judgment_count"),
     [
-        (TWINS, "", None, 1),  # two criteria of one text
         (ASKED.format("type: claims"), "", write_claims, 2),  # found once, verified once
         *nightly(
             [
+                (TWINS, "", None, 1),  # two criteria of one text
                 (HEAD + judged_criteria("warm", "brief"), "packing: 2", None, 2),
                 (TWINS, "replicates: 2", None, 2),
                 (ASKED.format("type: preference, against: old"), "", write_preference, 2),  # in both orders
             ]
         ),
     ],
-    ids=["judge", "claims", "batched criteria", "replicates", "preference"],
+    ids=["claims", "judge", "batched criteria", "replicates", "preference"],
 )
 def test_a_judgment_that_several_verdicts_use_again_is_saved_once(
     judge: LoopbackJudge, tmp_path: Path, rubric: str, settings: str, writer: Writer | None, judgment_count: int
@@ -57,9 +57,9 @@ def test_a_judgment_that_several_verdicts_use_again_is_saved_once(
             if model == "m" or "preference" in rubric
         ],
     )
-    asked = {"judge": str(tmp_path / "judge.yaml"), "has_report": True}
-    publish(outputs, tmp_path / "rubric.yaml", run_id="first", **asked)
-    again = publish(outputs, tmp_path / "rubric.yaml", run_id="again", **asked)
+    judged_by = str(tmp_path / "judge.yaml")
+    publish(outputs, tmp_path / "rubric.yaml", run_id="first", judge=judged_by)
+    again = publish(outputs, tmp_path / "rubric.yaml", run_id="again", judge=judged_by, has_report=True)
     address = f"sqlite:{tmp_path}/lake/catalog.sqlite"
     rescore_run(RescoreRequest("again", str(tmp_path / "rubric.yaml"), address, run_id="rescored"))
     lake = find_lake(address)

@@ -25,15 +25,17 @@ CHART = {"data": {"values": [{"x": 1}, {"x": 2}]}, "mark": "bar", "encoding": {"
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder whose process the checks of this test use."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(suite_process.__file__).parents[3]))
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-canary")
-    monkeypatch.setattr(suite_process, "_states", [])
-    use_suite_process(tmp_path)
-    yield tmp_path
-    stop_processes(tmp_path, KIND)
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder whose process the checks of these tests use; it takes seconds to start, and is started when needed."""
+    folder = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PYTHONPATH", str(Path(suite_process.__file__).parents[3]))
+        patched.setenv("OPENAI_API_KEY", "sk-canary")
+        patched.setattr(suite_process, "_states", [])
+        use_suite_process(folder)
+        yield folder
+        stop_processes(folder, KIND)
 
 
 def running(home: Path) -> KeptProcess:

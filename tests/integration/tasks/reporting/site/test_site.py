@@ -43,7 +43,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
         version, weight = ("1.1.0", 3) if name == "c" else ("1.0.0", 1)
         rubric.write_text(RUBRIC.format(version=version, weight=weight), encoding="utf-8")
         rows = [{"case_id": f"c{n}", "model": "m <i>", "output": text} for n, text in enumerate(texts)]
-        publish(write_lines(folder / f"{name}.jsonl", rows), rubric, run_id=name, has_report=True)
+        publish(write_lines(folder / f"{name}.jsonl", rows), rubric, run_id=name, has_report=name == "a")
     return find_lake(f"sqlite:{folder}/lake/catalog.sqlite")
 
 

@@ -248,7 +248,7 @@ _HOSTILE = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("place_count", [15, *nightly([60])])
+@pytest.mark.parametrize("place_count", [5, *nightly([60])])
 @pytest.mark.parametrize("name", [name for name in _FILES if not name.startswith("inspect eval")])
 def test_a_trace_with_any_value_in_any_place_is_read_or_named(name: str, place_count: int, tmp_path: Path) -> None:
     """Places of the file get hostile values in turn: no error but ours, no row that is neither read nor named."""

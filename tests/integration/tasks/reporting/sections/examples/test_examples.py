@@ -20,7 +20,7 @@ from gradebook.tasks.reporting.sections.examples import pictures
 from gradebook.tasks.reporting.sections.examples.examples import MOST_BYTES, read_examples
 from gradebook.tasks.reporting.source.report_source import opened_source
 from tests.support.media_samples import png
-from tests.support.scored_lake import make_lake, write_scores
+from tests.support.scored_lake import make_lake, write_runs
 
 TEXT = """
 id: reply
@@ -181,8 +181,7 @@ def give_images(folder, connection, _version):
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory):
     made = make_lake(tmp_path_factory.mktemp("examples"))
-    for run_id, rows in RUNS.items():
-        write_scores(made, run_id, OTHER if run_id == "other" else RUBRIC, rows)
+    write_runs(made, {run_id: (OTHER if run_id == "other" else RUBRIC, rows) for run_id, rows in RUNS.items()})
     commit(made, "give texts", give_texts)
     commit(made, "give steps", give_steps)
     commit(made, "give images", partial(give_images, tmp_path_factory.mktemp("images")))

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.published.summary import summarise
 from gradebook.tasks.reporting.drawing.templates import render
 from gradebook.tasks.reporting.sections.spread.box_plots import read_boxes
 from gradebook.tasks.reporting.sections.spread.levels import left_out_words, read_levels
 from gradebook.tasks.reporting.sections.spread.outliers import read_outliers
 from gradebook.tasks.reporting.sections.spread.spread import read_spread
 from gradebook.tasks.reporting.sections.spread.thresholds import Thresholds, plot_of_curves, read_thresholds
-from gradebook.tasks.reporting.source.report_source import ReportSource
-from tests.support.scored_lake import make_lake, write_scores
-from tests.support.scored_marts import add_marts, page_source
+from gradebook.tasks.reporting.source.report_source import ReportSource, opened_source
+from tests.support.scored_lake import PAGE_MARTS, make_lake, write_runs
 
 HOSTILE = "</script><script>alert(1)</script>"
 LEVELS = [{"id": "bad", "score": 0.0}, {"id": "so_so", "label": "So so", "score": 0.5}, {"id": "good", "score": 1.0}]
@@ -62,6 +62,7 @@ OWN = {"tree": {f"own_{number}": 1.0 for number in range(15)}}
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, ReportSource]]:
     """Source of each run of `RUBRICS`; the run `later` is compared with `worked`."""
     lake = make_lake(tmp_path_factory.mktemp("spread"))
+    runs = {}
     for run_id, rubric in RUBRICS.items():
         own = OWN.get(run_id, {})
         names = [*(criterion.id for criterion in rubric.criteria), *own]
@@ -70,11 +71,14 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Repo
             for model, rows in SCORES[run_id].items()
             for case, scores in enumerate(rows)
         ]
-        write_scores(lake, run_id, rubric, outputs)
-        add_marts(lake, run_id, rubric)
+        runs[run_id] = (rubric, outputs)
+    write_runs(lake, runs, PAGE_MARTS)
     with ExitStack() as opened:
         against = {"later": "worked"}
-        yield {name: opened.enter_context(page_source(lake, name, against.get(name))) for name in RUBRICS}
+        yield {
+            name: opened.enter_context(opened_source(lake, summarise(lake, name), against.get(name)))
+            for name in RUBRICS
+        }
 
 
 def thresholds_of(sources: Mapping[str, ReportSource], run_id: str) -> Thresholds:
