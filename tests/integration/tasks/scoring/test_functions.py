@@ -346,7 +346,7 @@ def test_a_call_that_takes_too_long_is_stopped():
 
 
 def test_too_few_verdicts_are_none(pool):
-    reason = "function raised ValueError: found 1 verdicts, expected 2"
+    reason = "function raised ValueError: found 1 verdict, expected 2"
     assert scored(pool, shard("a", "b"), name="my_checks:too_few")["reason"].to_pylist() == [reason] * 2
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.statistics.calibration import (
     Rated,
     corrected_mean,
@@ -193,7 +194,7 @@ def test_fewer_than_two_unrated_units_leave_the_ratings_alone(count):
 def test_too_few_ratings_correct_nothing_and_say_so(n):
     found = corrected_mean(drawn(n=n))
     assert (found.value, found.ci_low) == (None, None)
-    assert found.reason == f"found {n} rated outputs, expected 3 or more"
+    assert found.reason == f"found {counted(n, 'rated output')}, expected 3 or more"
 
 
 def test_no_ratings_leave_the_judge_alone():

@@ -293,7 +293,7 @@ def test_columns_of_the_dataset_reach_the_checks_that_read_them():
     values = {"id": "right", "description": "Right.", "method": method}
     scorer = Scorer(rubric(criteria=[values]), column_map={"reference": "answer"})
     assert scorer(prompts=["p"] * 2, completions=["4", "5"], answer=["4", "4"]) == [1.0, 0.0]
-    with pytest.raises(InputError, match="answer: found 1 values, expected 2"):
+    with pytest.raises(InputError, match="answer: found 1 value, expected 2"):
         scorer(prompts=["p"] * 2, completions=["4", "5"], answer=["4"])
 
 
