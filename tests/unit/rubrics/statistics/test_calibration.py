@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.statistics.calibration import (
     Rated,
     corrected_mean,
@@ -190,11 +189,11 @@ def test_fewer_than_two_unrated_units_leave_the_ratings_alone(count):
     assert corrected_mean(drawn(n=20, unrated=1)).width is not None
 
 
-@pytest.mark.parametrize("n", [0, 1, 2])
-def test_too_few_ratings_correct_nothing_and_say_so(n):
+@pytest.mark.parametrize(("n", "words"), [(0, "0 rated outputs"), (1, "1 rated output"), (2, "2 rated outputs")])
+def test_too_few_ratings_correct_nothing_and_say_so(n, words):
     found = corrected_mean(drawn(n=n))
     assert (found.value, found.ci_low) == (None, None)
-    assert found.reason == f"found {counted(n, 'rated output')}, expected 3 or more"
+    assert found.reason == f"found {words}, expected 3 or more"
 
 
 def test_no_ratings_leave_the_judge_alone():
