@@ -146,7 +146,8 @@ def list_rubrics(
     for title, rows in (("shipped rubrics", shipped), ("versions in the lake", versions)):
         if rows:
             people.print(f"[bold]{title}[/]")
-            show_rows(map(heading_words, rows[0]), (row.values() for row in rows))
+            cells = ([("yes" if value else None) if isinstance(value, bool) else value for value in row.values()] for row in rows)
+            show_rows(map(heading_words, rows[0]), cells)
     if not shipped and not versions:
         notes.print(f"no rubric has the target_type {escape(plain(target_type))}")
 

@@ -100,7 +100,8 @@ def _show_judges(status: Status) -> None:
 def _row_published(row: Row) -> tuple[str, ...]:
     unmet = row["unmet"]
     stopped = f"; {plain(row['stopped'])}" if row["stopped"] else ""
-    verdict = "all met" if row["is_met"] else f"not met: {plain(unmet[0])}"
+    good = "all met" if row["has_requirement"] else "nothing is required"
+    verdict = good if row["is_met"] else f"not met: {plain(unmet[0])}"
     return (
         f"{row['rubric_id']} {row['rubric_version']}",
         row["run_id"],

@@ -17,7 +17,7 @@ from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.lake.rows import Row, read_rows
 from gradebook.tasks.lake.schema import CATALOG
 from gradebook.tasks.lake.sql import query
-from gradebook.tasks.published.summary import stated_unmet
+from gradebook.tasks.published.summary import stated_outcome
 from gradebook.tasks.runs.resume_command import going_on, read_kept
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.lock import is_running
@@ -232,8 +232,8 @@ def read_status(lake: Lake, now: datetime, days: int) -> Status:
     with connect(lake, read_only=True) as connection:
         last = [dict(row) for row in read_rows(connection, query("published/last_runs"))]
         for row in last:
-            unmet = stated_unmet(connection, lake, row["run_id"])
-            row |= {"is_met": not unmet, "unmet": list(unmet)}
+            has_requirement, unmet = stated_outcome(connection, lake, row["run_id"])
+            row |= {"has_requirement": has_requirement, "is_met": not unmet, "unmet": list(unmet)}
         failures = read_rows(connection, query("published/failed_runs"), since=now - timedelta(days=days))
         under_way = read_rows(connection, _UNDER_WAY)
         (versions,), (sizes,) = read_rows(connection, _VERSIONS), read_rows(connection, _DATA)

@@ -194,12 +194,17 @@ def read_summary(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str)
     )
 
 
-def stated_unmet(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str) -> tuple[str, ...]:
-    """Unmet requirements of a published run, as its summary has them: read from its folder, else worked out again."""
+def stated_outcome(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str) -> tuple[bool, tuple[str, ...]]:
+    """Whether anything is required of a published run, and what of it is unmet.
+
+    As its summary has it: read from its folder, else worked out again.
+    """
     file = RunFolder.below(lake.root, run_id).published_file
     with suppress(OSError, ValueError, KeyError, TypeError):
-        return tuple(map(str, json.loads(file.read_text(encoding="utf-8"))["unmet"]))
-    return tuple(map(str, _outcome(connection, lake, read_published_run(connection, lake, run_id)).unmet))
+        stated = json.loads(file.read_text(encoding="utf-8"))
+        return stated["verdict"]["is_good"] is not None, tuple(map(str, stated["unmet"]))
+    found = _outcome(connection, lake, read_published_run(connection, lake, run_id))
+    return found.has_requirement, tuple(map(str, found.unmet))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import duckdb
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.rows import Row, model_name, read_rows
 from gradebook.tasks.lake.sql import query
-from gradebook.tasks.published.summary import stated_unmet
+from gradebook.tasks.published.summary import stated_outcome
 from gradebook.tasks.reporting.drawing.charts import draw
 from gradebook.tasks.reporting.drawing.figures import Drawn
 from gradebook.tasks.reporting.sections.scores.scores import mean_interval_words
@@ -100,7 +100,7 @@ def read_home(connection: duckdb.DuckDBPyConnection, lake: Lake) -> Home:
 
 
 def _line(connection: duckdb.DuckDBPyConnection, lake: Lake, run: Row, scores: Sequence[Row]) -> RunLine:
-    is_met = not stated_unmet(connection, lake, run["run_id"]) if run["status"] == "published" else None
+    is_met = not stated_outcome(connection, lake, run["run_id"])[1] if run["status"] == "published" else None
     ranked = sorted(scores, key=lambda row: (row["mean"] is None, -(row["mean"] or 0.0), model_name(row)))
     return RunLine(run, is_met, tuple(_model_line(row) for row in ranked))
 

@@ -100,10 +100,11 @@ def test_a_no_regression_gate_passes_although_the_rubric_s_threshold_is_not_met(
 
 
 @pytest.mark.nightly
-def test_the_rubric_s_gate_is_that_of_a_run_without_a_rule_and_no_gate_waives_all(run):
+def test_the_rubric_s_gate_is_that_of_a_run_without_a_rule_and_no_gate_waives_all(run, gradebook):
     threshold, words = "pass_threshold: 0.9", "m: mean 0.500, expected at least 0.9"
     assert run([LONG, SHORT], LENGTH, threshold, more=("--run-id", "before")).code == 1
     compared = ("--baseline", "before", "--fail-if", "mean_diff < 0")
     for gate, code, unmet, waived in (("rubric", 1, [words], []), ("none", 0, [], [words])):
         found = run([LONG, SHORT], LENGTH, threshold, more=(*compared, "--gate", gate, "--run-id", gate))
         assert (found.code, found.json["unmet"], found.json["waived"]) == (code, unmet, waived), gate
+    assert "nothing is required" in gradebook("status").out  # of the last run

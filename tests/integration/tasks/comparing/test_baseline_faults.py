@@ -81,6 +81,7 @@ def test_status_and_site_state_the_unmet_rule_as_the_summary_does(copied, has_fo
     with connect(lake_in(copied), read_only=True) as connection:
         is_met = {line.run_id: line.is_met for line in read_home(connection, lake_in(copied)).runs}
     assert (row["run_id"], row["is_met"], tuple(row["unmet"])) == ("renamed", False, found)
+    assert row["has_requirement"]
     assert is_met == {"a": True, "b": True, "renamed": False}
 
 
