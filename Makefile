@@ -14,8 +14,8 @@ STAMP := $(VENV)/.stamp
 DEV_STAMP := $(VENV)/.dev-stamp
 RUN := $(VENV)/bin/python -m
 PIP := $(RUN) pip
-# One worker more than there are cores, as tests wait for servers and processes; each further one costs its own start.
-TEST := $(RUN) pytest -n $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
+# Two workers more than there are cores, as tests wait for servers and processes; each further one costs its own start.
+TEST := $(RUN) pytest -n $(shell expr $$(nproc 2>/dev/null || echo 2) + 2)
 BY_FILE := --dist loadfile --no-loadscope-reorder  # in one worker, which makes what a file's tests share once
 QUICK := tests/unit tests/laws $(addprefix tests/integration/,sql tasks/judging tasks/collecting tasks/runs)
 # Seconds of CPU of all processes; a tier that takes more fails, and names its dearest tests. Each is 1.8 times what a

@@ -147,7 +147,8 @@ def list_rubrics(
         if rows:
             people.print(f"[bold]{title}[/]")
             cells = ([("yes" if value else None) if isinstance(value, bool) else value for value in row.values()] for row in rows)
-            show_rows(map(heading_words, rows[0]), cells)
+            names = (name.removeprefix("is_").replace("rubric_version", "version") for name in rows[0])
+            show_rows(map(heading_words, names), cells)
     if not shipped and not versions:
         notes.print(f"no rubric has the target_type {escape(plain(target_type))}")
 
