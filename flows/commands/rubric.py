@@ -146,8 +146,9 @@ def list_rubrics(
     for title, rows in (("shipped rubrics", shipped), ("versions in the lake", versions)):
         if rows:
             people.print(f"[bold]{title}[/]")
-            cells = ([("yes" if value else None) if isinstance(value, bool) else value for value in row.values()] for row in rows)
             names = (name.removeprefix("is_").replace("rubric_version", "version") for name in rows[0])
+            yes = {True: "yes", False: None}
+            cells = ([yes[cell] if isinstance(cell, bool) else cell for cell in row.values()] for row in rows)
             show_rows(map(heading_words, names), cells)
     if not shipped and not versions:
         notes.print(f"no rubric has the target_type {escape(plain(target_type))}")
