@@ -261,7 +261,7 @@ def _insert_case_criteria(connection: duckdb.DuckDBPyConnection, folder: RunFold
         yield from _insert_rows(connection, folder, files, "case_criteria", values)
 
 
-_NEW_OUTPUTS = "from read_parquet($file) where output_id not in (select output_id from outputs)"
+_NEW_OUTPUTS = "from read_parquet($file) anti join outputs using (output_id)"
 _CASE_CRITERIA = "select $run_id as run_id, * exclude (row_index, gate_threshold) from read_parquet($file)"
 _NESTED = {  # new rows of a table, and its lists of texts
     "outputs": (_NEW_OUTPUTS, "{context: context, steps: steps}"),
