@@ -36,24 +36,19 @@ def show_change(change: CostChange) -> None:
 
 def _total_words(total: CostSum) -> str:
     return (
-        f"{_known(total.billed_usd, total.unpriced_count + total.uncounted_count)} billed for "
+        f"{known_words(total.billed_usd, total.unpriced_count + total.uncounted_count)} billed for "
         f"{counted(total.judgment_count, 'judgment')}, "
-        f"{_known(total.saved_usd, total.unpriced_replayed_count)} saved by {total.replayed_count:,} replayed"
+        f"{known_words(total.saved_usd, total.unpriced_replayed_count)} saved by {total.replayed_count:,} replayed"
     )
 
 
 def _cells(costs: CostSum) -> tuple[str, ...]:
     return (
-        _known(costs.billed_usd, costs.unpriced_count + costs.uncounted_count),
-        _known(costs.saved_usd, costs.unpriced_replayed_count),
+        known_words(costs.billed_usd, costs.unpriced_count + costs.uncounted_count),
+        known_words(costs.saved_usd, costs.unpriced_replayed_count),
         f"{costs.judgment_count:,}",
         f"{costs.replayed_count:,}",
         f"{costs.prompt_tokens:,}",
         f"{costs.cached_tokens:,}",
         f"{costs.completion_tokens:,}",
     )
-
-
-def _known(cost_usd: float | None, unknown_count: int) -> str:
-    """Dollars; "at least" if some costs are unknown."""
-    return known_words(cost_usd, unknown_count)

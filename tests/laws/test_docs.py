@@ -111,7 +111,7 @@ def key_table(model: type[BaseModel]) -> str:
 
 
 def meanings_of(model: type[BaseModel]) -> dict[str, str]:
-    """What each key of a file means, as the model's own words have it."""
+    """Meaning of each key of a file, in the words of the model's field."""
     return {
         field.alias or name: ("required; " if field.is_required() else "") + " ".join((field.description or "").split())
         for name, field in model.model_fields.items()
@@ -161,7 +161,7 @@ def check_sections() -> str:
 
 
 def check_part(check: dict[str, Any]) -> str:
-    """What a check is, its settings and its examples."""
+    """Section on a check: its description, settings and examples."""
     parts = [f"### {check['name']}\n{check['summary']}", check["details"]]
     settings = [
         (f"`{each['name']}`", f"`{each['default']}`" if each["default"] else "", each["meaning"])

@@ -112,5 +112,5 @@ def publish_agreement(lake: Lake, run_ids: Iterable[str]) -> None:
 
 
 def source_of(lake: Lake, run_id: str) -> AbstractContextManager[ReportSource]:
-    """What a report of the run is written from."""
+    """Source that a report of the run reads."""
     return opened_source(lake, summarise(lake, run_id))

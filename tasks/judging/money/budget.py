@@ -52,8 +52,7 @@ class Budget:
                 raise BudgetReached(
                     f"budget: the next request could cost {price_words(worst_usd)}, {price_words(self._spent_usd)} of "
                     f"{price_words(self.limit_usd)} are spent or may have been billed; to go on, run the same command "
-                    "with "
-                    f"{self._larger_budget(worst_usd)}"
+                    f"with {self._larger_budget(worst_usd)}"
                 )
             await self._freed.wait()
         self._next_ticket += 1

@@ -115,7 +115,7 @@ def test_a_command_compares_the_newest_files_up_to_its_bound(lake, monkeypatch):
 
 
 def test_a_transaction_gives_no_digest_to_a_file_that_another_has_published(lake):
-    """It was touched meanwhile, perhaps by whatever damaged it."""
+    """The file was changed after its publication, perhaps by the damage itself."""
     file = files_of(lake)[0]
     flip(file, 40)
     commit(lake, "a test's own", lambda connection, _version: connection.execute("delete from ratings") and None)

@@ -240,6 +240,7 @@ def test_citations_are_measured_sentence_by_sentence(judge: LoopbackJudge, tmp_p
     assert found["beyond"][2] == "output: no sentence of 2 cites a passage of the context"
     unread = "; citations are read in brackets, [1], so '(1)' is none"
     assert found["other"][2] == f"output: no sentence of 2 cites a passage of the context{unread}"
+    assert judge.request_count == 4 + 1  # one a sentence with its sources, and one more for precision
     found = verdicts_in(tmp_path, "precise")
     # both: of three citations the one of passage 1 for returns says nothing, and the other does without it
     assert found["both"][:2] == (pytest.approx(2 / 3), None)
