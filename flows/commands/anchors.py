@@ -18,9 +18,10 @@ from gradebook.flows.commands.options import (
     read_date,
 )
 from gradebook.flows.display.terminal import notes, plain, say, show_rows
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.rows import Row
-from gradebook.tasks.system.number_format import counted, difference_interval_words, price_words, signed_words
+from gradebook.tasks.system.number_format import difference_interval_words, price_words, signed_words
 from gradebook.tasks.system.shell import shell_line
 
 app = typer.Typer(

@@ -16,9 +16,10 @@ from gradebook.flows.commands.options import (
     print_json,
 )
 from gradebook.flows.display.terminal import notes, say
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.runs.request import read_column_map
-from gradebook.tasks.system.number_format import counted, price_words
+from gradebook.tasks.system.number_format import price_words
 
 app = typer.Typer(help="Compare the cases of a suite with real usage.", no_args_is_help=True, rich_markup_mode=None)
 

@@ -9,9 +9,10 @@ import typer
 from gradebook.flows.commands.options import JsonOption, MapOption, print_json
 from gradebook.flows.display.progress_bars import shown_progress
 from gradebook.flows.display.terminal import people, plain
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.collecting.collect import Collected, CollectRequest, collect_outputs
 from gradebook.tasks.runs.request import read_column_map
-from gradebook.tasks.system.number_format import counted, price_words
+from gradebook.tasks.system.number_format import price_words
 
 
 def collect(  # noqa: PLR0913 - each is an option

@@ -14,6 +14,7 @@ from gradebook.flows.commands.read_lake import read_lake
 from gradebook.flows.display.rows_file import write_row_file
 from gradebook.flows.display.tables import write_rows
 from gradebook.flows.display.terminal import notes
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.rewards import Gates
 from gradebook.tasks.published.run_list import is_weighted, latest_run
@@ -29,7 +30,6 @@ from gradebook.tasks.rewards.export import (
     sft_rows,
     weak_rows,
 )
-from gradebook.tasks.system.number_format import counted
 
 app = typer.Typer(
     help="Export a run's outputs with their rewards for training, people's ratings, and scores beside traces.",

@@ -8,11 +8,11 @@ from gradebook.flows.commands.completion import complete_run
 from gradebook.flows.commands.options import DEFAULT_LAKE, DONE, NOT_MET, DataOption, JsonOption, LakeOption, print_json
 from gradebook.flows.display.progress_bars import shown_progress
 from gradebook.flows.display.terminal import plain, say
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.ledger.ledger import find_judgments
 from gradebook.tasks.ledger.verify import verify_ledger
 from gradebook.tasks.ledger.verify_sources import Verification
-from gradebook.tasks.system.number_format import counted
 from gradebook.tasks.system.progress import reporter
 
 MOST_SHOWN = 20

@@ -8,9 +8,10 @@ import typer
 from gradebook.flows.commands.completion import complete_run
 from gradebook.flows.commands.options import DEFAULT_LAKE, DataOption, JsonOption, LakeOption, MapOption, print_json
 from gradebook.flows.display.terminal import notes, plain, say, show_rows
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.runs.request import read_column_map
-from gradebook.tasks.system.number_format import counted, rate_words
+from gradebook.tasks.system.number_format import rate_words
 
 app = typer.Typer(
     help="Set outcomes in use, such as clicks or refunds, beside the scores.",

@@ -12,6 +12,7 @@ import typer
 from gradebook.flows.commands.completion import complete_criterion, complete_run
 from gradebook.flows.commands.options import DEFAULT_LAKE, DataOption, LakeOption, option_of
 from gradebook.flows.display.terminal import notes, people
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.published.run_list import latest_run
@@ -21,7 +22,6 @@ from gradebook.tasks.runs.request import read_request
 from gradebook.tasks.serving.rating_page import rating_app
 from gradebook.tasks.serving.serve import bind, serve_app
 from gradebook.tasks.system.listeners import LOOPBACK, Tokens, hosts_of
-from gradebook.tasks.system.number_format import counted
 from gradebook.tasks.system.own_process import call_apart
 
 MOST_RATERS = 200

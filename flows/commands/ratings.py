@@ -18,13 +18,14 @@ from gradebook.flows.commands.options import (
 )
 from gradebook.flows.commands.read_lake import read_lake
 from gradebook.flows.display.terminal import heading_words, notes, say, show_rows
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.ratings.import_ratings import RatingImport, import_ratings
 from gradebook.tasks.ratings.import_sheets import RatingFile
 from gradebook.tasks.ratings.table import count_ratings, find_ratings
 from gradebook.tasks.rubric_store.versions import find_rubric
 from gradebook.tasks.runs.request import read_column_map
-from gradebook.tasks.system.number_format import counted, score_words
+from gradebook.tasks.system.number_format import score_words
 
 app = typer.Typer(help="Import, list and show people's ratings.", no_args_is_help=True, rich_markup_mode=None)
 

@@ -15,6 +15,7 @@ from gradebook.flows.commands.options import (
     option_of,
 )
 from gradebook.flows.display.terminal import notes, people
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.rewards.scorer import RubricScorer
@@ -24,7 +25,6 @@ from gradebook.tasks.serving.rewards_api import RewardsApp, rewards_app
 from gradebook.tasks.serving.serve import bind, serve_app
 from gradebook.tasks.system.listeners import LOOPBACK, hosts_of
 from gradebook.tasks.system.logs import begin_logging
-from gradebook.tasks.system.number_format import counted
 
 EVERYWHERE = ("0.0.0.0", "::")
 LEAST_TOKEN = 16  # characters

@@ -10,8 +10,8 @@ from gradebook.flows.commands.options import DEFAULT_LAKE, AtOption, DataOption,
 from gradebook.flows.commands.read_lake import read_lake
 from gradebook.flows.display.progress_bars import shown_progress
 from gradebook.flows.display.terminal import notes, plain
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.reporting.site.site import write_site
-from gradebook.tasks.system.number_format import counted
 
 
 def site(

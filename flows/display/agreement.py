@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from gradebook.flows.display.terminal import people, plain, say, show_rows
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.statistics.agreement import Measure
 from gradebook.rubrics.statistics.calibration import Estimate
 from gradebook.rubrics.statistics.davidson import Strength
@@ -20,7 +21,7 @@ from gradebook.tasks.agreement.settled_labels import SettledCriterion
 from gradebook.tasks.agreement.steps import StepAgreement
 from gradebook.tasks.comparing.sentences import each_once
 from gradebook.tasks.lake.rows import Row
-from gradebook.tasks.system.number_format import counted, price_words, with_interval
+from gradebook.tasks.system.number_format import price_words, with_interval
 
 TITLES = {
     RATERS: "raters among themselves",

@@ -7,6 +7,7 @@ from rich.table import Table
 
 from gradebook.flows.display.terminal import people, plain, table_titled
 from gradebook.flows.display.verdict import show_verdict
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.comparing.attribution import Explanation, LostCase
 from gradebook.tasks.comparing.compare import Comparison, ModelComparison
 from gradebook.tasks.comparing.figures import ComparedRow, worst_first
@@ -15,7 +16,6 @@ from gradebook.tasks.comparing.run_comparison import ComparedModels, RunComparis
 from gradebook.tasks.comparing.sentences import pair_sentences
 from gradebook.tasks.comparing.verdict import comparison_verdict
 from gradebook.tasks.system.number_format import (
-    counted,
     difference_interval_words,
     p_words,
     rate_words,

@@ -2,9 +2,10 @@
 
 from gradebook.flows.display.summary import show_plan, usd_range_words
 from gradebook.flows.display.terminal import people, plain, say, show_rows
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.ledger.spending import CostSum, Spending
 from gradebook.tasks.stages.cost_preview import CostChange
-from gradebook.tasks.system.number_format import counted, known_words
+from gradebook.tasks.system.number_format import known_words
 
 HEADINGS = ("billed", "saved", "judgments", "replayed", "tokens in", "cached", "tokens out")
 

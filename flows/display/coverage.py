@@ -3,10 +3,11 @@
 from rich.markup import escape
 
 from gradebook.flows.display.terminal import people, plain, say, table_titled
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.statistics.case_shares import StratumShare
 from gradebook.rubrics.statistics.chance import is_significant
 from gradebook.tasks.operations.case_coverage import Coverage
-from gradebook.tasks.system.number_format import counted, interval_words, p_words, rate_words, score_words
+from gradebook.tasks.system.number_format import interval_words, p_words, rate_words, score_words
 
 MOST_ROWS = 20
 

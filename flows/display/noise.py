@@ -6,13 +6,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from gradebook.flows.display.terminal import people, plain, table_titled
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.statistics.rule_false_alarms import Nominal
 from gradebook.rubrics.statistics.rules import OVERALL
 from gradebook.tasks.comparing.aa_test import Fires, JudgedTwice, JudgeNoise, RuleNoise
 from gradebook.tasks.comparing.decision_study import DecisionStudy
 from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.system.number_format import (
-    counted,
     difference_interval_words,
     interval_words,
     p_words,

@@ -6,9 +6,9 @@ from typing import Any
 from rich.markup import escape
 
 from gradebook.flows.display.terminal import people, plain, table_titled
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.stages.compare_marts import Difference, MartCheck
 from gradebook.tasks.stages.rebuild import Rebuilt
-from gradebook.tasks.system.number_format import counted
 
 
 def show_rebuilt(rebuilt: Rebuilt) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 
 from gradebook.flows.display.terminal import Stdout, notes, plain
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.system.files import replaced_file, write_parquet
-from gradebook.tasks.system.number_format import counted
 
 BY_CRITERION = ("rewards", "weights")  # columns whose keys differ by row: maps in Parquet
 

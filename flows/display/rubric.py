@@ -8,9 +8,9 @@ from rich.markup import escape
 from gradebook.flows.display.terminal import notes, people, plain
 from gradebook.rubrics.files.semver import VersionStep, next_version, step_between
 from gradebook.rubrics.lint.findings import LintFinding, Severity
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.rubric_store.files import ImportSummary
-from gradebook.tasks.system.number_format import counted
 
 COLOURS: dict[Severity, str] = {"error": "red", "warning": "yellow", "note": "dim"}
 

@@ -4,9 +4,10 @@ from rich.markup import escape
 
 from gradebook.flows.display.progress_bars import STAGE_WORDS
 from gradebook.flows.display.terminal import people, plain, show_rows
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.published.status import Status, UnpublishedRun
-from gradebook.tasks.system.number_format import counted, price_words, signed_words, size_words
+from gradebook.tasks.system.number_format import price_words, signed_words, size_words
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 QUIET_S = 900.0  # a running run that wrote nothing for longer is marked as quiet

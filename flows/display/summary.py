@@ -8,6 +8,7 @@ from rich.table import Table
 
 from gradebook.flows.display.terminal import people, plain, table_titled
 from gradebook.flows.display.verdict import show_verdict
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.comparing.sentences import each_once
 from gradebook.tasks.lake.rows import model_name
 from gradebook.tasks.planning.plan import RunPlan
@@ -15,7 +16,6 @@ from gradebook.tasks.published.summary import RunSummary, cost_words, other_mode
 from gradebook.tasks.published.verdict import question_words
 from gradebook.tasks.system.number_format import (
     bounded_rate_words,
-    counted,
     interval_words,
     no_interval_words,
     price_words,

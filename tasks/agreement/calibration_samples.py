@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.statistics.calibration import Rated, selection_shift, suspicious_shift
 from gradebook.tasks.agreement.statements import add_decisions_of_run, add_ratings_of_run
 from gradebook.tasks.lake.rows import make_table
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.ratings.rating_queue import page_source
-from gradebook.tasks.system.number_format import counted
 
 _ELSEWHERE_COLUMNS = "criterion_id varchar, output_id varchar, score double"
 _LEVELS = "select score from agreed_levels where criterion_id = ? order by score"

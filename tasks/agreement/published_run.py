@@ -7,6 +7,7 @@ from typing import Any
 
 import duckdb
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.statistics.agreement import Measure
 from gradebook.tasks.agreement.mart import (
@@ -28,7 +29,6 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, read_rows
 from gradebook.tasks.lake.sql import query
-from gradebook.tasks.system.number_format import counted
 from gradebook.tasks.system.shell import shell_line
 
 _RUN = "select run_id, status, rubric_id, rubric_version, judge from runs where run_id = ?"

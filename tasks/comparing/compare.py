@@ -6,6 +6,7 @@ from typing import Any
 
 import duckdb
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.rubric import Rubric, category_weights
 from gradebook.rubrics.statistics.comparison import CorrectedFigures, WinFigures, measure_wins
 from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
@@ -35,7 +36,6 @@ from gradebook.tasks.comparing.unpaired import compare_unpaired
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, model_name, pair_name
-from gradebook.tasks.system.number_format import counted
 
 RESAMPLE_COUNT = 10_000
 STRATA = (

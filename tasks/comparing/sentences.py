@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.statistics.chance import Chance
 from gradebook.rubrics.statistics.comparison import CorrectedFigures, PassFigures, WinFigures
 from gradebook.rubrics.statistics.power import Margin, detectable_effect
@@ -11,7 +12,6 @@ from gradebook.rubrics.statistics.spread import SpreadFigures
 from gradebook.tasks.agreement.preferences import EQUAL
 from gradebook.tasks.comparing.figures import ComparedRow, worst_first
 from gradebook.tasks.system.number_format import (
-    counted,
     difference_interval_words,
     interval_words,
     p_relation,

@@ -5,11 +5,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.statistics.series import REFERENCE_ALPHA
 from gradebook.tasks.comparing.model_pairs import Groups
 from gradebook.tasks.lake.rows import Row, model_name, pair_name
 from gradebook.tasks.system.files import write_text
-from gradebook.tasks.system.number_format import counted, difference_interval_words, signed_words
+from gradebook.tasks.system.number_format import difference_interval_words, signed_words
 from gradebook.tasks.workspace.folder import RunFolder
 
 Decision = Literal["worse", "better", "not worse", "undecided"]

@@ -11,8 +11,8 @@ import orjson
 import pyarrow as pa
 
 from gradebook.rubrics.model.canonical import canonical_json
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import InputError
-from gradebook.tasks.system.number_format import counted
 
 SEED = 0
 LEAST_CASES = 2  # of a stratum: fewer have no variance

@@ -15,6 +15,7 @@ from typing import Any
 import duckdb
 from pyarrow.fs import FileInfo
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import LakeError, LakeUnavailable
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.commits import describe_commit
@@ -24,7 +25,7 @@ from gradebook.tasks.lake.errors import NoLakeThere, is_conflict
 from gradebook.tasks.lake.orphans import orphans, remove_orphans
 from gradebook.tasks.lake.schema import CATALOG, begin_statistics, tables_without_statistics
 from gradebook.tasks.lake.sql import query, quoted
-from gradebook.tasks.system.number_format import counted, size_words
+from gradebook.tasks.system.number_format import size_words
 
 FLUSHED_FROM = 2_000  # inlined rows of a table: fewer cost a query less than one more file
 MERGED_FROM = 10  # small files of a table

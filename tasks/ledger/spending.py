@@ -9,13 +9,14 @@ from typing import Any, Literal
 
 import duckdb
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import LakeError
 from gradebook.tasks.judging.money.budget import read_budget
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, make_table, read_run
 from gradebook.tasks.lake.sql import query
-from gradebook.tasks.system.number_format import counted, price_words
+from gradebook.tasks.system.number_format import price_words
 from gradebook.tasks.workspace.folder import RunFolder
 
 Part = Literal["criterion", "judge", "day", "stage"]

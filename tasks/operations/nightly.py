@@ -11,6 +11,7 @@ from typing import Any
 
 import duckdb
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import GradebookError, LakeError, UnfinishedError
 from gradebook.rubrics.statistics.rules import OVERALL
 from gradebook.tasks.comparing.gate import gate_rule
@@ -27,7 +28,7 @@ from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.reporting.drawing.figures import table_of
 from gradebook.tasks.reporting.export.markdown import escaped, table_text
 from gradebook.tasks.runs.request import EvaluationRequest
-from gradebook.tasks.system.number_format import counted, price_words, score_words, signed_words
+from gradebook.tasks.system.number_format import price_words, score_words, signed_words
 from gradebook.tasks.system.secret_values import without_secret_values
 from gradebook.tasks.workspace.folder import RunFolder
 

@@ -9,6 +9,7 @@ from datetime import date, datetime
 import duckdb
 import numpy as np
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import InputError, UnfinishedError
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.statistics.drift import DriftEvidence, contrasts
@@ -25,7 +26,7 @@ from gradebook.tasks.rewards.rows import ReadOutput
 from gradebook.tasks.rewards.scored import Verdict
 from gradebook.tasks.rewards.scorer import checked_judge
 from gradebook.tasks.rubric_store.versions import stored_rubric
-from gradebook.tasks.system.number_format import counted, price_words, signed_words
+from gradebook.tasks.system.number_format import price_words, signed_words
 
 ASKED_BY = "anchors"  # beginning of the ids under which the ledger has the replies
 REFERENCE, STEADY, DRIFTED, NEW_MODEL = "reference", "steady", "drifted", "new_model"

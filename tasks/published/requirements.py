@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import duckdb
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.lake.rows import Row, model_name, read_rows
 from gradebook.tasks.lake.sql import query
-from gradebook.tasks.system.number_format import counted
 
 MOST_GATES = 3
 TOLERANCE = 1e-9  # for rounding errors of a mean at its threshold

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import duckdb
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import GradebookError
 from gradebook.rubrics.statistics.agreement import STATISTICS, Measure
 from gradebook.rubrics.statistics.judge_beside_people import JUDGE_STATISTICS
@@ -22,7 +23,7 @@ from gradebook.tasks.lake.rows import Row, model_name, read_published_run, read_
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.requirements import Unmet, unmet_requirements
 from gradebook.tasks.published.verdict import Grounds, run_verdict
-from gradebook.tasks.system.number_format import counted, price_words
+from gradebook.tasks.system.number_format import price_words
 from gradebook.tasks.workspace.folder import RunFolder
 
 

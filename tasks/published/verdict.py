@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.statistics.chance import Chance
 from gradebook.rubrics.statistics.rule_parser import NOT_WORSE
 from gradebook.rubrics.statistics.rules import OVERALL
@@ -13,7 +14,7 @@ from gradebook.tasks.comparing.stopping import stopped_words
 from gradebook.tasks.comparing.verdict import MOST_NAMED, MOST_PAIRS, Fact, NextStep, RunVerdict, change_fact
 from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.published.requirements import Unmet
-from gradebook.tasks.system.number_format import counted, interval_words, rate_words, score_words
+from gradebook.tasks.system.number_format import interval_words, rate_words, score_words
 
 LONGEST_QUESTION = 90
 MOST_REASONS = 2  # of a model

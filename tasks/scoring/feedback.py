@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gradebook.rubrics.files.case_criteria import read_case_criterion
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.prompts.feedback import (
     MOST_CRITERIA_SHOWN,
@@ -41,7 +42,6 @@ from gradebook.tasks.marts.models import build_marts, connect_marts
 from gradebook.tasks.marts.sources import add_score_sources
 from gradebook.tasks.planning.cases import read_cases
 from gradebook.tasks.system.files import PARQUET_SETTINGS, replaced_file, write_parquet
-from gradebook.tasks.system.number_format import counted
 from gradebook.tasks.workspace.folder import RunFolder
 
 FEEDBACK_SCHEMA = pa.schema(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import InputError, OutputsError
 from gradebook.rubrics.model.outputs import SHARD_SCHEMA
 from gradebook.rubrics.model.rubric import Criterion, Rubric
@@ -28,7 +29,7 @@ from gradebook.tasks.ledger.past_judges import PastJudge, read_past_judge
 from gradebook.tasks.planning.cases import read_stored_cases
 from gradebook.tasks.planning.plan import RunPlan, plan_run, prepare_plan
 from gradebook.tasks.rubric_store.versions import find_rubric, stored_rubric
-from gradebook.tasks.system.number_format import counted, price_words
+from gradebook.tasks.system.number_format import price_words
 from gradebook.tasks.workspace.folder import RunFolder
 
 SHARD_ROWS = 50_000

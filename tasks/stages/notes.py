@@ -3,6 +3,7 @@
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.methods import ROW_METHODS
 from gradebook.rubrics.prompts.model_families import family_of, is_same_model
 from gradebook.tasks.comparing.baseline import baseline_notes
@@ -19,7 +20,6 @@ from gradebook.tasks.planning.preferences import preference_criteria
 from gradebook.tasks.runs.function_settings import function_of, runnable_functions
 from gradebook.tasks.runs.run import Run
 from gradebook.tasks.scoring.shards import RECORDED
-from gradebook.tasks.system.number_format import counted
 from gradebook.tasks.workspace.folder import RunFolder
 
 MOST_MODELS_NAMED = 5

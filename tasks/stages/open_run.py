@@ -13,6 +13,7 @@ import duckdb
 import pyarrow as pa
 
 from gradebook.rubrics.files.digest import rubric_digest
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.digests import digest_of
 from gradebook.rubrics.model.errors import GradebookError, InputError
 from gradebook.tasks.comparing.baseline import Baseline, stored_baseline
@@ -33,7 +34,6 @@ from gradebook.tasks.stages.quality import read_findings
 from gradebook.tasks.system.events import run_span
 from gradebook.tasks.system.files import translate_full_disk, write_text
 from gradebook.tasks.system.logs import begin_logging
-from gradebook.tasks.system.number_format import counted
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.lock import claim_run, created_at, find_run
 from gradebook.tasks.workspace.repair import drop_unreadable

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from gradebook.rubrics.model.counts import counted as counted  # noqa: PLC0414 - beside the other formats
+from gradebook.rubrics.model.counts import counted
 
 SHORTEST_S = 0.0005  # shorter times are shown as 0
 

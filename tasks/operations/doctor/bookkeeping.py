@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 import duckdb
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.outputs import OUTPUT_COLUMNS, output_id, stored_output
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.rows import read_rows
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.ledger.verify import verify_ledger
 from gradebook.tasks.operations.doctor.findings import NOTE, PROBLEM, DoctorFinding, or_fine
-from gradebook.tasks.system.number_format import counted
 
 BATCH_ROWS = 2_000
 SAMPLE_ROWS = 1_000

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import duckdb
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import InputError, LakeError
 from gradebook.tasks.judging.batches.state import has_open_batches
 from gradebook.tasks.judging.money.budget import read_budget
@@ -14,7 +15,7 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import commit
 from gradebook.tasks.ledger.ledger import BATCH_ROWS, BROKEN_SUFFIX, broken_journals
 from gradebook.tasks.operations.doctor.findings import NOTE, OK, PROBLEM, DoctorFinding, or_fine
-from gradebook.tasks.system.number_format import counted, price_words
+from gradebook.tasks.system.number_format import price_words
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.lock import RunClaim, has_lost_identity, is_running, lock_folder
 from gradebook.tasks.workspace.repair import unreadable_files

@@ -11,9 +11,9 @@ import jinja2
 import yaml
 from markupsafe import Markup
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.reporting.drawing.marking import visible
 from gradebook.tasks.system.number_format import (
-    counted,
     difference_interval_words,
     p_words,
     price_words,

@@ -5,6 +5,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.comparing.verdict import RunVerdict
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.published.summary import RunSummary, cost_words
@@ -19,7 +20,7 @@ from gradebook.tasks.reporting.export.run_tables import (
 from gradebook.tasks.reporting.sections.people.agreement import report_verdict
 from gradebook.tasks.reporting.sections.scores.scores import score_table
 from gradebook.tasks.reporting.source.report_source import MOST_DRAWN, ReportSource
-from gradebook.tasks.system.number_format import counted, rate_words
+from gradebook.tasks.system.number_format import rate_words
 
 MOST_CHARACTERS = 65_000  # of a comment on GitHub, with some room for added lines
 MOST_LETTERS = 2_000  # of the verdict's sentences

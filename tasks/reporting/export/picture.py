@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.statistics.rules import OVERALL
 from gradebook.tasks.comparing.figures import ComparedRow
 from gradebook.tasks.comparing.sentences import outcome_word
@@ -19,7 +20,7 @@ from gradebook.tasks.reporting.page import run_page
 from gradebook.tasks.reporting.sections.people.agreement import report_verdict
 from gradebook.tasks.reporting.sections.scores.scores import mean_interval_words
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource, opened_source
-from gradebook.tasks.system.number_format import counted, difference_interval_words, score_words, signed_words
+from gradebook.tasks.system.number_format import difference_interval_words, score_words, signed_words
 
 MOST_CRITERIA = 20
 MOST_CHANGES = 16

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.comparing.figures import ComparedRow, worst_first
 from gradebook.tasks.comparing.run_comparison import RunComparison
 from gradebook.tasks.comparing.sentences import direction_words, outcome_word, row_name
@@ -10,7 +11,6 @@ from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.published.verdict import question_words
 from gradebook.tasks.reporting.drawing.figures import Table, table_of
 from gradebook.tasks.system.number_format import (
-    counted,
     difference_interval_words,
     p_words,
     price_words,

@@ -6,6 +6,7 @@ from itertools import groupby
 
 import duckdb
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.rows import Row, model_name, read_rows
 from gradebook.tasks.lake.sql import query
@@ -13,7 +14,7 @@ from gradebook.tasks.published.summary import stated_outcome
 from gradebook.tasks.reporting.drawing.charts import draw
 from gradebook.tasks.reporting.drawing.figures import Drawn
 from gradebook.tasks.reporting.sections.scores.scores import mean_interval_words
-from gradebook.tasks.system.number_format import counted, score_words, signed_words
+from gradebook.tasks.system.number_format import score_words, signed_words
 
 MOST_POINTS = 30  # of a trend
 MOST_TRENDS = 60  # drawing one takes 0.1 s

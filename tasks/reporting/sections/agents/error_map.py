@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.reporting.drawing.charts import distinct_labels, draw
 from gradebook.tasks.reporting.drawing.figures import Drawn, Figure, table_of
-from gradebook.tasks.system.number_format import counted, rate_words
+from gradebook.tasks.system.number_format import rate_words
 
 MOST_DRAWN = 12  # kinds of error, the most frequent ones
 MOST_PLACES = 12  # columns of steps

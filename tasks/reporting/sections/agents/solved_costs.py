@@ -6,13 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradebook.rubrics.model.arrays import Floats
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.statistics.intervals import Interval
 from gradebook.rubrics.statistics.jackknife import Jackknife, Scale, jackknife_parts
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.reporting.drawing.charts import draw
 from gradebook.tasks.reporting.drawing.figures import Figure, Table, table_of
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource
-from gradebook.tasks.system.number_format import counted, interval_words, price_words, share_words
+from gradebook.tasks.system.number_format import interval_words, price_words, share_words
 
 FEW = "too few cases, or one has all that are solved"
 

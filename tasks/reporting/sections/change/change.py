@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.comparing.figures import ComparedRow, worst_first
 from gradebook.tasks.comparing.gate import GateFinding
 from gradebook.tasks.comparing.run_comparison import RunComparison
@@ -21,7 +22,7 @@ from gradebook.tasks.reporting.drawing.figures import Figure, Table, table_of
 from gradebook.tasks.reporting.sections.change.decomposition import decomposition_of
 from gradebook.tasks.reporting.sections.change.forest import forest_of
 from gradebook.tasks.reporting.source.report_source import MOST_DRAWN, ReportSource
-from gradebook.tasks.system.number_format import counted, difference_interval_words, p_words, score_words, signed_words
+from gradebook.tasks.system.number_format import difference_interval_words, p_words, score_words, signed_words
 
 WORDS = ("Compared", "Beyond chance")
 NUMBERS = ("A", "B", "B - A", "95% interval", "p adjusted", "{0}", "{1}", "Tied", "Pairs", "Detectable")

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.statistics.rules import CRITERION, OVERALL
 from gradebook.tasks.comparing.attribution import UNSCORED
 from gradebook.tasks.comparing.figures import ComparedRow
@@ -10,7 +11,7 @@ from gradebook.tasks.comparing.sentences import overall_row
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.reporting.drawing.charts import draw, labels_of
 from gradebook.tasks.reporting.drawing.figures import Figure, Table, table_of
-from gradebook.tasks.system.number_format import counted, signed_words
+from gradebook.tasks.system.number_format import signed_words
 
 MOST_BARS = 15
 NOTHING = 1e-9  # rounding error of a sum of floats

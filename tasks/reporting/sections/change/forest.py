@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.statistics.rules import CATEGORY, OVERALL
 from gradebook.tasks.comparing.figures import ComparedRow
 from gradebook.tasks.comparing.sentences import outcome_word, row_name
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.reporting.drawing.charts import draw, labels_of
 from gradebook.tasks.reporting.drawing.figures import Figure, table_of
-from gradebook.tasks.system.number_format import counted, difference_interval_words, p_words, score_words, signed_words
+from gradebook.tasks.system.number_format import difference_interval_words, p_words, score_words, signed_words
 
 MOST_ROWS = 20
 

@@ -3,20 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.ledger.spending import CostSum, sum_spending
 from gradebook.tasks.reporting.drawing.figures import Figure, Table, table_of
 from gradebook.tasks.reporting.sections.cost.cost_figures import criterion_figure, stage_figure, stage_name
 from gradebook.tasks.reporting.sections.cost.forecast import Forecast, read_forecast, without_ledger
 from gradebook.tasks.reporting.source.report_source import ReportSource
-from gradebook.tasks.system.number_format import (
-    count_words,
-    counted,
-    known_words,
-    price_words,
-    rate_words,
-    seconds_words,
-)
+from gradebook.tasks.system.number_format import count_words, known_words, price_words, rate_words, seconds_words
 from gradebook.tasks.system.shell import shell_line
 
 STAGE_NUMBERS = (

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.ledger.spending import CostSum
 from gradebook.tasks.reporting.drawing.charts import distinct_labels, draw
 from gradebook.tasks.reporting.drawing.figures import Drawn, Figure, table_of
-from gradebook.tasks.system.number_format import counted, known_words, price_words, rate_words, seconds_words
+from gradebook.tasks.system.number_format import known_words, price_words, rate_words, seconds_words
 
 MOST_BARS = 12
 BILLED, SAVED, SPENT = "billed", "saved by the ledger", "CPU time"

@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.ledger.spending import CostSum, Spending
 from gradebook.tasks.planning.estimates import FEWEST_QUESTIONS, sum_spread
 from gradebook.tasks.reporting.source.report_source import ReportSource
-from gradebook.tasks.system.number_format import counted, price_words
+from gradebook.tasks.system.number_format import price_words
 
 # Newest run with enough questions to estimate the variance of a question's price; may be this run.
 _PRICED = """

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.reporting.drawing.figures import Figure, Table, table_of
 from gradebook.tasks.reporting.sections.criteria.heatmap import HeatMap, contributions_map, means_map
 from gradebook.tasks.reporting.sections.criteria.radar import radar_of
@@ -11,7 +12,7 @@ from gradebook.tasks.reporting.sections.criteria.weak_spots import WeakSpots, re
 from gradebook.tasks.reporting.sections.scores.weights import weights_of
 from gradebook.tasks.reporting.source.criteria_tree import MeasuredCriterion, measured_criteria
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource
-from gradebook.tasks.system.number_format import counted, interval_words, rate_words, score_words
+from gradebook.tasks.system.number_format import interval_words, rate_words, score_words
 
 NUMBERS = ("Mean", "95% interval", "At threshold", "Coverage", "Weight", "Contribution")
 _OWN_COUNT = "select count(distinct criterion_id) as own_count from case_criteria where run_id = ?"

@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Sequence
 from math import cos, pi, sin
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.reporting.drawing.charts import draw, labels_of
 from gradebook.tasks.reporting.drawing.figures import Figure, table_of
 from gradebook.tasks.reporting.source.criteria_tree import MeasuredCriterion
 from gradebook.tasks.reporting.source.report_source import Group
-from gradebook.tasks.system.number_format import counted, score_words
+from gradebook.tasks.system.number_format import score_words
 
 FEWEST_AXES, MOST_AXES = 3, 12
 RINGS = (0.25, 0.5, 0.75, 1.0)

@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from gradebook.rubrics.files.digest import rubric_from_body
 from gradebook.rubrics.model.arrays import Floats
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.statistics.outcomes import Correlation, pearson, unique_shares
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.reporting.drawing.figures import Table, table_of
 from gradebook.tasks.reporting.source.report_source import ReportSource
-from gradebook.tasks.system.number_format import counted, difference_interval_words, rate_words, signed_words
+from gradebook.tasks.system.number_format import difference_interval_words, rate_words, signed_words
 
 MOST_OUTPUTS = 5_000
 MOST_CRITERIA = 30

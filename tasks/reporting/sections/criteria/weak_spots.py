@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.reporting.drawing.charts import shortened
 from gradebook.tasks.reporting.drawing.figures import anchor_of
 from gradebook.tasks.reporting.source.report_source import ReportSource
-from gradebook.tasks.system.number_format import counted, interval_words, score_words, signed_words
+from gradebook.tasks.system.number_format import interval_words, score_words, signed_words
 
 MOST_SPOTS = 20
 MOST_P = 0.05

@@ -11,6 +11,7 @@ import duckdb
 from markupsafe import escape
 
 from gradebook.rubrics.importers.ratings.shapes import OVERALL
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.datasets.media import MediaFiles
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.lake.schema import narrowed_to_outputs
@@ -33,7 +34,6 @@ from gradebook.tasks.reporting.sections.examples.conversation import Turn, turns
 from gradebook.tasks.reporting.sections.examples.pictures import Picture, PicturesLeft, folders_of
 from gradebook.tasks.reporting.sections.examples.selection import Pick, compared_criteria, is_within_run, pick_outputs
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource
-from gradebook.tasks.system.number_format import counted
 
 MARK_BYTES = 160  # size of the markup of one mark of a step
 MOST_BYTES = 2_800_000  # of all examples on the page

@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.reporting.drawing.charts import Colour, distinct_labels, draw, shortened
 from gradebook.tasks.reporting.drawing.figures import Drawn
 from gradebook.tasks.reporting.source.dates import Point, Points
 from gradebook.tasks.reporting.source.report_source import ReportSource
-from gradebook.tasks.system.number_format import counted, interval_words, score_words
+from gradebook.tasks.system.number_format import interval_words, score_words
 
 MOST_LABELS = 5
 LABEL_LETTERS = 12

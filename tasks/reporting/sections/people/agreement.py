@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.statistics.agreement import Measure
 from gradebook.rubrics.statistics.chance import Chance
 from gradebook.rubrics.statistics.judge_beside_people import WITH_GAPS
@@ -15,7 +16,7 @@ from gradebook.tasks.published.verdict import standing_words
 from gradebook.tasks.reporting.drawing.charts import draw, shortened
 from gradebook.tasks.reporting.drawing.figures import Column, Figure, Table
 from gradebook.tasks.reporting.source.report_source import ReportSource
-from gradebook.tasks.system.number_format import counted, rate_words, signed_words, with_interval
+from gradebook.tasks.system.number_format import rate_words, signed_words, with_interval
 
 MOST_CRITERIA = 10  # in one picture
 WHO = {JUDGE_RATERS: "judge with people", RATERS: "people with each other", JUDGES: "judges with each other"}

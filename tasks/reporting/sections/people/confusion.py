@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.agreement.mart import JUDGE_RATERS
 from gradebook.tasks.agreement.published_run import AgreementPart
 from gradebook.tasks.reporting.drawing.charts import distinct_labels, draw
 from gradebook.tasks.reporting.drawing.figures import Figure, table_of
 from gradebook.tasks.reporting.sections.people.agreement import CurrentAgreement
 from gradebook.tasks.reporting.source.report_source import ReportSource
-from gradebook.tasks.system.number_format import counted, rate_words
+from gradebook.tasks.system.number_format import rate_words
 
 MOST_DRAWN = 6  # criteria with the least agreement
 MOST_UPRIGHT = 4  # levels with horizontal names; more have slanted names

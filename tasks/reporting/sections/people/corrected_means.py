@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.statistics.calibration import Estimate
 from gradebook.tasks.agreement.calibration import Calibration
 from gradebook.tasks.agreement.standing import leaning_of, off_means
@@ -10,7 +11,7 @@ from gradebook.tasks.reporting.drawing.charts import draw, shortened
 from gradebook.tasks.reporting.drawing.figures import Column, Figure, Table
 from gradebook.tasks.reporting.sections.people.agreement import penalties_of, read_agreement
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource
-from gradebook.tasks.system.number_format import counted, interval_words, score_words, with_interval
+from gradebook.tasks.system.number_format import interval_words, score_words, with_interval
 
 MOST_LINES = 16  # of a picture, one per criterion and model
 KINDS = ("judge alone", "corrected", "people alone")

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.reporting.drawing.charts import draw, shortened
 from gradebook.tasks.reporting.drawing.figures import Figure, Table, table_of
 from gradebook.tasks.reporting.source.report_source import ReportSource
-from gradebook.tasks.system.number_format import counted, rate_words, sqrt_words
+from gradebook.tasks.system.number_format import rate_words, sqrt_words
 
 MOST_CRITERIA = 12  # in one picture
 SHAPES = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down", "triangle-right", "triangle-left")

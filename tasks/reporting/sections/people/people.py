@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.agreement.mart import JUDGE_RATERS, RATERS
 from gradebook.tasks.reporting.drawing.figures import Figure, Table
 from gradebook.tasks.reporting.sections.people.agreement import (
@@ -19,7 +20,6 @@ from gradebook.tasks.reporting.sections.people.preferences import preference_tab
 from gradebook.tasks.reporting.sections.people.raters import rater_tables
 from gradebook.tasks.reporting.sections.people.study import study_tables
 from gradebook.tasks.reporting.source.report_source import ReportSource
-from gradebook.tasks.system.number_format import counted
 
 _RATED = """
 select count(distinct rater) as rater_count, count(*) as rating_count, count(distinct output_id) as output_count,

@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.reporting.drawing.charts import draw
 from gradebook.tasks.reporting.drawing.figures import Figure, Table, table_of
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource
 from gradebook.tasks.system.number_format import (
     bounded_rate_words,
-    counted,
     interval_words,
     no_interval_words,
     price_words,

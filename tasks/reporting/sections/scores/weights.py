@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.reporting.drawing.charts import draw, labels_of
 from gradebook.tasks.reporting.drawing.figures import Figure, table_of
 from gradebook.tasks.reporting.source.criteria_tree import MeasuredCriterion
-from gradebook.tasks.system.number_format import counted, rate_words
+from gradebook.tasks.system.number_format import rate_words
 
 MOST_BARS = 24
 MOST_NAMED = 4

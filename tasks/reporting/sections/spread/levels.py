@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.reporting.drawing.figures import Figure, table_of
@@ -10,7 +11,7 @@ from gradebook.tasks.reporting.sections.spread.box_plots import category_names
 from gradebook.tasks.reporting.sections.spread.slices import Scale, Segment, read_scale
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource
 from gradebook.tasks.reporting.source.rows_layout import Lanes, by_group, lane_names, short_names
-from gradebook.tasks.system.number_format import counted, rate_words, share_words
+from gradebook.tasks.system.number_format import rate_words, share_words
 
 UNSCORED = "unscored"
 MOST_LANES = 40  # in one picture

@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.reporting.drawing.charts import shortened
 from gradebook.tasks.reporting.drawing.figures import anchor_of
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource
 from gradebook.tasks.reporting.source.rows_layout import short_names
-from gradebook.tasks.system.number_format import counted, score_words
+from gradebook.tasks.system.number_format import score_words
 
 MOST_OUTLIERS = 8  # named of a model
 

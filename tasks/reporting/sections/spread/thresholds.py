@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, pairwise
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.statistics.rules import OVERALL
 from gradebook.tasks.lake.rows import Row, model_name
@@ -16,7 +17,7 @@ from gradebook.tasks.reporting.drawing.templates import page_values
 from gradebook.tasks.reporting.sections.spread.grids import STEP, Grid, Meeting, counts_met, grid_of, meeting_words
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource
 from gradebook.tasks.reporting.source.rows_layout import lane_names, short_names
-from gradebook.tasks.system.number_format import counted, score_words
+from gradebook.tasks.system.number_format import score_words
 
 MOST_POINTS = 400  # of a drawn curve; counts use all scores
 TABLE_STEPS = 20

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.reporting.drawing.figures import table_of
 from gradebook.tasks.reporting.source.findings import Finding, Sign
 from gradebook.tasks.reporting.source.report_source import ReportSource
-from gradebook.tasks.system.number_format import counted
 
 DIGITS = 12  # shown of a digest
 MOST_EARLIER = 20  # runs in the table

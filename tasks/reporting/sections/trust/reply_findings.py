@@ -3,12 +3,13 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.reporting.drawing.figures import Table, table_of
 from gradebook.tasks.reporting.source.findings import Finding, Sign
 from gradebook.tasks.reporting.source.report_source import ReportSource
-from gradebook.tasks.system.number_format import counted, rate_words
+from gradebook.tasks.system.number_format import rate_words
 
 MOST_USELESS_RATE = 0.05  # as in the quality suite of judgments
 STATUS_WORDS = {

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.agreement.mart import JUDGE_RATERS, RATERS
 from gradebook.tasks.agreement.standing import JudgeStanding, Trust, off_means
 from gradebook.tasks.lake.rows import model_name
@@ -16,7 +17,7 @@ from gradebook.tasks.reporting.sections.trust.provenance import provenance_findi
 from gradebook.tasks.reporting.sections.trust.reply_findings import reply_findings
 from gradebook.tasks.reporting.source.findings import Finding, Sign
 from gradebook.tasks.reporting.source.report_source import ReportSource
-from gradebook.tasks.system.number_format import counted, rate_words, signed_words
+from gradebook.tasks.system.number_format import rate_words, signed_words
 
 # Rules of thumb for the sign of a finding; its sentence has the numbers.
 STEADY_FLIP_RATE, LOOSE_FLIP_RATE = 0.05, 0.2
