@@ -1,12 +1,25 @@
-"""CPU budget of a test run, in seconds of all processes: unlike a clock it does not fail on a busy machine."""
+"""CPU budget of a test run, in seconds of all processes: unlike a clock it does not fail on a busy machine.
 
+Nor on a slow one: the budget grows with `slowness`, read again and again during the run.
+"""
+
+import json
+import math
+import os
 import resource
+import time
 from collections.abc import Generator
 from pathlib import Path
+from statistics import mean
 
 import pytest
 
 _SHOWN_COUNT = 10
+_LOOP = 40_000
+_LOOP_S = 0.1  # CPU of the loop on the machine for which budgets are given
+_READ_EVERY_S = 20
+_BUDGET = pytest.StashKey[float]()
+_slowness_by_time: dict[float, float] = {}
 _seconds_by_test: dict[str, float] = {}
 _wall_by_test: dict[str, float] = {}
 
@@ -33,6 +46,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    read_at = next(reversed(_slowness_by_time), -math.inf)
+    if "PYTEST_XDIST_WORKER" not in os.environ and time.monotonic() - read_at > _READ_EVERY_S:
+        _slowness_by_time[time.monotonic()] = slowness()
     _wall_by_test[report.nodeid] = _wall_by_test.get(report.nodeid, 0.0) + report.duration
     if seconds := dict(report.user_properties).get("cpu_s"):
         _seconds_by_test[report.nodeid] = float(str(seconds))
@@ -41,22 +57,28 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Compare with the budget once pytest-xdist has ended its workers: they are children of this process."""
-    budget = session.config.getoption("--cpu-budget")
     if hasattr(session.config, "workerinput"):
         return
     if log := session.config.getoption("--cpu-log"):
         lines = [f"{seconds:.3f}\t{_wall_by_test[test]:.3f}\t{test}\n" for test, seconds in _dearest()]
         log.write_text("".join(lines), encoding="utf-8")
-    if budget is not None and cpu_seconds() > budget and session.exitstatus == pytest.ExitCode.OK:
+    budget = session.config.getoption("--cpu-budget")
+    if budget is None:
+        return
+    session.config.stash[_BUDGET] = budget * _mean_slowness()
+    if cpu_seconds() > session.config.stash[_BUDGET] and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    budget = config.getoption("--cpu-budget")
+    budget = config.stash.get(_BUDGET, None)
     if budget is None:
         return
     used = cpu_seconds()
-    terminalreporter.write_line(f"CPU of all processes: {used:.0f} s, the budget is {budget:.0f} s")
+    terminalreporter.write_line(
+        f"CPU of all processes: {used:.0f} s, the budget is {budget:.0f} s where the machine is {_mean_slowness():.1f} "
+        "times slower than planned"
+    )
     if used > budget:
         terminalreporter.write_line("Over the budget. The dearest tests:", red=True)
         for test, seconds in _dearest()[:_SHOWN_COUNT]:
@@ -67,6 +89,18 @@ def cpu_seconds() -> float:
     """CPU of this process and of those children that have ended."""
     usages = [resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def slowness() -> float:
+    """Times that this machine is slower at the moment than the one for which budgets are given, at least 1."""
+    began = time.process_time()
+    for number in range(_LOOP):
+        json.loads(json.dumps({"number": number}))
+    return max(1.0, (time.process_time() - began) / _LOOP_S)
+
+
+def _mean_slowness() -> float:
+    return mean(_slowness_by_time.values()) if _slowness_by_time else 1.0
 
 
 def _dearest() -> list[tuple[str, float]]:

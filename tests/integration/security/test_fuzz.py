@@ -36,14 +36,13 @@ from gradebook.tasks.ratings.evaluation_file import read_ratings
 from gradebook.tasks.ratings.import_sheets import RatingFile, read_sheets
 from gradebook.tasks.system.bounded_child import call_in_child, limit_memory
 from tests.support import agent_traces
+from tests.support.cpu_budget import slowness
 from tests.support.nightly import nightly
 from tests.support.samples import RUBRIC
 
-MOST_CPU_S = 2.0  # on the machine on which the next line was measured
-LOOP_S = 0.1  # CPU of `slowness`'s loop there
+MOST_CPU_S = 2.0  # where `slowness` is 1
 MOST_MEMORY = 200_000_000
 LARGE = 1_000_000
-LOOP = 40_000
 RUBRIC_TEXT = RUBRIC.format(version="1.0.0", weight=1)
 RATED = parse_rubric(RUBRIC_TEXT, "r.yaml")
 ROW = {"case_id": "a", "model": "m", "output": "o", "metadata": {"a": [1, None]}, "context": ["x"], "criteria": []}
@@ -198,14 +197,6 @@ def long_lists(document: Any, whole: Any = None) -> Iterator[bytes]:
         document[:] = kept
     for part in document[:1] if isinstance(document, list) else document.values() if isinstance(document, dict) else ():
         yield from long_lists(part, whole or document)
-
-
-def slowness() -> float:
-    """Times that this machine is slower at the moment than the one of `MOST_CPU_S`, at least 1."""
-    began = time.process_time()
-    for number in range(LOOP):
-        json.loads(json.dumps({"number": number}))
-    return max(1.0, (time.process_time() - began) / LOOP_S)
 
 
 def spent_on(reader: Callable[[Path], object], path: Path) -> float:
