@@ -28,7 +28,7 @@ FileName = Annotated[str, Field(min_length=1), _FILE]  # path below the folder o
 class CheckSettings(BaseModel):
     """Base of every check's settings: frozen, refuses unknown keys. The docstring of a field is its description."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 @dataclass(frozen=True, slots=True)

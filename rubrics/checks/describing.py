@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from gradebook.rubrics.check_kit.check import COSTS, Check, Example
+from gradebook.rubrics.text.field_descriptions import field_descriptions
 
 REQUIRED = "required"
 
@@ -16,19 +17,20 @@ def describe_check(check: Check) -> dict[str, Any]:
 
     settings: mappings with `name`, `default` (JSON text, "required", or empty if there is none) and `meaning`.
     """
+    fields, meanings = check.settings_model.model_fields, field_descriptions(check.settings_model)
     return {
         "name": check.name,
         "summary": check.summary,
         "details": check.details,
         "cost": f"{check.cost}: {COSTS[check.cost]}",
         "columns": list(check.columns),
-        "settings": [_describe_setting(name, field) for name, field in check.settings_model.model_fields.items()],
+        "settings": [_describe_setting(name, field, meanings[name]) for name, field in fields.items()],
         "examples": [_describe_example(example) for example in check.examples],
     }
 
 
-def _describe_setting(name: str, field: FieldInfo) -> dict[str, str]:
-    meaning = " ".join((field.description or "").split())
+def _describe_setting(name: str, field: FieldInfo, description: str) -> dict[str, str]:
+    meaning = " ".join(description.split())
     choices = _choices(field.annotation)
     if any(choice not in meaning and choice not in str(field.default) for choice in choices):
         meaning += f"; one of {', '.join(f'`{choice}`' for choice in choices)}"

@@ -6,6 +6,7 @@ from typing import Any
 
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.model.taxonomy import SHIPPED_TAXONOMIES
+from gradebook.rubrics.text.field_descriptions import DescribedSchema
 
 SCHEMA_ID = "urn:gradebook:rubric"  # a name, not an address: nothing is fetched
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -22,7 +23,7 @@ def editor_schema() -> Schema:
 
     The schema is more permissive than the parser for rules across places: weights, repeated ids, categories.
     """
-    schema = _tidy(Rubric.model_json_schema(by_alias=True))
+    schema = _tidy(Rubric.model_json_schema(by_alias=True, schema_generator=DescribedSchema))
     definitions: dict[str, Schema] = schema.pop("$defs")
     _widen_what_yaml_reads(schema, definitions)
     _add_checks(definitions)
@@ -70,7 +71,7 @@ def _add_checks(definitions: dict[str, Schema]) -> None:
     method["allOf"] = []
     for name in names:
         model = find_check(name).settings_model
-        settings = _tidy(model.model_json_schema(by_alias=True))
+        settings = _tidy(model.model_json_schema(by_alias=True, schema_generator=DescribedSchema))
         definitions |= settings.pop("$defs", {})
         definitions[model.__name__] = settings
         then: Schema = {"properties": {"settings": {"$ref": f"#/$defs/{model.__name__}"}}}

@@ -27,7 +27,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 class Frozen(BaseModel):
     """Base of all models of a rubric file; the text under a field is its description, for docs and editors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=False, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
 
 
 def number_as_text(value: Any) -> Any:

@@ -25,6 +25,7 @@ from gradebook.rubrics.model.levels import Level, Scale
 from gradebook.rubrics.model.methods import METHODS
 from gradebook.rubrics.model.rubric import Category, Criterion, Notes, Overall, Rubric
 from gradebook.rubrics.model.taxonomy import Taxonomy
+from gradebook.rubrics.text.field_descriptions import field_descriptions
 from gradebook.tasks.datasets.conversations import split_conversation
 from gradebook.tasks.datasets.file_formats import RawRow
 from gradebook.tasks.datasets.row_parser import RowFitter
@@ -112,8 +113,9 @@ def key_table(model: type[BaseModel]) -> str:
 
 def meanings_of(model: type[BaseModel]) -> dict[str, str]:
     """Meaning of each key of a file, in the words of the model's field."""
+    words = field_descriptions(model)
     return {
-        field.alias or name: ("required; " if field.is_required() else "") + " ".join((field.description or "").split())
+        field.alias or name: ("required; " if field.is_required() else "") + " ".join(words[name].split())
         for name, field in model.model_fields.items()
     }
 
@@ -318,7 +320,7 @@ def leads_somewhere(page: Path, link: str) -> bool:
 # -------- what is listed
 @pytest.mark.parametrize("model", [*KEYS.values(), *METHODS.values()])
 def test_every_key_of_a_rubric_file_says_what_it_means(model: type[BaseModel]):
-    assert [name for name, field in model.model_fields.items() if not (field.description or "").strip()] == []
+    assert [name for name, words in field_descriptions(model).items() if not words.strip()] == []
 
 
 def test_every_format_has_a_section():

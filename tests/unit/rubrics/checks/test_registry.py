@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 from gradebook.rubrics.check_kit.check import Check, CheckVerdicts, Example, read_settings, register_check
 from gradebook.rubrics.check_kit.samples import example_shard
 from gradebook.rubrics.checks.registry import check_names, families, find_check
+from gradebook.rubrics.text.field_descriptions import field_descriptions
 from tests.support.law_over import law_over
 
 NAMES = check_names()
@@ -56,8 +57,8 @@ def test_the_summary_is_a_sentence(name):
 
 @law_over("name", NAMES)
 def test_every_setting_says_what_it_means(name):
-    fields = find_check(name).settings_model.model_fields
-    assert [key for key, field in fields.items() if not (field.description or "").strip()] == []
+    meanings = field_descriptions(find_check(name).settings_model)
+    assert [key for key, meaning in meanings.items() if not meaning.strip()] == []
 
 
 @law_over("name", SHOWN)
