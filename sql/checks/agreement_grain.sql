@@ -1,5 +1,6 @@
 -- No criterion, kind, judge, rater and statistic have two rows of agreement.
 -- severity: error
+-- empty without: source_agreement
 with measured as (select * from agreement),
 
 final as (

@@ -1,5 +1,6 @@
 -- Statistics of agreement over two outputs and more are numbers with their ends in order, or null with a reason.
 -- severity: warning
+-- empty without: source_agreement
 with measured as (select * from agreement),
 
 final as (

@@ -1,5 +1,6 @@
 -- A scored opinion has a score in 0..1, an unscored one neither a score nor a level.
 -- severity: error
+-- empty without: source_opinions
 with opinions as (select * from stg_opinions),
 
 final as (

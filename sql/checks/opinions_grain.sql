@@ -1,5 +1,6 @@
 -- No judge has two opinions of one output and criterion under the same replicate and order of levels.
 -- severity: error
+-- empty without: source_opinions
 with opinions as (select * from stg_opinions),
 
 final as (

@@ -1,5 +1,6 @@
 -- Every opinion is about an output and criterion of the run that have a verdict.
 -- severity: error
+-- empty without: source_opinions
 with opinions as (select * from stg_opinions),
 
 verdicts as (select * from stg_verdicts),

@@ -1,6 +1,7 @@
 -- agreement: one row per run_id, criterion_id, kind, judge, rater, statistic. Python measures them, because intervals
 -- need a jackknife. n: outputs that the statistic uses. value and interval are null where undefined, with the reason;
 -- never 0 instead.
+-- empty without: source_agreement
 with measured as (select * from stg_agreement),
 
 run as (select * from stg_run),

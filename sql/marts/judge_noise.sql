@@ -1,6 +1,7 @@
 -- judge_noise: one row per run_id, model, checkpoint, criterion_id with several opinions, or a swapped one. Variances
 -- are of scores in 0..1, over the n outputs with several opinions, opinion_count in total; rates are in 0..1; null,
 -- never 0, where the sample is too small.
+-- empty without: source_opinions
 with run as (select * from stg_run),
 
 variances as (select * from int_opinions_decomposed),

@@ -5,7 +5,7 @@ relation, and its SQL the relations that it reads.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from graphlib import TopologicalSorter
@@ -16,7 +16,7 @@ from types import MappingProxyType
 import duckdb
 
 from gradebook.rubrics.model.errors import GradebookError
-from gradebook.tasks.lake.sql import NO_PROGRESS_BAR, open_database
+from gradebook.tasks.lake.sql import NO_PROGRESS_BAR, open_database, read_sql
 from gradebook.tasks.marts.functions import add_functions
 
 INTERMEDIATE = ("intermediate/scores", "intermediate/intervals", "intermediate/opinions", "intermediate/slices")
@@ -35,6 +35,8 @@ SOURCES = frozenset(
 # to the file; compression takes longer, but in the file ten million rows need a third of the space.
 MATERIALIZED: Mapping[str, str] = MappingProxyType({"view": "temp view", "table": "temp table", "file": "table"})
 _MATERIALIZED = re.compile(r"^-- materialized: (\w+)$", re.MULTILINE)
+# A mart or check with this line is not built or run where the source has no rows: planning a query takes longer.
+_EMPTY_WITHOUT = re.compile(r"^-- empty without: (\w+)$", re.MULTILINE)
 # What DuckDB's parser finds in the files of sql/, a hundred times as fast: a test holds the two to each other.
 _COMMENT = re.compile(r"--[^\n]*")
 _READ = re.compile(r"\b(?:from|join)\s+(\w+)\b(?!\s*\()")
@@ -96,15 +98,31 @@ def build_marts(connection: duckdb.DuckDBPyConnection, only: str | tuple[str, ..
     """Build every model over the sources, which exist as views or tables; returns the marts' names in build order.
 
     Marts become tables, other models views unless their header names another kind; an earlier build is replaced. They
-    last as long as the connection. only: build this mart, or these, and the dependencies.
+    last as long as the connection. only: build this mart, or these, and the dependencies, also where it is empty.
     """
     add_functions(connection)
     for macro in _read_layer("macros"):
         connection.execute(macro.sql)
-    models = _ordered_models() if only is None else _models_behind((only,) if isinstance(only, str) else only)
-    for model in models:
+    empty = () if only else [model.name for model in _empty_models(connection, _ordered_models())]
+    for mart in empty:
+        connection.execute(_without_rows(mart))
+    wanted = (only,) if isinstance(only, str) else only or tuple(set(mart_names()).difference(empty))
+    for model in _models_behind(wanted):
         connection.execute(f"create or replace {_relation(model)} {model.name} as {model.sql}")
-    return tuple(model.name for model in models if model.layer == "marts")
+    return tuple(name for name in mart_names() if name in {*wanted, *empty})
+
+
+def _empty_models(connection: duckdb.DuckDBPyConnection, models: Iterable[Model]) -> list[Model]:
+    """Those of the models that have no rows, as the source without which they are empty has none."""
+    sources = {model: found[1] for model in models if (found := _EMPTY_WITHOUT.search(model.sql))}
+    empty = {name for name in set(sources.values()) if not connection.execute(f"from {name} limit 1").fetchall()}
+    return [model for model, source in sources.items() if source in empty]
+
+
+def _without_rows(mart: str) -> str:
+    """Statement that creates a mart as the lake has it, without rows."""
+    _, _, below = read_sql("tables.sql").partition(f"create table if not exists {mart} (")
+    return f"create or replace temp table {mart} ({below.partition(';')[0]}"
 
 
 def _relation(model: Model) -> str:
@@ -125,7 +143,8 @@ def _models_behind(names: tuple[str, ...]) -> tuple[Model, ...]:
 
 def run_sql_checks(connection: duckdb.DuckDBPyConnection) -> list[CheckFinding]:
     """Run every check over the built marts; returns one finding per check, by name, met or not."""
-    return [_run_check(connection, check) for check in _checks()]
+    empty = _empty_models(connection, _checks())
+    return [_run_check(connection, check, is_met=check in empty) for check in _checks()]
 
 
 def mart_names() -> tuple[str, ...]:
@@ -178,8 +197,11 @@ def _read_layer(layer: str) -> tuple[Model, ...]:
     )
 
 
-def _run_check(connection: duckdb.DuckDBPyConnection, check: Model) -> CheckFinding:
+def _run_check(connection: duckdb.DuckDBPyConnection, check: Model, *, is_met: bool) -> CheckFinding:
+    """Finding of a check. is_met: it would find nothing."""
     rule, severity = _header(check)
+    if is_met:
+        return CheckFinding(check.name, rule, severity, 0, None)
     query = f"select count(*), min(broken::varchar) from ({check.sql}) as broken"
     found = connection.execute(query).fetchone()
     broken_count, example = found or (0, None)

@@ -6,7 +6,7 @@ from importlib.resources import files
 import duckdb
 import pytest
 
-from gradebook.tasks.marts.models import build_marts, run_sql_checks
+from gradebook.tasks.marts.models import build_marts, mart_names, run_sql_checks
 from tests.support.nightly import nightly
 
 CRITERIA = {
@@ -106,6 +106,26 @@ def test_every_check_has_a_case_that_breaks_it():
 
 def test_a_sound_run_breaks_no_check(sound):
     assert broken(sound) == {}
+
+
+def test_a_mart_or_check_is_empty_without_the_source_that_its_header_names(load):
+    named = {
+        (folder, entry.name.removesuffix(".sql")): entry.read_text("utf-8")
+        for folder in ("marts", "checks")
+        for entry in files("gradebook.sql").joinpath(folder).iterdir()
+        if "\n-- empty without: " in entry.read_text("utf-8")
+    }
+    marts = tuple(name for folder, name in named if folder == "marts")
+    with duckdb.connect(config={"threads": 1}) as connection:
+        load(connection, CRITERIA, SCORES, outputs=OUTPUTS, judgments=JUDGMENTS, timings=TIMINGS, own=OWN)
+        assert build_marts(connection) == mart_names()
+        assert broken(connection) == {}
+        skipped = {mart: connection.execute(f"describe {mart}").fetchall() for mart in marts}
+        build_marts(connection, only=marts)
+        assert {mart: connection.execute(f"describe {mart}").fetchall() for mart in marts} == skipped
+        assert [name for name in marts if connection.execute(f"from {name}").fetchall()] == []
+        checks = {name: sql for (folder, name), sql in named.items() if folder == "checks"}
+        assert [name for name, sql in checks.items() if connection.execute(sql).fetchall()] == []
 
 
 @pytest.mark.parametrize("name", BREAKS)
