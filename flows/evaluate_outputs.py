@@ -10,7 +10,7 @@ from prefect.states import Completed
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from gradebook.flows.deployment.names import GATES_NOT_MET, evaluation_name
-from gradebook.flows.deployment.parameters import takes_options
+from gradebook.flows.deployment.parameters import sends_plain_values, takes_options
 from gradebook.flows.deployment.run_evaluation import WORKER_COUNT, publish_evaluation
 from gradebook.flows.deployment.run_ids import deployed_run_id
 from gradebook.tasks.published.summary import RunSummary
@@ -18,6 +18,7 @@ from gradebook.tasks.runs.request import Use, read_request
 from gradebook.tasks.stages.suite_process import warm_up
 
 
+@sends_plain_values
 @flow(
     name="evaluate-outputs",
     flow_run_name=evaluation_name,

@@ -35,8 +35,8 @@ PREFECT_LOGS = (
 )
 # Loggers with a level of their own: of the shared server, and of threads that still send events when a run ends.
 PREFECT_INNER_LOGS = ("PREFECT_SERVER_LOGGING_LEVEL", "PREFECT_INTERNAL_LOGGING_LEVEL")
-# Prefect imports its kinds of blocks at once; no flow here sends notifications.
-UNUSED_BLOCKS = ("prefect.blocks.notifications", "prefect.blocks.webhook")
+# Prefect imports its kinds of blocks at once, and words for names; no flow here sends notifications or lacks a name.
+UNUSED = ("prefect.blocks.notifications", "prefect.blocks.webhook", "coolname")
 UNREACHED = "Failed to reach API"  # Prefect's message if no server answered from the beginning
 
 
@@ -84,12 +84,10 @@ def prefect_set_up(lake: Lake, *, is_verbose: bool, has_page: bool = True, is_sh
     if server and server.is_new:
         warm_up(has_page=has_page)  # while this thread waits for the server
     with shown_progress() if is_shown else nullcontext(), _interruptible():
-        with uncollected(), deferred_imports(*UNUSED_BLOCKS):
+        with uncollected(), deferred_imports(*UNUSED):
             if server:
                 server.announce()
             # The flows' imports bring Prefect, which reads the server's address. They take as long as its start.
-            import fastapi.encoders  # by Prefect at the start of a flow run  # noqa: F401
-
             import gradebook.flows.deployment.run_evaluation  # noqa: F401
         if server:
             server.wait()
