@@ -17,7 +17,6 @@ from gradebook.rubrics.checks.registry import find_check
 from gradebook.rubrics.model.methods import CheckMethod, SchemaMethod
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.model.verdicts import verdict_table
-from gradebook.rubrics.schemas.validating import NO_SCHEMAS, validate_outputs
 from gradebook.tasks.datasets.media import audio_slices
 from gradebook.tasks.system.files import write_parquet
 
@@ -54,7 +53,7 @@ def stored_columns(name: str) -> tuple[str, ...]:
 
 
 def score_schema(
-    run_id: str, criterion: Criterion, shard: pa.Table, schemas: Mapping[str, dict[str, Any]] = NO_SCHEMAS
+    run_id: str, criterion: Criterion, shard: pa.Table, schemas: Mapping[str, dict[str, Any]] | None = None
 ) -> pa.Table:
     """Score a shard by the criterion's JSON Schema: `VERDICT_SCHEMA`, one row per output.
 
@@ -64,7 +63,9 @@ def score_schema(
     method = criterion.method
     if not isinstance(method, SchemaMethod):
         raise TypeError(f"{criterion.id}: found the method {method.type}, expected schema")
-    found = validate_outputs(text_column(shard, "output"), method.json_schema, schemas)
+    from gradebook.rubrics.schemas.validating import validate_outputs  # here: slow to import, and few rubrics need it
+
+    found = validate_outputs(text_column(shard, "output"), method.json_schema, schemas or {})
     return grade_outputs(run_id, criterion, text_column(shard, "output_id"), found)
 
 

@@ -42,6 +42,7 @@ IMPORTED_LATE = {
     ("tasks/judging/batches/endpoint.py", "gradebook.tasks.judging.transport.http_client"): "httpx2; for batches",
     ("tasks/judging/transport/endpoint.py", "gradebook.tasks.judging.transport.http_client"): "aiohttp; for judges",
     ("tasks/judging/transport/probe.py", "gradebook.tasks.judging.transport.http_client"): "aiohttp; for judges",
+    ("tasks/scoring/computed.py", "gradebook.rubrics.schemas.validating"): "jsonschema; for criteria with a schema",
     ("tasks/stages/publish.py", "gradebook.tasks.reporting.page"): "jinja2 and charts; for runs with a page",
     ("tasks/stages/suite_process.py", "gradebook.tasks.reporting.drawing.charts"): "jinja2, Vega; for pages",
     ("tasks/stages/suite_process.py", "gradebook.tasks.reporting.page"): "jinja2 and charts; for runs with a page",
