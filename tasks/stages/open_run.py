@@ -46,15 +46,15 @@ select case when count(*) = count(cost_usd) then coalesce(sum(cost_usd), 0.0) en
 
 
 @contextmanager
-def opened_run(request: EvaluationRequest, now: datetime) -> Iterator[Run]:
+def opened_run(request: EvaluationRequest, now: datetime, checked: CheckedRequest | None = None) -> Iterator[Run]:
     """Check the request, then lock the run's folder while the block runs.
 
     A repeated request resumes its unfinished run. A deadline in the past is ignored, so that the same command can
-    resume after it. Working files of a published run are deleted. Raises `InputError` for a wrong request, before
-    anything is written.
+    resume after it. Working files of a published run are deleted. checked: the request, if it was just checked. Raises
+    `InputError` for a wrong request, before anything is written.
     """
     begin_logging()
-    checked = check_request(request)
+    checked = checked or check_request(request)
     if request.deadline is not None and request.deadline <= now:
         request = replace(request, deadline=None)
     digest = digest_files(checked.files)

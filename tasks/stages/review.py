@@ -23,7 +23,7 @@ from gradebook.tasks.runs.request import OPTIONS, EvaluationRequest
 from gradebook.tasks.runs.resume_command import option_words
 from gradebook.tasks.runs.runner import THREADS
 from gradebook.tasks.stages.artifacts import Artifact, ArtifactState, set_state
-from gradebook.tasks.stages.check_request import check_request
+from gradebook.tasks.stages.check_request import CheckedRequest, check_request
 from gradebook.tasks.stages.open_run import opened_run
 from gradebook.tasks.stages.pipeline import complete_run
 from gradebook.tasks.stages.submit import StagesInThreads
@@ -92,12 +92,14 @@ def review_artifact(
             request, outputs=str(path), trigger="review", dataset=name, max_bad_rate=0.0, runner=THREADS, has_page=False
         )
         requests = [replace(asked, rubric=rubric, again=_again(name, rubric, request)) for rubric in rubrics]
-        _refuse_misfits(name, row, [check_request(each).rubric for each in requests], request)
+        checked = [check_request(each) for each in requests]
+        _refuse_misfits(name, row, [each.rubric for each in checked], request)
         lake = find_lake(request.lake, request.data)
         prepare_lake(lake)
         artifact = Artifact.of(name, content, row, target_type)
         set_state(lake, artifact, ArtifactState.in_review, request.judge)
-        review = Review(name, tuple(_evaluation(_evaluate(each), each) for each in requests))
+        evaluations = [_evaluation(_evaluate(*pair), pair[0]) for pair in zip(requests, checked, strict=True)]
+        review = Review(name, tuple(evaluations))
         run_ids = [evaluation.run_id for evaluation in review.evaluations]
         set_state(lake, artifact, ArtifactState(review.status), request.judge, run_ids)
         return review
@@ -157,8 +159,8 @@ def _is_conversation(row: Row) -> bool:
     return bool(messages) and are_chat and holds_conversations(row, {})
 
 
-def _evaluate(request: EvaluationRequest) -> RunSummary:
-    with opened_run(request, datetime.now(UTC)) as run:
+def _evaluate(request: EvaluationRequest, checked: CheckedRequest) -> RunSummary:
+    with opened_run(request, datetime.now(UTC), checked) as run:
         return complete_run(run, StagesInThreads())
 
 
