@@ -70,7 +70,9 @@ def _dask(runner: Runner) -> Iterator[TaskRunner[Any]]:
     with opened:
         try:
             opened.client.wait_for_workers(1, timeout=CONNECT_TIMEOUT_S)
-        except (OSError, TimeoutError) as error:
+        except TimeoutError as error:
+            raise _no_answer(runner, TimeoutError(f"no worker within {CONNECT_TIMEOUT_S} s")) from error
+        except OSError as error:
             raise _no_answer(runner, error) from error
         with _watched(opened.client):
             yield opened

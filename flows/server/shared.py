@@ -18,7 +18,7 @@ from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
-from gradebook.rubrics.model.errors import UnfinishedError
+from gradebook.rubrics.model.errors import InputError, UnfinishedError
 from gradebook.tasks.system.files import write_text
 from gradebook.tasks.system.folder_settings import refuse_folder_settings
 from gradebook.tasks.system.kept_process import (
@@ -52,7 +52,11 @@ class SharedServer:
     """
 
     def __init__(self, home: Path) -> None:
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            found = f"{home}, which can't be made ({error.strerror})"
+            raise InputError("PREFECT_HOME", found, "a folder that this user can write") from error
         self._home = home
         self._state = state_file(home, KIND, settings_digest(home))
         self._running = find_process(self._state)
@@ -130,7 +134,8 @@ class SharedServer:
 def shared_server() -> SharedServer | None:
     """The server of this person's commands; None if the environment names one, or Prefect is imported already.
 
-    Raises `InputError` for settings of Prefect in the current folder, which the operator does not allow.
+    Raises `InputError` for settings of Prefect in the current folder, which the operator does not allow, and for a
+    folder of Prefect that can't be made.
     """
     refuse_folder_settings(os.environ)
     return None if os.environ.get(API_URL) or "prefect" in sys.modules else SharedServer(prefect_home())

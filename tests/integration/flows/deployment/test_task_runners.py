@@ -152,7 +152,7 @@ def test_a_cluster_that_does_not_come_back_ends_the_run_and_the_same_command_fin
 def test_a_cluster_without_workers_is_refused(cluster, monkeypatch):
     monkeypatch.setattr(task_runners, "CONNECT_TIMEOUT_S", 1)
     runner = Runner("dask", cluster.runner.removeprefix("dask:"))
-    with pytest.raises(UnfinishedError, match="expected a cluster that answers, with workers"):
+    with pytest.raises(UnfinishedError, match="found no worker within 1 s, expected a cluster"):
         task_runners._dask(runner).__enter__()
 
 

@@ -196,3 +196,10 @@ def test_a_lake_that_cannot_be_made_starts_no_server(tmp_path):
     finished = run(tmp_path, *EVALUATE[3:], "--lake", "sqlite:taken/catalog.sqlite")
     assert (finished.returncode, "taken" in finished.stderr) == (2, True), finished.stderr
     assert list((tmp_path / "home").glob("gradebook-*")) == []
+
+
+def test_a_home_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "taken").write_text("mine", encoding="utf-8")
+    finished = run(tmp_path, *EVALUATE[3:], PREFECT_HOME=str(tmp_path / "taken" / "home"))
+    words = f"gradebook: PREFECT_HOME: found {tmp_path}/taken/home, which can't be made ("
+    assert (finished.returncode, finished.stderr[: len(words)]) == (2, words)
