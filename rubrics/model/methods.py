@@ -139,7 +139,7 @@ CITATION_MEASURES = ("citation_recall", "citation_precision")
 
 class ClaimsMethod(Frozen):
     """each claim of the output, checked `against` the row's `context`, `reference` or `prompt`:
-    [claims](judging.md#claims)
+    [claims](methods.md#claims)
     """
 
     type: Literal["claims"]
@@ -171,7 +171,7 @@ class ClaimsMethod(Frozen):
 
 class SimilarityMethod(Frozen):
     """likeness of the output to the row's `reference`, `context` or `prompt`, or to a baseline's output, beside its
-    likeness to those of other cases: [similarity](judging.md#similarity)
+    likeness to those of other cases: [similarity](methods.md#similarity)
     """
 
     type: Literal["similarity"]
@@ -194,7 +194,7 @@ class SimilarityMethod(Frozen):
 
 class PreferenceMethod(Frozen):
     """a language model that prefers the output, or another answer to the same case:
-    [preferences](judging.md#preferences). The levels are `worse` 0, `same` 0.5 and `better` 1
+    [preferences](methods.md#preferences). The levels are `worse` 0, `same` 0.5 and `better` 1
     """
 
     type: Literal["preference"]
