@@ -155,13 +155,14 @@ def copy_small_tables(connection: duckdb.DuckDBPyConnection) -> None:
 def narrow_to_outputs(connection: duckdb.DuckDBPyConnection, run_id: str, output_ids: Sequence[str]) -> None:
     """Restrict this connection's view of a run's large tables, and of the views over them, to these outputs.
 
-    A view assembles all outputs of a run, possibly millions, before a join selects some.
+    A view assembles all outputs of a run, possibly millions, before a join selects some. Copies of small tables are
+    narrowed in place, so the connection is narrowed once.
     """
     marks = ", ".join("?" for _ in output_ids) or "null"
     for table in NARROWED:
-        narrowed = f"select * from lake.{table} where run_id = ? and output_id in ({marks})"
+        narrowed = f"select * from {table} where run_id = ? and output_id in ({marks})"
         connection.execute(f"create or replace temp table {table} as {narrowed}", [run_id, *output_ids])
-    narrowed = f"select * from lake.outputs where output_id in ({marks})"
+    narrowed = f"select * from outputs where output_id in ({marks})"
     connection.execute(f"create or replace temp table outputs as {narrowed}", list(output_ids))
     for view in NARROWED_VIEWS:
         connection.execute(f"create or replace temp view {view} as {read_sql(f'views/{view}.sql')}")
