@@ -74,7 +74,11 @@ def _ask() -> Answers:
 
 def _answer(question: str) -> str:
     notes.print(f"{question}: ", end="", markup=False)
-    return input().strip()
+    try:
+        return input().strip()
+    except EOFError:  # Ctrl-D
+        notes.print()
+        raise InputError("rubric new", "the end of the input", f"an answer to {question!r}") from None
 
 
 def _read_threshold(answer: str) -> float | None:

@@ -95,7 +95,9 @@ def _show_night(night: Night) -> None:
         if end.unchecked:
             people.print(f"[yellow]{escape(end.suite)}:[/] {escape(plain(end.unchecked))}")
         if end.run_id:
-            people.print(f"{escape(end.suite)}: run {end.run_id}{f', report {end.report}' if end.report else ''}")
+            people.print(f"{escape(end.suite)}: run {end.run_id}")
+        if end.report:
+            people.print(f"  {end.report}", markup=False, soft_wrap=True)
     colour = "red" if night.failed or night.unmet else "green"
     people.print(f"[{colour}]{escape(plain(night.sentence))}[/]")
     if upkeep := night.upkeep_fault or (night.upkeep and night.upkeep.sentence):

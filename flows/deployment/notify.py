@@ -194,7 +194,9 @@ def _client() -> "Iterator[SyncPrefectClient]":
 
     address = PREFECT_API_URL.value()
     if not address:  # Prefect would start a server inside the training job
-        raise InputError("notify", "no PREFECT_API_URL", "the address of a Prefect server")
+        raise InputError(
+            "PREFECT_API_URL", "none", "the address of a Prefect server, such as http://127.0.0.1:4200/api"
+        )
     try:
         with (
             temporary_settings({PREFECT_CLIENT_MAX_RETRIES: RETRIES}),
