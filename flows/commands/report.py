@@ -61,6 +61,8 @@ def report(
     """
     if form is ReportFormat.png and out == STDOUT and sys.stdout.isatty():
         raise InputError("--out", "- with a picture, which a terminal can't show", "a file or a pipe")
+    if out is not None and out.is_dir():
+        raise InputError("--out", f"can't write {out}: Is a directory")
     found = read_lake(lake, data, at)
     summary = summarise(found, run or latest_run(found))
     name = RunFolder.below(found.root, summary.run_id).run_id

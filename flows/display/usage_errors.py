@@ -36,6 +36,12 @@ _OPTIONS = {
     "power": dict.fromkeys(("--diff", "--difference", "--delta", "--mde"), "--effect"),
     "collect": {"--judge": "--endpoint for the model that answers", "--output": "--out"},
     "report": {"--output": "--out", "--html": "--format html", "--baseline": "--against"},
+    "sweep": {"--step": "--pattern with {step} in it"},
+    "mcp": dict.fromkeys(("--host", "--port"), "none, as it listens on stdin alone"),
+}
+_SEVERAL = {  # expected in place of several arguments
+    "report": "one run, and --against for another",
+    **dict.fromkeys(("evaluate", "collect", "sweep", "notify checkpoint"), "one path, a glob in quotes"),
 }
 _MOST_LISTED = 6  # commands of a group
 
@@ -43,7 +49,8 @@ _MOST_LISTED = 6  # commands of a group
 def usage_error(error: Any) -> InputError:
     """Word a usage error of Typer. Its classes are not public, so its attributes tell the kind."""
     words = error.ctx.command_path if error.ctx else "gradebook"
-    command, hint = words.removeprefix("gradebook").strip(), f"`{words} --help` lists what it takes"
+    command = words.removeprefix("gradebook").strip()
+    hint = f"`{words} --help` lists what it takes" if error.ctx else ""
     parameter, name = getattr(error, "param", None), getattr(error, "option_name", "")
     if parameter is not None and hasattr(error, "param_type"):
         return InputError(_name(parameter), "none", parameter.help or "a value", hint)
@@ -54,20 +61,26 @@ def usage_error(error: Any) -> InputError:
             expected = f"one of {choices.rstrip('.')}"
         return InputError(_name(parameter), repr(fault["input"]), expected, hint)
     if name and hasattr(error, "possibilities"):
-        close = _OPTIONS.get(command, {}).get(name) or " or ".join(sorted(error.possibilities or ()))
+        close = _OPTIONS.get(command, {}).get(name) or _close(name, error)
         return InputError(command or name, f"the unknown option {name}", close or "one that the help lists", hint)
     message = error.message.rstrip(".")
     if message.startswith("No such command"):
         return _unknown_command(message, command, error.ctx, hint)
     place = name or (_name(parameter) if parameter is not None else command)
-    found, expected = _reworded(message)
+    found, expected = _reworded(message, command)
     return InputError(place, found, expected, hint) if place else InputError(found, hint=hint)
 
 
-def _reworded(message: str) -> tuple[str, str]:
+def _close(name: str, error: Any) -> str:
+    """Options of the command that an unknown one may stand for: `--k` for `-k`, or those of Typer."""
+    known = {each for parameter in error.ctx.command.params for each in parameter.opts} if error.ctx else ()
+    return f"-{name}" if f"-{name}" in known else " or ".join(sorted({*(error.possibilities or ())} - {"--help"}))
+
+
+def _reworded(message: str, command: str) -> tuple[str, str]:
     """Found and expected of a message of Typer; the message itself and nothing where it is another."""
     if message.startswith("Got unexpected extra argument"):
-        return f"also {message.partition(' (')[2].rstrip(')')}", "fewer arguments, a glob in quotes"
+        return f"also {message.partition(' (')[2].rstrip(')')}", _SEVERAL.get(command, "fewer arguments")
     if message.endswith("requires an argument"):
         return "no value", "one after it"
     return message, ""
