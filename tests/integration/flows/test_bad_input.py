@@ -335,14 +335,14 @@ BAD_OPTIONS = {
     ),
     "two sets of outputs": (
         ("more.jsonl",),
-        "evaluate: found also more.jsonl, expected fewer arguments, a glob in quotes;",
+        "evaluate: found also more.jsonl, expected one path, a glob in quotes;",
     ),
     "an unknown option": (
         ("--colour", "red"),
         "evaluate: found the unknown option --colour, expected --log or",
     ),
     "a budget in words": (("--budget-usd", "five"), "--budget-usd: found 'five', expected a valid number;"),
-    "an option without its value": (("--judge",), "--judge: found no value, expected one after it;"),
+    "an option without its value": (("--judge",), "--judge: found no value, expected one after it\n"),
 }
 
 
