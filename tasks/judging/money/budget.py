@@ -79,7 +79,7 @@ class Budget:
 
     def settle_earlier(self, ticket: int, cost_usd: float) -> None:
         """Replace the worst cost of a request that an earlier, killed session reserved, if what it cost is less."""
-        worst_usd = self._record.earlier_usd.get(ticket, 0.0) if self._record else 0.0
+        worst_usd = self._record.earlier_usd.pop(ticket, 0.0) if self._record else 0.0
         if self._record and cost_usd < worst_usd:
             self._spent_usd -= worst_usd - cost_usd
             self._earlier_usd -= worst_usd - cost_usd
@@ -116,7 +116,7 @@ class BudgetRecord:
         if path.exists():
             costs_usd = read_budget(path)
             _cut_torn_line(path)
-        self.earlier_usd = costs_usd  # by ticket
+        self.earlier_usd = costs_usd  # of earlier sessions, by ticket
         self.spent_usd = math.fsum(costs_usd.values())
         self.last_ticket = max(costs_usd, default=0)
         path.parent.mkdir(parents=True, exist_ok=True)
