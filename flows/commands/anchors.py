@@ -17,6 +17,7 @@ from gradebook.flows.commands.options import (
     print_json,
     read_date,
 )
+from gradebook.flows.display.progress_bars import shown_progress
 from gradebook.flows.display.terminal import notes, plain, say, show_rows
 from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.lake.address import find_lake
@@ -126,7 +127,8 @@ def ask(  # noqa: PLR0913 - each is an option
         else:
             say(f"{counted(price['question_count'], 'question')}, about {price_words(price['cost_usd'])}")
         return
-    watch = watch_judge(found, request, now)
+    with shown_progress():
+        watch = watch_judge(found, request, now)
     if as_json:
         print_json(watch.as_json())
     else:

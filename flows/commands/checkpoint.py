@@ -22,6 +22,8 @@ from gradebook.tasks.operations.checkpoint_decisions import list_checkpoints
 from gradebook.tasks.runs.request import read_column_map
 from gradebook.tasks.system.number_format import difference_interval_words, score_words, signed_words
 
+_NAMING = 4  # columns that name a checkpoint; those of its flow run may be empty
+
 
 def sweep(  # noqa: PLR0913 - each is an option
     rubric: Annotated[str, typer.Option("--rubric", help="rubric of the decision, as in the deployment's parameters")],
@@ -77,7 +79,7 @@ def sweep(  # noqa: PLR0913 - each is an option
     if as_json:
         print_json(swept.as_json())
     else:
-        _show_sweep(swept)
+        _show_sweep(swept, is_notifying=is_notifying)
     if swept.faults:
         raise typer.Exit(NOT_FINISHED)
 
@@ -116,15 +118,19 @@ def checkpoints(
     if not rows:
         notes.print("no checkpoint has a decision yet; `gradebook sweep` finds those without")
         return
-    words = ("Run", "Mean", "To the best", "95% interval", "Rubric", "Decided", "Reason")
-    show_rows(("Model", "Checkpoint", "Status", *words), cells)
+    words = ("run", "mean", "to the best", "95% interval", "rubric", "decided", "reason")
+    show_rows(("model", "checkpoint", "status", *words), cells)
 
 
-def _show_sweep(swept: Swept) -> None:
+def _show_sweep(swept: Swept, *, is_notifying: bool) -> None:
     if swept.undecided:
         cells = []
         for saved, notified in swept.undecided:
             flow_run = ("", saved.fault or "") if notified is None else (notified.flow_run_id, notified.state)
             cells.append((saved.model, saved.checkpoint, saved.step, saved.outputs, *flow_run))
-        show_rows(("Model", "Checkpoint", "Step", "Outputs", "Flow run", "State"), cells)
+        headings = ("model", "checkpoint", "step", "outputs", "flow run", "state")
+        shown = [place for place, _ in enumerate(headings) if place < _NAMING or any(row[place] for row in cells)]
+        show_rows([headings[place] for place in shown], [[row[place] for place in shown] for row in cells])
     say(swept.sentence)
+    if swept.undecided and not is_notifying:
+        notes.print("the same command with --notify evaluates them")

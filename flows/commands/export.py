@@ -11,7 +11,7 @@ import typer
 from gradebook.flows.commands.completion import complete_run
 from gradebook.flows.commands.options import DEFAULT_LAKE, AtOption, DataOption, LakeOption
 from gradebook.flows.commands.read_lake import read_lake
-from gradebook.flows.display.rows_file import write_row_file
+from gradebook.flows.display.rows_file import refuse_other_form, write_row_file
 from gradebook.flows.display.tables import write_rows
 from gradebook.flows.display.terminal import notes
 from gradebook.rubrics.model.counts import counted
@@ -128,6 +128,7 @@ def rewards(  # noqa: PLR0913 - each is an option
     chosen = _one_kind(kinds, shape)
     for name, value, kind in (("--margin", margin, "--pairs"), ("--least", least, "--sft")):
         _refuse_number(name, value, kind, is_chosen=kinds[kind])
+    refuse_other_form(out)
     found = read_lake(lake, data, at)
     named = run or latest_run(found)
     if is_per_criterion:
@@ -178,6 +179,7 @@ def best(
 
     Exit: 0 done, 2 bad input.
     """
+    refuse_other_form(out)
     found = read_lake(lake, data, at)
     write_row_file(list(best_rows(read_rewards(found, run or latest_run(found), Gates.read(gates)), count)), out)
 
@@ -263,7 +265,8 @@ def _note_unscored(rows: list[dict[str, Any]], shape: Shape) -> None:
 
     missing = sum(value(row) is None for row in rows)
     if missing:
-        notes.print(f"{counted(missing, 'output')} of {len(rows):,} without a reward: null", markup=False)
+        outputs = counted(len(rows), "output")
+        notes.print(f"{missing:,} of {outputs} without a reward, which is null", markup=False)
 
 
 def _note_flat(rows: list[dict[str, Any]]) -> None:

@@ -14,6 +14,7 @@ from gradebook.flows.commands.options import (
     option_of,
     print_json,
 )
+from gradebook.flows.display.progress_bars import shown_progress
 from gradebook.flows.display.terminal import say, show_rows
 from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.lake.address import find_lake
@@ -47,14 +48,16 @@ def link(  # noqa: PLR0913 - each is an option
     from gradebook.tasks.operations.linking import USUAL_CASES, LinkRequest, link_rubrics
 
     request = LinkRequest(old, new, anchors, judge, budget_usd)
-    rows = link_rubrics(find_lake(lake, data), request, datetime.now(UTC))
+    with shown_progress():
+        rows = link_rubrics(find_lake(lake, data), request, datetime.now(UTC))
     if as_json:
         print_json({"links": list(rows)})
         return
     show_rows(("scope", "new - old", "95% interval", "sd ratio", "interval", "slope", "cases"), map(_cells, rows))
     first = rows[0]
-    names = f"{first['rubric_id']} {first['new_version']}"
-    say(f"{names} scores the same outputs {signed_words(first['offset_mean'])} from {first['old_version']}")
+    _, difference, interval, *_ = _cells(first)
+    names = f"{first['rubric_id']} {first['new_version']} minus {first['old_version']}"
+    say(f"{names} on the same outputs: {difference} (95% interval {interval}), stored for trends")
     if first["case_count"] < USUAL_CASES:
         say(f"note: {counted(first['case_count'], 'case')}; {USUAL_CASES} or more give a useful interval")
 

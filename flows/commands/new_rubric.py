@@ -14,6 +14,7 @@ from gradebook.flows.display.terminal import notes, people, plain
 from gradebook.rubrics.files.draft import Answers, copied_text, drafted_text, id_from
 from gradebook.rubrics.files.load import shipped_rubrics, shipped_text
 from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.text.plain_words import unknown_word
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.rubric_store.files import RUBRIC_SUFFIXES, lint_rubrics, write_new
 
@@ -53,7 +54,7 @@ def new(
 
 def _copy(source: str, rubric_id: str) -> str:
     if source not in shipped_rubrics():
-        raise InputError("--from", repr(source), f"one of {', '.join(shipped_rubrics())}")
+        raise InputError("--from", repr(source), unknown_word(source, shipped_rubrics()))
     content, _ = shipped_text(source)
     return copied_text(content.decode(), source, rubric_id)
 
@@ -74,7 +75,11 @@ def _ask() -> Answers:
 
 def _answer(question: str) -> str:
     notes.print(f"{question}: ", end="", markup=False)
-    return input().strip()
+    try:
+        return input().strip()
+    except EOFError:  # Ctrl-D
+        notes.print()
+        raise InputError("rubric new", "the end of the input", f"an answer to {question!r}") from None
 
 
 def _read_threshold(answer: str) -> float | None:

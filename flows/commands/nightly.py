@@ -18,7 +18,7 @@ from gradebook.flows.commands.options import (
     read_date,
 )
 from gradebook.flows.display.progress_bars import shown_progress
-from gradebook.flows.display.terminal import people, plain, show_rows
+from gradebook.flows.display.terminal import notes, people, plain, show_rows
 from gradebook.flows.server.night import evaluate_night_here
 from gradebook.rubrics.model.errors import GradebookError
 from gradebook.tasks.lake.address import find_lake
@@ -95,11 +95,15 @@ def _show_night(night: Night) -> None:
         if end.unchecked:
             people.print(f"[yellow]{escape(end.suite)}:[/] {escape(plain(end.unchecked))}")
         if end.run_id:
-            people.print(f"{escape(end.suite)}: run {end.run_id}{f', report {end.report}' if end.report else ''}")
+            people.print(f"{escape(end.suite)}: run {end.run_id}")
+        if end.report:
+            people.print(f"  {end.report}", markup=False, soft_wrap=True)
     colour = "red" if night.failed or night.unmet else "green"
-    people.print(f"[{colour}]{escape(plain(night.sentence))}[/]")
+    people.print(f"[{colour}]{escape(plain(night.brief))}[/]")
     if upkeep := night.upkeep_fault or (night.upkeep and night.upkeep.sentence):
         people.print(f"lake: {escape(plain(upkeep))}")
+    if night.failed:
+        notes.print("the same command goes on with the suites that are not finished")
 
 
 def _print_plans(file: SuitesFile, suite_ids: list[str], night: date | None, *, as_json: bool) -> bool:
@@ -115,7 +119,7 @@ def _print_plans(file: SuitesFile, suite_ids: list[str], night: date | None, *, 
     else:
         cells = []
         for row in rows:
-            price = "" if row["fault"] else price_words(row["cost_usd"])  # type: ignore[arg-type]
+            price = None if row["fault"] else price_words(row["cost_usd"])  # type: ignore[arg-type]
             anchors = row["anchors"] and price_words(row["anchors"]["cost_usd"])  # type: ignore[index]
             cells.append((row["suite"], row["output_count"], row["request_count"], price, anchors, row["fault"]))
         show_rows(("suite", "outputs", "to ask", "estimated", "anchors", "fault"), cells)

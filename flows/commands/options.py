@@ -41,7 +41,7 @@ class GroupedCommand(TyperCommand):
     """Command whose help lists the options under the headings that they name, the others under Options."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        sections: dict[str, list[tuple[str, str]]] = {}
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": []}
         for each in self.get_params(ctx):
             plain_title = "Arguments" if each.param_type_name == "argument" else "Options"
             title = getattr(each, "rich_help_panel", None) or plain_title
@@ -49,8 +49,9 @@ class GroupedCommand(TyperCommand):
             if record is not None:
                 sections.setdefault(title, []).append(record)
         for title, records in sections.items():
-            with formatter.section(title):
-                formatter.write_dl(records)
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
 
 
 def takes_options(command: Callable[..., None]) -> Callable[..., None]:

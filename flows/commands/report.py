@@ -1,5 +1,6 @@
 """The command `gradebook report`: a published run as a page, a comment or a picture."""
 
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -58,6 +59,10 @@ def report(
     gradebook report nightly-2 --format md --out - | gh pr comment 12 -F -
     gradebook report nightly-2 --format png --out night.png
     """
+    if form is ReportFormat.png and out == STDOUT and sys.stdout.isatty():
+        raise InputError("--out", "- with a picture, which a terminal can't show", "a file or a pipe")
+    if out is not None and out.is_dir():
+        raise InputError("--out", f"can't write {out}: Is a directory")
     found = read_lake(lake, data, at)
     summary = summarise(found, run or latest_run(found))
     name = RunFolder.below(found.root, summary.run_id).run_id

@@ -7,9 +7,9 @@ import typer
 from gradebook.flows.commands.options import DEFAULT_LAKE, DataOption, JsonOption, LakeOption, print_json
 from gradebook.flows.display.terminal import notes, show_rows
 from gradebook.tasks.lake.address import find_lake
-from gradebook.tasks.lake.versions import Version, VersionLog, list_versions
+from gradebook.tasks.lake.versions import VersionLog, list_versions
 
-MOST_TABLES_SHOWN = 3
+MOST_TABLES_SHOWN = 2
 
 
 def versions(
@@ -39,25 +39,18 @@ def versions(
 
 def _show_log(log: VersionLog) -> None:
     rows = [
-        (each.version, *_cause(each), f"{each.made_at:%Y-%m-%d %H:%M}", _added(each.row_counts))
-        for each in log.versions
+        (each.version, each.message, _added(each.row_counts), f"{each.made_at:%Y-%m-%d %H:%M}") for each in log.versions
     ]
     published = {index for index, each in enumerate(log.versions) if each.kind == "published"}
-    show_rows(("version", "cause", "run", "made at (UTC)", "rows added"), rows, bold=published)
+    show_rows(("version", "cause", "rows added", "made at (UTC)"), rows, bold=published)
     left_out = [f"{log.older_count:,} older (--limit)"] if log.older_count else []
     left_out += [f"{log.hidden_count:,} intermediate (--all)"] if log.hidden_count else []
     if left_out:
         notes.print(f"not listed: {', '.join(left_out)}")
 
 
-def _cause(version: Version) -> tuple[str, str]:
-    """Cause of a version without its run, and the run."""
-    run_id = version.run_id or ""
-    return version.message.removesuffix(run_id).rstrip(), run_id
-
-
 def _added(row_counts: dict[str, int]) -> str:
-    """Tables with the most added rows, and their counts: `verdicts +588, outputs +84, 2 more`."""
+    """Tables with the most added rows, and their counts: `verdicts +588, outputs +84, 15 more`."""
     words = [f"{table} +{count:,}" for table, count in row_counts.items()]
     more_count = len(words) - MOST_TABLES_SHOWN
     return ", ".join([*words[:MOST_TABLES_SHOWN], *([f"{more_count} more"] if more_count > 0 else [])])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -12,13 +13,14 @@ from uuid import NAMESPACE_URL, uuid5
 
 from gradebook.rubrics.model.digests import digest_of
 from gradebook.rubrics.model.errors import InputError, UnfinishedError
-from gradebook.tasks.system.folder_settings import refuse_folder_settings
+from gradebook.tasks.system.folder_settings import NAMES, refuse_folder_settings
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
     from prefect.client.schemas.objects import FlowRun
     from prefect.client.schemas.responses import DeploymentResponse
 
+API_URL = "PREFECT_API_URL"
 DEPLOYMENT = "evaluate-checkpoint/checkpoint"
 SAVED = "checkpoint.saved"
 TIMEOUT_S, RETRIES = 10.0, 2  # of one HTTP request; the training job waits for it
@@ -187,14 +189,18 @@ def _client() -> "Iterator[SyncPrefectClient]":
     Raises `InputError` if none is set, `UnfinishedError` if none answers.
     """
     refuse_folder_settings(os.environ)
-    import httpx
-    from prefect.client.orchestration import get_client
-    from prefect.exceptions import PrefectHTTPStatusError
+    no_server = InputError(API_URL, "none", "the address of a Prefect server, such as http://127.0.0.1:4200/api")
+    if "prefect" not in sys.modules and not _may_have_server():  # Prefect's import takes over a second
+        raise no_server
     from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
     address = PREFECT_API_URL.value()
     if not address:  # Prefect would start a server inside the training job
-        raise InputError("notify", "no PREFECT_API_URL", "the address of a Prefect server")
+        raise no_server
+    import httpx
+    from prefect.client.orchestration import get_client
+    from prefect.exceptions import PrefectHTTPStatusError
+
     try:
         with (
             temporary_settings({PREFECT_CLIENT_MAX_RETRIES: RETRIES}),
@@ -212,6 +218,14 @@ def _client() -> "Iterator[SyncPrefectClient]":
             f"notify: no Prefect server answers at {address} ({type(error).__name__}: {error}); "
             "run `gradebook sweep` later to request the evaluation"
         ) from None
+
+
+def _may_have_server() -> bool:
+    """Whether a variable or a file that Prefect reads may name a server."""
+    home = Path(os.environ.get("PREFECT_HOME") or "~/.prefect").expanduser()
+    profiles = os.environ.get("PREFECT_PROFILES_PATH") or home / "profiles.toml"
+    is_named = any(name.upper() in (API_URL, "PREFECT_PROFILE") for name in os.environ)
+    return is_named or any(map(os.path.lexists, (profiles, *NAMES)))
 
 
 def _refusal_text(response: Any) -> str:

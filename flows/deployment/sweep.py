@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from gradebook.flows.deployment.notify import DEPLOYMENT, MOST_TRIES, Notified, notify_checkpoint
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.operations.checkpoint_sweep import SavedCheckpoint, find_saved, query_saved, undecided
@@ -52,7 +53,8 @@ class Swept:
     def sentence(self) -> str:
         new_count = sum(notified is not None and notified.is_new for _, notified in self.undecided)
         asked = f"; {new_count:,} requested now" if any(notified for _, notified in self.undecided) else ""
-        return f"{self.found_count:,} found, {len(self.undecided):,} of them without a decision{asked}"
+        found = counted(self.found_count, "checkpoint")
+        return f"{found} found, {len(self.undecided):,} of them without a decision{asked}"
 
     def as_json(self) -> dict[str, Any]:
         rows = [

@@ -10,7 +10,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 GAP = 2  # between two columns
-LEAST_WIDTH = 16  # of a column of names
+LEAST_WIDTH = 17  # of a column of names: eight letters on each side of the ellipsis
 LEAST_CRITERION_WIDTH = 28
 LEAST_SENTENCE_WIDTH = 24
 MOST_LINES = 3  # of a sentence in a cell
@@ -80,7 +80,7 @@ def _least(heading: str, column: Column, cells: Sequence[Text]) -> int:
     """Least width that leaves a column readable."""
     has_words = any(letter.isalpha() for cell in cells for letter in cell.plain.replace(" to ", ""))
     if _is_run(heading) or column.no_wrap or column.justify == "right" or not has_words:
-        return max(map(_width, [Text(heading), *cells]))
+        return max(map(_width, [*map(Text, heading.split()), *cells]), default=0)  # a heading may wrap
     if any(" " in cell.plain for cell in cells):
         return max(LEAST_SENTENCE_WIDTH, len(heading))
     return max(LEAST_CRITERION_WIDTH if _is_criterion(heading) else LEAST_WIDTH, len(heading))

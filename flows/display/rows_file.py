@@ -21,8 +21,7 @@ def write_row_file(rows: list[dict[str, Any]], out: Path | None) -> None:
         for row in rows:
             stdout.write(_line(row))
         return
-    if out.suffix not in (".jsonl", ".parquet"):
-        raise InputError("--out", repr(str(out)), "a file that ends in .jsonl or .parquet")
+    refuse_other_form(out)
     try:
         if out.suffix == ".parquet":
             write_parquet(out, _table(rows))
@@ -31,6 +30,12 @@ def write_row_file(rows: list[dict[str, Any]], out: Path | None) -> None:
     except OSError as error:
         raise InputError("--out", f"can't write {out}: {error.strerror or error}") from error
     notes.print(f"wrote {counted(len(rows), 'row')} to {plain(out)}", markup=False, soft_wrap=True)
+
+
+def refuse_other_form(out: Path | None) -> None:
+    """Raise `InputError` for a file of another form than those of `write_row_file`."""
+    if out is not None and out.suffix not in (".jsonl", ".parquet"):
+        raise InputError("--out", repr(str(out)), "a file that ends in .jsonl or .parquet")
 
 
 def _write_lines(rows: list[dict[str, Any]], out: Path) -> None:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from rich.markup import escape
+from rich.padding import Padding
 
 from gradebook.flows.display.terminal import notes, people, plain
 from gradebook.rubrics.files.semver import VersionStep, next_version, step_between
@@ -11,6 +12,7 @@ from gradebook.rubrics.lint.findings import LintFinding, Severity
 from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.rubric_store.files import ImportSummary
+from gradebook.tasks.system.shell import shell_line
 
 COLOURS: dict[Severity, str] = {"error": "red", "warning": "yellow", "note": "dim"}
 
@@ -22,7 +24,7 @@ def show_findings(found: Sequence[LintFinding], file_count: int) -> None:
         colour = COLOURS[finding.severity]
         place = f"{finding.place}: " if finding.place else ""
         _print_finding(where, f"[{colour}]{finding.severity}[/] [bold]{finding.rule}[/]", f"{place}{finding.message}")
-        people.print(f"    {escape(plain(finding.mend))}", soft_wrap=True)
+        people.print(Padding(escape(plain(finding.mend)), (0, 0, 0, 4), expand=False))
     files = counted(file_count, "rubric")
     if not found:
         people.print(f"[green]{files}, no faults found[/]")
@@ -56,14 +58,16 @@ def show_import(summary: ImportSummary) -> None:
     )
     people.print(", ".join(counts), highlight=False)
     if summary.kept:
-        people.print(f"stored in metadata: {escape(plain('; '.join(summary.kept)))}", soft_wrap=True)
+        people.print(f"stored in metadata: {escape(plain('; '.join(summary.kept)))}")
     for words in summary.unmatched[:10]:
-        people.print(f"[yellow]unmatched:[/] {escape(plain(words))}", soft_wrap=True)
+        people.print(f"[yellow]unmatched:[/] {escape(plain(words))}")
     if len(summary.unmatched) > 10:
         people.print(f"[yellow]... and {len(summary.unmatched) - 10:,} more[/]")
     if summary.findings:
         people.print(
-            f"lint finds {counted(len(summary.findings), 'fault')}: gradebook rubric lint {summary.written[0]}"
+            f"lint finds {counted(len(summary.findings), 'fault')}: "
+            f"{escape(plain(shell_line(('gradebook', 'rubric', 'lint', str(summary.written[0])))))}",
+            soft_wrap=True,
         )
     for path in summary.written:
         people.print(f"wrote {escape(plain(path))}", soft_wrap=True)

@@ -39,6 +39,8 @@ def show_summary(summary: RunSummary, report: str | None, lake_words: Sequence[s
     people.print(_score_table(summary))
     people.print(_criterion_table(summary))
     for row in summary.unscored:
+        if row["reason"] == "no_judge":  # a note names the criteria
+            continue
         why = row["example"].removeprefix(f"{row['reason']}: ")
         words = row["reason"] if why == row["reason"] else f"{row['reason']}, such as: {why}"
         count = counted(row["verdict_count"], "verdict")

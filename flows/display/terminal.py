@@ -64,7 +64,7 @@ def show_rows(
     table.is_whole = is_whole
     lines = [[null if value is None else plain(value) for value in row] for row in rows]
     for column, cells in zip(table.columns, zip(*lines, strict=True), strict=False):
-        if all(cell == null or _NUMBER.fullmatch(cell) for cell in cells):
+        if all(cell in (null, "") or _NUMBER.fullmatch(cell) for cell in cells):
             column.justify = "right"
     for index, line in enumerate(lines):
         table.add_row(*map(escape, line), style="bold" if index in bold else None)

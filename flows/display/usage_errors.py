@@ -4,37 +4,53 @@ from typing import Any
 
 from gradebook.rubrics.model.errors import InputError
 
-# Words of other evaluation tools, and what they are here.
+# Words of other evaluation tools, and likely slips, by the command or group they stand in: what they are here.
 _COMMANDS = {
-    "init": "rubric new",
-    "list": "runs",
-    "ls": "runs",
-    "query": "sql",
-    "run": "evaluate",
-    "score": "evaluate, or review for one text",
-    "show": "report for a run, why for a case, rubric show for a rubric",
-    "test": "evaluate",
-    "ui": "report for a run, site for all",
-    "view": "report for a run, site for all",
+    "": {
+        "init": "rubric new",
+        "list": "runs",
+        "ls": "runs",
+        "query": "sql",
+        "run": "evaluate",
+        "score": "evaluate, or review for one text",
+        "show": "report for a run, why for a case, rubric show for a rubric",
+        "test": "evaluate",
+        "ui": "report for a run, site for all",
+        "view": "report for a run, site for all",
+    },
+    "export": {kind: f"rewards --{kind}" for kind in ("pairs", "sft", "curriculum")},
 }
 _OPTIONS = {
-    "--api-key": "the variable OPENAI_API_KEY",
-    "--config": "--rubric",
-    "--dataset": "the outputs' file as an argument",
-    "--limit": "--sample",
-    "--metric": "--rubric",
-    "--model": "--judge for the model that judges; the column `model` names the one that answered",
-    "--output": "a run in the lake, which `gradebook report --out FILE` and `gradebook sql` write out",
-    "--provider": "--judge",
-    "--scorer": "--rubric",
-    "--threshold": "`pass_threshold` in the rubric",
+    "evaluate": {
+        "--api-key": "the variable OPENAI_API_KEY",
+        "--config": "--rubric",
+        "--dataset": "the outputs' file as an argument",
+        "--limit": "--sample",
+        "--metric": "--rubric",
+        "--model": "--judge for the model that judges; the column `model` names the one that answered",
+        "--output": "a run in the lake, which `gradebook report --out FILE` and `gradebook sql` write out",
+        "--provider": "--judge",
+        "--scorer": "--rubric",
+        "--threshold": "`pass_threshold` in the rubric",
+    },
+    "power": dict.fromkeys(("--diff", "--difference", "--delta", "--mde"), "--effect"),
+    "collect": {"--judge": "--endpoint for the model that answers", "--output": "--out"},
+    "report": {"--output": "--out", "--html": "--format html", "--baseline": "--against"},
+    "sweep": {"--step": "--pattern with {step} in it"},
+    "mcp": dict.fromkeys(("--host", "--port"), "none, as it listens on stdin alone"),
 }
+_SEVERAL = {  # expected in place of several arguments
+    "report": "one run, and --against for another",
+    **dict.fromkeys(("evaluate", "collect", "sweep", "notify checkpoint"), "one path, a glob in quotes"),
+}
+_MOST_LISTED = 6  # commands of a group
 
 
 def usage_error(error: Any) -> InputError:
     """Word a usage error of Typer. Its classes are not public, so its attributes tell the kind."""
     words = error.ctx.command_path if error.ctx else "gradebook"
-    command, hint = words.removeprefix("gradebook").strip(), f"`{words} --help` lists what it takes"
+    command = words.removeprefix("gradebook").strip()
+    hint = f"`{words} --help` lists what it takes" if error.ctx else ""
     parameter, name = getattr(error, "param", None), getattr(error, "option_name", "")
     if parameter is not None and hasattr(error, "param_type"):
         return InputError(_name(parameter), "none", parameter.help or "a value", hint)
@@ -45,17 +61,39 @@ def usage_error(error: Any) -> InputError:
             expected = f"one of {choices.rstrip('.')}"
         return InputError(_name(parameter), repr(fault["input"]), expected, hint)
     if name and hasattr(error, "possibilities"):
-        close = _OPTIONS.get(name, "") if command == "evaluate" else ""
-        close = close or " or ".join(sorted(error.possibilities or ()))
+        close = _OPTIONS.get(command, {}).get(name) or _close(name, error)
         return InputError(command or name, f"the unknown option {name}", close or "one that the help lists", hint)
     message = error.message.rstrip(".")
     if message.startswith("No such command"):
-        _, name, *others = message.split("'")
-        close = " or ".join(each for each in others if each.isidentifier() or "-" in each)
-        close = _COMMANDS.get(name, close) if not command else close
-        return InputError("COMMAND", repr(name), close or "one that the help lists", hint)
+        return _unknown_command(message, command, error.ctx, hint)
     place = name or (_name(parameter) if parameter is not None else command)
-    return InputError(place, message, hint=hint) if place else InputError(message, hint=hint)
+    found, expected = _reworded(message, command)
+    return InputError(place, found, expected, hint) if place else InputError(found, hint=hint)
+
+
+def _close(name: str, error: Any) -> str:
+    """Options of the command that an unknown one may stand for: `--k` for `-k`, or those of Typer."""
+    known = {each for parameter in error.ctx.command.params for each in parameter.opts} if error.ctx else ()
+    return f"-{name}" if f"-{name}" in known else " or ".join(sorted({*(error.possibilities or ())} - {"--help"}))
+
+
+def _reworded(message: str, command: str) -> tuple[str, str]:
+    """Found and expected of a message of Typer; the message itself and nothing where it is another."""
+    if message.startswith("Got unexpected extra argument"):
+        return f"also {message.partition(' (')[2].rstrip(')')}", _SEVERAL.get(command, "fewer arguments")
+    if message.endswith("requires an argument"):
+        return "no value", "one after it"
+    return message, ""
+
+
+def _unknown_command(message: str, command: str, context: Any, hint: str) -> InputError:
+    _, name, *others = message.split("'")
+    close = " or ".join(each for each in others if each.isidentifier() or "-" in each)
+    close = _COMMANDS.get(command, {}).get(name, close)
+    listed = list(context.command.commands) if context else []
+    if not close and 0 < len(listed) <= _MOST_LISTED:
+        close = listed[0] if len(listed) == 1 else f"one of {', '.join(listed)}"
+    return InputError("COMMAND", repr(name), close or "one that the help lists", hint)
 
 
 def _name(parameter: Any) -> str:

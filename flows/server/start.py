@@ -17,6 +17,7 @@ from gradebook.flows.server.shared import prefect_home, shared_server
 from gradebook.rubrics.model.errors import UnfinishedError
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import prepare_lake, refuse_unusable
+from gradebook.tasks.lake.object_store import probe_store
 from gradebook.tasks.operations.doctor.machine import without_secrets
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.runs.request import EvaluationRequest, Use, json_values
@@ -75,6 +76,8 @@ def prefect_set_up(lake: Lake, *, is_verbose: bool, has_page: bool = True, is_sh
     has_page: whether the runs have reports.
     """
     refuse_unusable(lake)
+    if lake.bucket is not None:  # a key that may not write is refused before anything starts
+        probe_store(lake.bucket)
     _choose_prefect_logs(is_verbose=is_verbose)
     server = shared_server()
     prepare_lake(lake)  # a new lake takes half a CPU second, beside the start of the server

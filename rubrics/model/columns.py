@@ -42,7 +42,7 @@ def column_faults(
     shown = f"found the columns {', '.join(counts)}" if counts else "found no columns"
     twice = [f"found the column {name} {count} times, expected it once" for name, count in counts.items() if count > 1]
     mapped = [
-        f"{shown}; expected {source}, which --map {column}={source} names"
+        f"{shown}; expected {source}, which --map {column}={source} names{_repeat_words(source)}"
         for column, source in column_map.items()
         if source not in counts
     ]
@@ -53,6 +53,11 @@ def column_faults(
         if column not in column_map and column not in counts and column not in made
     ]
     return tuple(Fault(path, line, message) for message in [*twice, *mapped, *missing])
+
+
+def _repeat_words(source: str) -> str:
+    """Hint for several pairs in one option."""
+    return "; repeat --map for each column" if "=" in source.partition(",")[2] else ""
 
 
 def holds_conversations(found: Collection[str], column_map: Mapping[str, str]) -> bool:

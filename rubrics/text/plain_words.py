@@ -67,7 +67,7 @@ def shown(value: Any) -> str:
 def unknown_word(word: str, known: Iterable[str]) -> str:
     """Words for "expected": all known names, and the closest one if any is close."""
     names = sorted(known)
-    near = difflib.get_close_matches(word, names, n=1)
+    near = [name for name in names if word and name.startswith(word)] or difflib.get_close_matches(word, names, n=1)
     return f"one of {', '.join(names)}" + (f" (the nearest is {near[0]})" if near else "")
 
 

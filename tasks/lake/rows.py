@@ -68,8 +68,7 @@ def read_run(
     """The one row of a select about the run `$run_id`. Raises `InputError`, at `option`, if the lake lacks it."""
     found = read_rows(connection, select, run_id=run_id)
     if not found:
-        expected = "expected one of those that `gradebook runs` lists"
-        raise InputError(f"{option}: found no {run_id!r} in {lake.name}, {expected}")
+        raise InputError(option, f"no {run_id!r} in {lake.name}", "one of those that `gradebook runs` lists")
     return found[0]
 
 

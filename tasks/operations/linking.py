@@ -63,7 +63,8 @@ def link_rubrics(lake: Lake, request: LinkRequest, now: datetime) -> tuple[Row, 
     linked = {"rubric_id": old.id, "old_version": old.version, "new_version": new.version, "made_at": now}
     linked |= {"anchor_set": request.anchor_set, "judge": judge and judge.judge}
     linked |= {"judge_digest": judge and judge.judge_digest}
-    rows = [linked | row for row in _rows(outputs, sides[0], sides[1], _shared(old, new))]
+    hint = "judged criteria need a --judge" if judge is None and (old.asked_criteria or new.asked_criteria) else ""
+    rows = [linked | row for row in _rows(outputs, sides[0], sides[1], _shared(old, new), hint)]
     _store(lake, (old, new), rows, now)
     return tuple(rows)
 
@@ -74,9 +75,12 @@ def _shared(old: Rubric, new: Rubric) -> list[str]:
 
 
 def _rows(
-    outputs: Sequence[ReadOutput], of_old: Sequence[Score], of_new: Sequence[Score], criteria: Sequence[str]
+    outputs: Sequence[ReadOutput], of_old: Sequence[Score], of_new: Sequence[Score], criteria: Sequence[str], hint: str
 ) -> list[Row]:
-    """Rows of the overall score, and of each criterion of both versions that enough cases have scores on."""
+    """Rows of the overall score, and of each criterion of both versions that enough cases have scores on.
+
+    hint: for the error where too few cases have scores.
+    """
     cases = np.array([each.output.cluster or each.output.case_id for each in outputs])
 
     def values(scores: Sequence[Score], name: str) -> Floats:
@@ -89,7 +93,7 @@ def _rows(
         found = (
             f"under {LEAST_CASES} cases with a score by both versions ({counts} of {counted(len(outputs), 'output')})"
         )
-        raise InputError("anchors", found, f"{USUAL_CASES} or more")
+        raise InputError("anchors", found, f"{USUAL_CASES} or more", hint)
     rows = [{"scope": OVERALL, "scope_id": ""} | overall]
     of_criteria = [(name, _figures(values(of_old, name), values(of_new, name), cases)) for name in criteria]
     rows += [{"scope": CRITERION, "scope_id": name} | figures for name, figures in of_criteria if figures is not None]

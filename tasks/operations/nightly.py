@@ -127,14 +127,22 @@ class Night:
 
     @property
     def sentence(self) -> str:
-        """Summary of the nightly run."""
+        """Summary of the nightly run, with the faults of the suites."""
+        faults = (f"{end.suite} ({' '.join((end.fault or '').split())[:LONGEST_FAULT]})" for end in self.failed)
+        return self._summary([*faults])
+
+    @property
+    def brief(self) -> str:
+        """Summary of the nightly run that names the suites alone."""
+        return self._summary([end.suite for end in self.failed])
+
+    def _summary(self, failed: list[str]) -> str:
         published = len(self.ends) - len(self.failed)
         words = [f"{published} of {counted(len(self.ends), 'suite')} published"]
         if self.unmet:
             words.append(f"gates not met by {_named([end.suite for end in self.unmet])}")
-        if self.failed:
-            faults = [f"{end.suite} ({' '.join((end.fault or '').split())[:LONGEST_FAULT]})" for end in self.failed]
-            words.append(f"not finished: {_named(faults)}")
+        if failed:
+            words.append(f"not finished: {_named(failed)}")
         return "; ".join(words)
 
     def as_json(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from gradebook.rubrics.statistics.rule_parser import RuleError, parse_rule
 from gradebook.rubrics.statistics.series import MOST_LOOKS, Series
 from gradebook.rubrics.statistics.stopping import STOP_EXPECTED, read_stop_rule
 from gradebook.rubrics.text.named_files import is_path, read_whole
-from gradebook.rubrics.text.plain_words import Place, describe, keys_of, place_text
+from gradebook.rubrics.text.plain_words import Place, describe, keys_of, place_text, unknown_word
 from gradebook.rubrics.text.yaml_lines import YamlText, read_yaml
 from gradebook.tasks.comparing.baseline import LATEST
 from gradebook.tasks.comparing.gate import FIGURES
@@ -179,7 +179,8 @@ def chosen_suites(file: SuitesFile, only: Sequence[str] | None) -> tuple[Suite, 
     """Select suites by id, in the file's order; all without ids. Raises `InputError` for an unknown id."""
     known = [suite.id for suite in file.suites]
     if unknown := [name for name in only or () if name not in known]:
-        raise InputError("--only", repr(unknown[0]), f"ids of the suites file: {', '.join(known)}")
+        hint = "repeat --only for each suite" if "," in unknown[0] else ""
+        raise InputError("--only", repr(unknown[0]), unknown_word(unknown[0], known), hint)
     return tuple(suite for suite in file.suites if not only or suite.id in only)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import tempfile
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 from gradebook.rubrics.files.digest import rubric_digest
 from gradebook.rubrics.model.columns import holds_conversations
-from gradebook.rubrics.model.errors import Fault, OutputsError, RubricError
+from gradebook.rubrics.model.errors import Fault, GradebookError, OutputsError, RubricError
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.datasets.case_criteria import OwnCount, refuse_no_criteria, taken_ids
 from gradebook.tasks.datasets.conversations import answered_row
@@ -80,9 +81,10 @@ def review_artifact(
 ) -> Review:
     """Evaluate an artifact with each rubric. name: of the artifact in the lake; request: judge, lake and budget.
 
-    Its state is in_review from the first run's start, then approved or needs_revision. A JSON object with an `output`
-    is a row of outputs, with its prompt, reference and context, and so is one with chat `messages`, the answer last;
-    any other content is the output itself. Raises `InputError` before anything is written, and `UnfinishedError`.
+    Its state is in_review from the first run's start, then approved or needs_revision, or pending again if the review
+    is not finished. A JSON object with an `output` is a row of outputs, with its prompt, reference and context, and so
+    is one with chat `messages`, the answer last; any other content is the output itself. Raises `InputError` before
+    anything is written, and `UnfinishedError`.
     """
     row = read_artifact(name, content)
     with tempfile.TemporaryDirectory(prefix="gradebook-review-") as folder:
@@ -98,7 +100,12 @@ def review_artifact(
         prepare_lake(lake)
         artifact = Artifact.of(name, content, row, target_type)
         set_state(lake, artifact, ArtifactState.in_review, request.judge)
-        evaluations = [_evaluation(_evaluate(*pair), pair[0]) for pair in zip(requests, checked, strict=True)]
+        try:
+            evaluations = [_evaluation(_evaluate(*pair), pair[0]) for pair in zip(requests, checked, strict=True)]
+        except BaseException:  # the judge is gone, the budget reached, Ctrl-C
+            with suppress(GradebookError):  # the lake may be what failed
+                set_state(lake, artifact, ArtifactState.pending, request.judge)
+            raise
         review = Review(name, tuple(evaluations))
         run_ids = [evaluation.run_id for evaluation in review.evaluations]
         set_state(lake, artifact, ArtifactState(review.status), request.judge, run_ids)

@@ -31,5 +31,12 @@ def descriptions(command: Any, name: str) -> dict[str, str | None]:
 
 
 @law_over("name", ENTRIES)
+def test_arguments_stand_before_options_in_the_help(name):
+    command = load_command(name)
+    text = command.get_help(command.make_context(name, [], resilient_parsing=True))
+    assert "Arguments:" not in text or text.index("Arguments:") < text.index("Options:")
+
+
+@law_over("name", ENTRIES)
 def test_each_command_and_each_of_its_options_says_what_it_is_for(name):
     assert [place for place, text in descriptions(load_command(name), name).items() if not text] == []

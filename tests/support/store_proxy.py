@@ -5,8 +5,11 @@ import threading
 from contextlib import suppress
 from typing import Literal
 
-Fault = Literal["cut", "lost", "503"]
-SLOW_DOWN = b"HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+Fault = Literal["cut", "lost", "503", "403"]
+REFUSALS = {
+    fault: f"HTTP/1.1 {words}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode()
+    for fault, words in (("503", "503 Slow Down"), ("403", "403 Forbidden"))
+}
 
 
 class FaultyStore:
@@ -42,8 +45,8 @@ class FaultyStore:
             while sent := client.recv(2**20):
                 if self.left_count and self.fault and sent.startswith((b"PUT ", b"POST ")):
                     self.left_count -= 1
-                    if self.fault == "503":
-                        client.sendall(SLOW_DOWN)
+                    if self.fault in REFUSALS:
+                        client.sendall(REFUSALS[self.fault])
                         break
                     if self.fault == "cut":
                         server.sendall(sent[: len(sent) // 2])

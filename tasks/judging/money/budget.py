@@ -77,6 +77,14 @@ class Budget:
         self._freed.set()
         self._freed = asyncio.Event()
 
+    def settle_earlier(self, ticket: int, cost_usd: float) -> None:
+        """Replace the worst cost of a request that an earlier, killed session reserved, if what it cost is less."""
+        worst_usd = self._record.earlier_usd.pop(ticket, 0.0) if self._record else 0.0
+        if self._record and cost_usd < worst_usd:
+            self._spent_usd -= worst_usd - cost_usd
+            self._earlier_usd -= worst_usd - cost_usd
+            self._record.settle(ticket, cost_usd)
+
     def close(self) -> None:
         if self._record:
             self._record.close()
@@ -108,6 +116,7 @@ class BudgetRecord:
         if path.exists():
             costs_usd = read_budget(path)
             _cut_torn_line(path)
+        self.earlier_usd = costs_usd  # of earlier sessions, by ticket
         self.spent_usd = math.fsum(costs_usd.values())
         self.last_ticket = max(costs_usd, default=0)
         path.parent.mkdir(parents=True, exist_ok=True)

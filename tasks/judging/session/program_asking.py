@@ -1,6 +1,8 @@
 """Questions that a program of the operator answers, a file at a time, in place of an endpoint."""
 
 import asyncio
+import json
+import math
 import os
 import shutil
 import threading
@@ -35,9 +37,11 @@ from gradebook.tasks.judging.replies.question import Askable, Outcome, unread
 from gradebook.tasks.judging.session.request_coalescing import unpaid
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.judging.settings.keys import refuse_unpaired_keys
+from gradebook.tasks.system.files import write_text
 
 MOST_ROUNDS = 2  # a line that is missing or broken is asked for once more
 REPLIES_SUFFIX = ".replies.jsonl"
+TICKET_SUFFIX = ".ticket"  # reservation of a file, and the worst cost of its largest request, while the program runs
 
 Answered = TypeVar("Answered")
 
@@ -92,7 +96,9 @@ class ProgramAsker:
         wanted = {key: question for key, question in wanted.items() if key not in outcomes}
         failures: dict[str, str] = {}
         for path in sorted(self._folder.glob(f"*{REPLIES_SUFFIX}")):
-            outcomes |= (await asyncio.to_thread(self._read, path, wanted, failures))[0]
+            found = (await asyncio.to_thread(self._read, path, wanted, failures))[0]
+            self._settle_killed(path, found)
+            outcomes |= found
         for _ in range(MOST_ROUNDS):
             left = [question for key, question in wanted.items() if key not in outcomes]
             for file in await asyncio.to_thread(self._files, left):
@@ -105,6 +111,17 @@ class ProgramAsker:
                 outcomes[key] = Outcome("unscored", reason=f"endpoint_error: {reason}")
         return outcomes
 
+    def _settle_killed(self, replies: Path, found: dict[str, Outcome]) -> None:
+        """Settle the reservation of a file whose command was killed: what has no reply may have been billed."""
+        intent_id = replies.name.removesuffix(REPLIES_SUFFIX)
+        ticket_file = self._folder / f"{intent_id}{TICKET_SUFFIX}"
+        if ticket_file.exists():
+            ticket, largest_usd = json.loads(ticket_file.read_text(encoding="ascii"))
+            costs = [largest_usd if each.cost_usd is None else each.cost_usd for each in found.values()]
+            silent_count = len(read_request_keys(self._folder, intent_id)) - len(found)
+            self._budget.settle_earlier(ticket, math.fsum(costs) + silent_count * largest_usd)
+            ticket_file.unlink()
+
     def _files(self, questions: Sequence[Askable[Any]]) -> list[RequestFile]:
         self._folder.mkdir(parents=True, exist_ok=True)
         numbered = ((0, question) for question in questions)
@@ -116,6 +133,8 @@ class ProgramAsker:
         """Run the program on a file; its replies are journaled even if it fails."""
         refuse_unpaired_keys(self._settings, os.environ)
         ticket = await self._budget.reserve(file.worst_usd)
+        ticket_file = self._folder / f"{file.intent_id}{TICKET_SUFFIX}"
+        write_text(ticket_file, json.dumps((ticket, file.largest_usd)))
         paid_usd: float | None = None
         replies = self._folder / f"{file.intent_id}{REPLIES_SUFFIX}"
         of_file = {key: wanted[key] for key in read_request_keys(self._folder, file.intent_id)}
@@ -134,6 +153,7 @@ class ProgramAsker:
                 paid_usd = sum(cost for cost in costs if cost is not None) + lost_count * file.largest_usd
         finally:
             self._budget.settle(ticket, paid_usd)
+            ticket_file.unlink()
         for key in of_file.keys() - found.keys():
             failures.setdefault(key, "the program wrote no reply to it")
         if fault is not None:

@@ -16,8 +16,10 @@ from gradebook.rubrics.text.named_files import UnreadableFile, read_below, read_
 from gradebook.tasks.judging.settings.judge import (
     ADDRESS_VARIABLE,
     REPLAY_PREFIX,
+    Fallback,
     JudgeSettings,
     ModelSettings,
+    Prices,
     ReplaySettings,
     identity_digest,
 )
@@ -231,7 +233,8 @@ def _fault(fault: ErrorDetails, model: type[BaseModel], source: str, is_from_env
     if fault["loc"] and fault["loc"][0] == "extra_body":  # may contain a secret too
         return f"{source}: extra_body: found something else, expected {fault['msg'].removeprefix('Value error, ')}"
     if fault["type"] == "extra_forbidden":
-        return f"{source}: {setting}: found an unknown setting, expected one of {', '.join(model.model_fields)}"
+        known = Prices if "prices" in fault["loc"][:-1] else Fallback if "fallbacks" in fault["loc"][:-1] else model
+        return f"{source}: {setting}: found an unknown setting, expected one of {', '.join(known.model_fields)}"
     if fault["type"] == "missing":
         return f"{source}: {setting}: found nothing, expected a value"
     expected = fault["msg"].removeprefix("Value error, ")

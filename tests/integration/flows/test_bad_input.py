@@ -324,7 +324,8 @@ BAD_OPTIONS = {
     "a share of 7": (("--max-bad-rate", "7"), "--max-bad-rate: found 7, expected a share of 0 to 1"),
     "a map without a name": (("--map", "output"), "--map: found 'output', expected COLUMN=NAME_IN_THE_FILE"),
     "a map of no column": (("--map", "nope=x"), "--map nope=x: found nope, expected one of case_id"),
-    "a map to no column": (("--map", "output=zzz"), "expected zzz, which --map output=zzz names"),
+    "a map to no column": (("--map", "output=zzz"), "expected zzz, which --map output=zzz names\n"),
+    "two maps in one": (("--map", "output=a,prompt=b"), "names; repeat --map for each column"),
     "a path as run id": (("--run-id", "../x"), "--run-id: found '../x', expected up to 80 letters"),
     "an empty run id": (("--run-id", ""), "--run-id: found ''"),
     "a lake of no kind": (("--lake", "nonsense"), "--lake: found 'nonsense', expected sqlite:FILE or postgres:"),
@@ -332,13 +333,16 @@ BAD_OPTIONS = {
         ("--data", "gs://bucket/y"),
         "--data: found 'gs://bucket/y', expected a local folder or s3://BUCKET/PREFIX",
     ),
-    "two sets of outputs": (("more.jsonl",), "evaluate: Got unexpected extra argument"),
+    "two sets of outputs": (
+        ("more.jsonl",),
+        "evaluate: found also more.jsonl, expected one path, a glob in quotes;",
+    ),
     "an unknown option": (
         ("--colour", "red"),
         "evaluate: found the unknown option --colour, expected --log or",
     ),
     "a budget in words": (("--budget-usd", "five"), "--budget-usd: found 'five', expected a valid number;"),
-    "an option without its value": (("--judge",), "--judge: Option '--judge' requires an argument;"),
+    "an option without its value": (("--judge",), "--judge: found no value, expected one after it\n"),
 }
 
 

@@ -83,6 +83,11 @@ def test_a_reader_that_closes_the_pipe_early_is_no_failure(tmp_path, form):
         (("view",), "COMMAND: found 'view', expected report for a run, site for all; "),
         (("nonesuch",), "COMMAND: found 'nonesuch', expected one that the help lists; "),
         (("evaluate", "--provider", "x"), "evaluate: found the unknown option --provider, expected --judge; "),
+        (("power", "--diff", "0.1"), "power: found the unknown option --diff, expected --effect; "),
+        (("export", "best", "-k", "3"), "export best: found the unknown option -k, expected --k; "),
+        (("report", "a", "b"), "report: found also b, expected one run, and --against for another; "),
+        (("export", "pairs"), "COMMAND: found 'pairs', expected rewards --pairs; "),
+        (("anchors", "nonesuch"), "COMMAND: found 'nonesuch', expected one of make, list, ask; "),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, tuple) else "",
 )

@@ -240,7 +240,7 @@ def test_a_missing_deployment_is_bad_input(prefect_server, gradebook, tmp_path):
     ("address", "code", "words"),
     [
         (NOWHERE, 3, f"notify: no Prefect server answers at {NOWHERE}"),
-        *nightly([(None, 2, "notify: found no PREFECT_API_URL")]),
+        *nightly([(None, 2, "PREFECT_API_URL: found none")]),
     ],
 )
 def test_without_a_server_a_training_job_gets_an_error_and_none_is_started(tmp_path, address, code, words):

@@ -34,6 +34,12 @@ def saved(tmp_path: Path) -> Path:
 @pytest.mark.server
 def test_a_sweep_has_each_undecided_checkpoint_evaluated(deployment, gradebook, rubric, saved):
     words = ["sweep", saved, "--model", "m", "--rubric", rubric, "--deployment", deployment, "--json"]
+    shown = gradebook(*words[:-1])
+    assert [each.split() for each in shown.out.splitlines()[:1]] == [["model", "checkpoint", "step", "outputs"]]
+    assert (shown.out.splitlines()[-1], shown.err) == (
+        "2 checkpoints found, 2 of them without a decision",
+        "the same command with --notify evaluates them\n",
+    )
     listed, asked, again = (gradebook(*words, option).json for option in ("--list", "--notify", "--notify"))
     assert [row["flow_run"] for row in listed["undecided"]] == [None, None]
     assert [row["flow_run"]["is_new"] for row in asked["undecided"]] == [True, True]
@@ -60,7 +66,7 @@ def test_the_flow_requests_readable_checkpoints_and_names_the_others(deployment,
     assert [row["flow_run"]["is_new"] for row in swept["undecided"]] == [True, True]
     (saved / "step-3.parquet").write_bytes(b"half a file")
     write_checkpoint(saved / "step-4.jsonl", 4)
-    with pytest.raises(UnfinishedError, match=r"4 found, 4 of them without a decision; 1 requested now; .*: m @ 3: "):
+    with pytest.raises(UnfinishedError, match=r"^4 checkpoints found, 4 of .* 1 requested now; .*: m @ 3: "):
         sweep_checkpoints(**asked)
 
 

@@ -81,7 +81,8 @@ def test_the_json_describes_the_collected_outputs(gradebook, folder, server):
 
 def test_the_summary_goes_to_stdout_and_the_stages_to_stderr(gradebook, folder):
     finished = gradebook(*COMMAND[:-1])
-    assert (finished.code, finished.err) == (0, "starting\ncollecting outputs: 40\n")
+    next_command = "score them:\n  gradebook evaluate outputs.jsonl --rubric RUBRIC --judge JUDGE\n"
+    assert (finished.code, finished.err) == (0, f"starting\ncollecting outputs: 40\n{next_command}")
     assert "40 outputs of 40 cases in outputs.jsonl" in finished.out
     assert "40 requests, billed unknown" in finished.out
 

@@ -61,6 +61,7 @@ def test_answers_become_a_rubric_without_errors(typed, tmp_path):
     ("lines", "told"),
     [
         (("about", ""), "found no criterion"),
+        (("about",), "found the end of the input, expected an answer to 'Criterion 1'"),
         (("about", "Is it good?", "", "7"), "found '7', expected a score of 0 to 1"),
     ],
 )

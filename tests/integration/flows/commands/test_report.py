@@ -62,7 +62,7 @@ def test_a_run_is_compared_as_the_lake_was_then(report):
     [
         *nightly(
             [
-                (("b", "--against", "nobody"), "--against: found no 'nobody' in "),
+                (("b", "--against", "nobody"), "gradebook: --against: found no 'nobody' in "),
                 (("b", "--against", "b"), "--against: found b, the run itself, expected another run"),
                 (("b", "--against", "c", "--at", "b"), "--against: found no 'c' in "),
                 (

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from gradebook.tasks.stages import pipeline
+from tests.support.loopback_judge import LoopbackJudge
 from tests.support.nightly import nightly
+from tests.support.samples import judged_criteria
 
 GREETS: dict[str, Any] = {
     "id": "greets",
@@ -137,12 +139,19 @@ def test_an_artifact_is_pending_then_approved_or_sent_back_with_its_provenance(g
     ]
 
 
-@pytest.mark.nightly
-def test_an_interrupted_review_leaves_its_artifact_in_review(gradebook, tmp_path, monkeypatch):
-    artifact, rubric = write_row(tmp_path / "a.json"), write_rubric(tmp_path / "r.yaml", "short")
-    monkeypatch.setattr(pipeline, "conclude_run", lambda _run: (_ for _ in ()).throw(OSError("power")))
-    assert gradebook("review", artifact, "--rubrics", rubric).code == 3
-    assert [row["state"] for row in artifacts(gradebook)] == ["in_review"]
+def test_a_review_that_is_not_finished_leaves_its_artifact_pending_until_it_is_repeated(gradebook, tmp_path):
+    artifact, rubric, judge = write_row(tmp_path / "a.json"), tmp_path / "r.yaml", tmp_path / "judge.yaml"
+    rubric.write_text(f"id: r\nversion: 1.0.0\ncriteria:\n{judged_criteria('warm')}", encoding="utf-8")
+    command = ("review", artifact, "--rubrics", rubric, "--judge", judge)
+    with LoopbackJudge() as server:
+        judge.write_text(f"model: gpt-4o-mini\nbase_url: {server.base_url}\n", encoding="utf-8")
+        server.faults = ["401"] * 9
+        assert gradebook(*command).code == 3
+        assert [(row["state"], row["runs"]) for row in artifacts(gradebook)] == [("pending", 0)]
+        server.faults = []
+        gradebook(*command)
+    ((state, run_count),) = [(row["state"], row["runs"]) for row in artifacts(gradebook)]
+    assert (state in ("approved", "needs_revision"), run_count) == (True, 1)
 
 
 @pytest.mark.nightly

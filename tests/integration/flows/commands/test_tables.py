@@ -83,7 +83,7 @@ def shows(line: str, name: str) -> bool:
 SHOWN: dict[tuple[str, ...], tuple[str, ...]] = {  # a command, and what its tables name
     ("runs",): RUNS,
     ("status",): RUNS[1:],
-    ("versions",): (),
+    ("versions",): (*RUNS, "verdicts +80"),
     ("compare", *RUNS): CRITERIA,
     (
         "compare",

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from gradebook.flows.server.start import prefect_set_up
 from gradebook.rubrics.model.errors import InputError, LakeError, QueryError, StorageUnavailable
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import connect, prepare_lake
@@ -26,6 +27,7 @@ from tests.support.nightly import nightly
 from tests.support.published_runs import NOW, score_and_publish
 from tests.support.s3 import BUCKET, CANARY, Storage, running_storage
 from tests.support.samples import write_outputs
+from tests.support.store_proxy import FaultyStore
 
 RUBRIC = """
 id: wording
@@ -189,6 +191,22 @@ def test_a_refused_key_is_told_before_anything_is_asked(place, tmp_path, monkeyp
         with pytest.raises(LakeError, match="the storage refused the key in AWS_ACCESS_KEY_ID") as caught:
             publish(request_of(tmp_path, place))
     assert CANARY not in str(caught.value) and not (tmp_path / "lake/runs").exists()
+
+
+@pytest.mark.slow
+def test_a_key_that_may_not_write_is_refused_before_a_server_starts(place, storage, tmp_path, monkeypatch):
+    store = FaultyStore(storage.port)
+    store.fault, store.left_count = "403", 99
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{store.port}")
+    monkeypatch.setenv("PREFECT_HOME", f"{tmp_path}/home")
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    with (
+        pytest.raises(LakeError, match="the storage refused the key"),
+        prefect_set_up(lake_of(place), is_verbose=False),
+    ):
+        pass
+    store.close()
+    assert not list(tmp_path.iterdir())  # neither a lake nor the server's files
 
 
 def test_a_missing_key_and_a_wrong_address_are_named(place, monkeypatch):

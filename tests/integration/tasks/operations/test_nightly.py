@@ -76,6 +76,7 @@ def test_the_sentence_names_unmet_and_failed_suites():
     ends = (end("a", 1.0, is_met=True), end("b", 0.5), end("c", 0.0, fault="endpoint\ngone"))
     night = Night(date(2026, 11, 22), ends, 5.0)
     assert night.sentence == "2 of 3 suites published; gates not met by b; not finished: c (endpoint gone)"
+    assert night.brief == "2 of 3 suites published; gates not met by b; not finished: c"
     assert night.cost_usd == 1.5
     assert pickle.loads(pickle.dumps(NightUnfinished(night))).night == night
 

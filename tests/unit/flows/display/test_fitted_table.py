@@ -50,6 +50,19 @@ def test_a_run_id_that_is_longer_than_the_console_goes_on_in_the_next_line():
     assert "".join(printed(table, 12)[2:4]) == RUN
 
 
+def test_a_heading_wraps_before_its_column_is_left_out():
+    table = FittedTable("criterion")
+    for model in ("support-large @ 2026-11-01", "support-small @ 2026-11-01"):
+        table.add_column(model, justify="right")
+    table.add_row("tone", "0.952", "0.463 (95.2%)")
+    first, second, _, row = printed(table, 60)
+    assert (first.split(), second.split()[1:]) == (
+        ["support-large", "@", "support-small", "@"],
+        ["2026-11-01", "2026-11-01"],
+    )
+    assert row.split() == ["tone", "0.952", "0.463", "(95.2%)"]
+
+
 @pytest.mark.parametrize("width", [30, 60, 80])
 def test_a_number_is_shown_whole_or_not_at_all(width):
     table = FittedTable("criterion")

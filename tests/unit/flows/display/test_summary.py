@@ -36,8 +36,14 @@ def test_the_reasons_of_unscored_verdicts_are_counted(capsys):
     unscored = (
         {"reason": "parse_error", "verdict_count": 1_200, "example": "parse_error"},
         {"reason": "unreadable_media", "verdict_count": 3, "example": media},
+        {
+            "reason": "no_judge",
+            "verdict_count": 9,
+            "example": "no_judge: the run had no --judge",
+        },  # said once already
     )
     show_summary(RunSummary(RUN, (), (), (), (), (), False, (), unscored=unscored), report=None)
     shown = capsys.readouterr().out
+    assert shown.count("unscored:") == 2
     assert "unscored: 1,200 verdicts, parse_error\n" in shown
     assert "unscored: 3 verdicts, unreadable_media, such as: cat.png: found no such file\n" in shown

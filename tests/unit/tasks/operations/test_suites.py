@@ -135,7 +135,7 @@ def test_a_missing_suites_file_is_named():
 def test_an_unknown_suite_is_refused_with_the_known_ids(tmp_path):
     file = read_suites(written(tmp_path, TWO))
     assert [suite.id for suite in chosen_suites(file, ["second"])] == ["second"]
-    with pytest.raises(InputError, match="--only: found 'third', expected ids of the suites file: first, second"):
+    with pytest.raises(InputError, match="--only: found 'third', expected one of first, second"):
         chosen_suites(file, ["third"])
 
 

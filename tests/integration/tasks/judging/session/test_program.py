@@ -15,7 +15,7 @@ from gradebook.rubrics.model.digests import digest_of
 from gradebook.rubrics.model.errors import EndpointUnavailable, JudgeSettingsError
 from gradebook.rubrics.prompts.media_parts import Medium
 from gradebook.tasks.judging.batches.files import write_request_files
-from gradebook.tasks.judging.money.budget import BudgetRecord
+from gradebook.tasks.judging.money.budget import BudgetRecord, read_budget
 from gradebook.tasks.judging.money.prices import Price
 from gradebook.tasks.judging.replies.journal import read_journal, settled_journals
 from gradebook.tasks.judging.replies.question import Answer
@@ -175,11 +175,16 @@ def test_what_a_program_wrote_before_a_kill_counts(tmp_path: Path, monkeypatch: 
     code = KILLED.format(root=str(PROGRAM.parents[2]), file=__file__, folder=str(tmp_path))
     killed = subprocess.run([sys.executable, "-c", code], cwd=PROGRAM.parents[2], check=False, capture_output=True)
     assert killed.returncode == -9, killed.stderr.decode()
+    reserved_usd = read_budget(tmp_path / "budget.jsonl")
     with session_of(tmp_path, monkeypatch, "kill parent") as session:  # its fault was in the first call
         answers = ask(session)
     assert {answer.reason for answer in answers.values()} == {None}
     assert calls(tmp_path) == [COUNT, COUNT - 2]
     assert sorted(journaled_keys(tmp_path)) == sorted(ALL_KEYS)
+    (worst_usd,), settled_usd = reserved_usd.values(), read_budget(tmp_path / "budget.jsonl")
+    # Of the killed file two requests cost what their replies say, and each other one may have cost its worst.
+    assert worst_usd * (COUNT - 2) / COUNT < settled_usd[1] < worst_usd
+    assert settled_usd[2] < worst_usd * 0.1
 
 
 def test_a_program_that_nobody_allowed_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

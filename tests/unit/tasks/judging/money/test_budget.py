@@ -137,3 +137,14 @@ def test_a_request_dearer_than_its_reservation_ends_the_run_for_those_that_wait_
     assert first == 7.5
     assert [type(each) for each in others] == [BudgetReached] * 2
     assert "could cost at most $0.750 came to $7.50" in str(others[0])
+
+
+def test_what_a_killed_session_reserved_is_settled_once_and_never_upwards(tmp_path: Path):
+    record = tmp_path / "budget.jsonl"
+    record.write_bytes(b'{"ticket":1,"worst_usd":0.5}\n{"ticket":2,"worst_usd":0.25}\n')
+    budget = Budget(1.0, record)
+    for ticket, cost_usd in ((1, 0.125), (1, 0.0), (2, 0.375), (3, 0.0)):
+        budget.settle_earlier(ticket, cost_usd)
+    assert budget.spent_usd == 0.125 + 0.25
+    budget.close()
+    assert read_budget(record) == {1: 0.125, 2: 0.25}

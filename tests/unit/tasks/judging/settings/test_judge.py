@@ -41,6 +41,10 @@ def test_recorded_replies_are_named_with_replay(tmp_path: Path):
     ("text", "said"),
     [
         ("modle: m", r"judge\.yaml: modle: found an unknown setting, expected one of base_url, key, model"),
+        (
+            "model: m\nprices: {input: 1}",
+            r"prices\.input: found an unknown .* input_usd, output_usd, cached_usd",
+        ),
         ("base_url: http://x", r"judge\.yaml: model: found nothing, expected a value"),
         ("model: m\nmax_tokens: 0", r"judge\.yaml: max_tokens: found 0, expected"),
         ("model: m\nbase_url: x", r"judge\.yaml: base_url: .* http://"),
