@@ -28,6 +28,7 @@ from tests.support.prefect_homes import SERVER_SETTINGS, make_database
 
 BROWSER = "tests/integration/browser/"
 FORKED = "tests.support.forked"  # its modules share a process that has imported all, which takes seconds
+TREES = "tests.support.source_trees"  # its modules share the parsed source
 pytest_plugins = ["tests.support.cpu_budget"]
 
 # No deadline: a machine that is busy fails no test. `make test-nightly` takes the other profile.
@@ -100,12 +101,13 @@ def _group_of(root: Path, module: str) -> str:
     """Name of what one worker runs together."""
     if module.startswith(BROWSER):
         return BROWSER
-    return FORKED if FORKED in (root / module).read_text(encoding="utf-8") else module
+    text = (root / module).read_text(encoding="utf-8")
+    return next((helper for helper in (FORKED, TREES) if helper in text), module)
 
 
 @pytest.hookimpl(tryfirst=True, optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give a worker whole modules, which share their fixtures; those of the browser and of forked commands share more.
+    """Give a worker whole modules, which share their fixtures; those of the browser, forks and source share more.
 
     The order is that of the collection: at the end come small tests of units, and the workers end together.
     """

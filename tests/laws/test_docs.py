@@ -349,13 +349,19 @@ def test_every_field_of_a_recorded_reply_is_explained():
 
 
 # -------- what is shown
-@pytest.mark.slow
-@law_over(("page", "query"), QUERIES)
-def test_a_query_runs_over_the_tables(page, query):
+@pytest.fixture
+def tables() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Empty tables and views of a lake."""
     with duckdb.connect() as connection:
         make_tables(connection)
         make_views(connection)
-        assert UNRUN in query or connection.execute(query).description
+        yield connection
+
+
+@pytest.mark.slow
+@law_over(("page", "query"), QUERIES)
+def test_a_query_runs_over_the_tables(tables, page, query):
+    assert UNRUN in query or tables.cursor().execute(query).description
 
 
 @pytest.mark.parametrize(("page", "block"), [*blocks("yaml")])

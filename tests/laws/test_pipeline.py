@@ -4,6 +4,8 @@ import ast
 from functools import cache
 from pathlib import Path
 
+from tests.support.source_trees import tree_of
+
 ROOT = Path(__file__).parents[2]
 PIPELINE, TABLE = "tasks/stages/pipeline.py", "tasks/stages/prefect_tasks.py"
 SOURCES = [
@@ -13,20 +15,16 @@ SOURCES = [
 ]
 
 
-def tree_of(source: str) -> ast.Module:
-    return ast.parse((ROOT / source).read_text(encoding="utf-8"))
-
-
 @cache
 def names_imported(source: str) -> set[tuple[str, str]]:
     """What a module imports from others of gradebook: their name, and the name in them."""
-    imports = [node for node in ast.walk(tree_of(source)) if isinstance(node, ast.ImportFrom)]
+    imports = [node for node in ast.walk(tree_of(ROOT / source)) if isinstance(node, ast.ImportFrom)]
     return {(str(node.module), alias.name) for node in imports for alias in node.names}
 
 
 def stage_functions() -> set[tuple[str, str]]:
     """The functions that Prefect shows as tasks: the keys of its table, and their modules."""
-    tables = [node.value for node in tree_of(TABLE).body if isinstance(node, ast.AnnAssign)]
+    tables = [node.value for node in tree_of(ROOT / TABLE).body if isinstance(node, ast.AnnAssign)]
     (names,) = [table for table in tables if isinstance(table, ast.Dict)]
     keys = {key.id for key in names.keys if isinstance(key, ast.Name)}
     return {(module, name) for module, name in names_imported(TABLE) if name in keys}

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.source_trees import tree_of
+
 ROOT = Path(__file__).parents[2]
 ROOMS = ("flows", "tasks", "rubrics")  # from the top down: a room imports those after it, and none before it
 # The packages of each room, from the top down in the same way. FLOW_FILES: the modules that stand in flows/ itself.
@@ -110,20 +112,8 @@ class Import:
 
 
 @cache
-def tree_of(name: str) -> ast.Module:
-    return ast.parse(FILES[name].read_text(encoding="utf-8"))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def forgotten_trees() -> Iterator[None]:
-    """Let go of the trees at the end: millions of objects would slow down the garbage collection of later tests."""
-    yield
-    tree_of.cache_clear()
-
-
-@cache
 def imports_of(name: str) -> tuple[Import, ...]:
-    return tuple(imports_below(name, tree_of(name)))
+    return tuple(imports_below(name, tree_of(FILES[name])))
 
 
 def imports_below(name: str, node: ast.AST, *, is_late: bool = False, is_for_types: bool = False) -> Iterator[Import]:
@@ -200,7 +190,8 @@ def circles(graph: Mapping[str, Iterable[str]]) -> list[set[str]]:
 
 
 def functions_of(name: str) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    yield from (node for node in ast.walk(tree_of(name)) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
+    nodes = ast.walk(tree_of(FILES[name]))
+    yield from (node for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
 
 
 def libraries_of(name: str) -> set[str]:
@@ -310,7 +301,7 @@ def test_a_module_loads_what_users_install_alone():
     }
     loaded = [each for each in imports_in() if not (each.is_late or each.is_for_types or each.file in WITH_AN_EXTRA)]
     libraries = [each for each in loaded if each.package not in sys.stdlib_module_names | {"gradebook", ""}]
-    origins = {each.module: importlib.util.find_spec(each.module) for each in libraries}
+    origins = {module: importlib.util.find_spec(module) for module in {each.module for each in libraries}}
     refuse(each for each in libraries if (spec := origins[each.module]) is None or spec.origin not in files)
 
 

@@ -2,21 +2,26 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
+
+from tests.support.source_trees import tree_of
 
 ROOT = Path(__file__).parents[2]
 NOUNS = re.compile(r" (?!over )(?:[a-z]+ )?[a-z]{2,}(?<!ss)s\b")
 ANY_NUMBER = re.compile("at most|more than|fewer|expected one")  # so the count before is not 1
 
 
-def texts(room: str) -> Iterator[tuple[str, list[ast.expr]]]:
+@cache
+def texts(room: str) -> list[tuple[str, list[ast.expr]]]:
     """Formatted texts of a room: their place, and their parts."""
-    for path in sorted((ROOT / room).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.JoinedStr):
-                yield f"{path.relative_to(ROOT)}:{node.lineno}", node.values
+    return [
+        (f"{path.relative_to(ROOT)}:{node.lineno}", node.values)
+        for path in sorted((ROOT / room).rglob("*.py"))
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.JoinedStr)
+    ]
 
 
 def words(part: ast.expr) -> str:

@@ -13,8 +13,13 @@ def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
     """Folder that `make` filled, by the first test that asks for this name. Tests that change it copy it."""
     base = factory.getbasetemp()
     is_worker = "PYTEST_XDIST_WORKER" in os.environ  # workers have folders below a common one
-    folder = (base.parent if is_worker else base) / "made" / name
-    folder.parent.mkdir(exist_ok=True)
+    return made_in((base.parent if is_worker else base) / "made", name, make)
+
+
+def made_in(parent: Path, name: str, make: Callable[[Path], None]) -> Path:
+    """As `made_once`, below a folder that all workers know."""
+    folder = parent / name
+    parent.mkdir(exist_ok=True)
     with folder.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         is_made = folder.with_suffix(".made")

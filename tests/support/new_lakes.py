@@ -19,6 +19,7 @@ from gradebook.tasks.lake import connections
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.attaching import make_folders
 from gradebook.tasks.lake.identity import ID_FILE
+from tests.support.made_once import made_in
 
 _made_by_gradebook = connections._make_lake
 
@@ -76,9 +77,15 @@ def _filled(made: Callable[[Path], Any]) -> Path:
 
 @cache
 def _empty_lake() -> Lake:
-    folder = Path(os.environ["PREFECT_HOME"], f"empty-{os.getpid()}")  # removed at the end of the tests
-    lake = find_lake(f"sqlite:{folder}/catalog.sqlite")
+    parent = Path(os.environ["PREFECT_HOME"], "made")  # removed at the end of the tests
+    return _lake_in(made_in(parent, "empty", _make_empty))
+
+
+def _make_empty(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(connections, "_make_lake", _made_by_gradebook)
-        connections.prepare_lake(lake)
-    return lake
+        connections.prepare_lake(_lake_in(folder))
+
+
+def _lake_in(folder: Path) -> Lake:
+    return find_lake(f"sqlite:{folder}/catalog.sqlite")

@@ -11,6 +11,7 @@ import duckdb
 import pytest
 
 from gradebook.tasks.lake.sql import query, read_sql
+from tests.support.source_trees import tree_of
 
 ROOT = Path(__file__).parents[3]
 PATHS = [path for room in ("tasks", "flows") for path in (ROOT / room).rglob("*.py")]
@@ -35,8 +36,8 @@ ALLOWED = {  # "module: first line" of a longer statement, and why it stands in 
 
 @cache
 def facts() -> dict[str, tuple[set[str], list[tuple[str, int]]]]:
-    """`names_in` and `strings_in` of each module; parsing all of them takes longer than the laws."""
-    trees = {str(path.relative_to(ROOT)): ast.parse(path.read_text(encoding="utf-8")) for path in PATHS}
+    """`names_in` and `strings_in` of each module."""
+    trees = {str(path.relative_to(ROOT)): tree_of(path) for path in PATHS}
     return {path: (names_in(tree), [*strings_in(tree)]) for path, tree in trees.items()}
 
 

@@ -8,7 +8,7 @@ import pytest
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.comparing.gate import FIGURES
 from tests.support.nightly import nightly
-from tests.support.scored_lake import make_lake, write_runs, write_scores
+from tests.support.scored_lake import COMPARED_MARTS, make_lake, write_runs, write_scores
 
 LEVELS = [{"id": "bad", "score": 0, "description": "x"}, {"id": "good", "score": 1, "description": "x"}]
 SHARED = {"description": "?", "method": {"type": "ratings"}, "levels": LEVELS}
@@ -36,7 +36,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
         "again": rows("m", is_worse=False),
         "both": rows("old", is_worse=False) + rows("new", is_worse=True),
     }
-    write_runs(found, {run_id: (RUBRIC, given) for run_id, given in runs.items()})
+    write_runs(found, {run_id: (RUBRIC, given) for run_id, given in runs.items()}, COMPARED_MARTS)
     return f"--lake=sqlite:{found.address}"
 
 

@@ -16,7 +16,7 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect
 from tests.support.nightly import nightly
 from tests.support.replicated_lake import make_rubric, write_first_replicates, write_replicates
-from tests.support.scored_lake import make_lake
+from tests.support.scored_lake import make_lake, write_scores
 
 OUTPUTS = [{"case_id": f"c{place // 2}", "sample_index": place % 2} for place in range(60)]
 TONE = make_rubric("tone", {"id": "tone"})
@@ -52,22 +52,27 @@ def replies(rng: np.random.Generator, count: int = 60, replicate_count: int = 2,
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """Lake with a run of each rubric with three replicates, and the first two replicates as separate runs."""
+    """Lake with a run by the rubric `weighted` with three replicates."""
     lake = make_lake(Path(tmp_path_factory.mktemp("judged")))
-    rng = np.random.default_rng(3)
-    for name, rubric in RUBRICS.items():
-        judged = [criterion.id for criterion in rubric.criteria if criterion.id != "length"]
-        said = {criterion_id: replies(rng, replicate_count=3) for criterion_id in judged}
-        checked = {"scores": {"length": 1.0}} if name == "weighted" else {}
-        outputs = [output | checked for output in OUTPUTS]
-        write_replicates(lake, name, rubric, outputs, {"judge": said})
-        write_first_replicates(lake, name, rubric, outputs, said)
+    write_replicates(lake, "weighted", RUBRICS["weighted"], *judged("weighted"))
     return lake
+
+
+def judged(name: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Outputs, and the judge's replies to the criteria of a rubric."""
+    names = [criterion.id for criterion in RUBRICS[name].criteria if criterion.id != "length"]
+    rng = np.random.default_rng(3)
+    checked = {"scores": {"length": 1.0}} if name == "weighted" else {}
+    said = {criterion_id: replies(rng, replicate_count=3) for criterion_id in names}
+    return [output | checked for output in OUTPUTS], {"judge": said}
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", RUBRICS)
-def test_outputs_judged_twice_equal_a_comparison_of_two_such_runs(lake, name):
+def test_outputs_judged_twice_equal_a_comparison_of_two_such_runs(tmp_path, name):
+    lake, rubric, (outputs, said) = make_lake(tmp_path), RUBRICS[name], judged(name)
+    write_replicates(lake, name, rubric, outputs, said)
+    write_first_replicates(lake, name, rubric, outputs, said["judge"])
     (found,) = measure_noise(lake, name, draw_count=2).models
     (expected,) = compare_runs(lake, f"{name}-0", f"{name}-1", Asked(resample_count=0)).models
     # Wins depend on the judge's noise, which a draw does not measure.
@@ -213,6 +218,7 @@ def test_a_run_without_comparable_replicates_is_refused(empty, name, said, ident
         measure_noise(empty, name)
 
 
-def test_a_run_without_a_judge_is_refused(lake):
-    with pytest.raises(InputError, match="run weighted-0: found no judge, expected one that replied several times"):
-        measure_noise(lake, "weighted-0")
+def test_a_run_without_a_judge_is_refused(empty):
+    write_scores(empty, "unjudged", TONE, [{"case_id": "c0", "scores": {"tone": 1.0}}])
+    with pytest.raises(InputError, match="run unjudged: found no judge, expected one that replied several times"):
+        measure_noise(empty, "unjudged")

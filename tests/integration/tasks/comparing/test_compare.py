@@ -13,7 +13,7 @@ from gradebook.tasks.comparing.compare import Asked, Comparison, compare_runs
 from gradebook.tasks.comparing.gate import GateRule
 from gradebook.tasks.lake.address import Lake
 from tests.support.nightly import nightly
-from tests.support.scored_lake import Scored, make_lake, write_runs, write_scores
+from tests.support.scored_lake import COMPARED_MARTS, Scored, make_lake, write_runs, write_scores
 
 LEVELS = [{"id": f"l{score}", "score": score / 2, "description": "x"} for score in range(3)]
 
@@ -102,7 +102,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     runs["own_a"] = (PLAIN, own)
     runs["own_c"] = (PLAIN, [own[0] | {"scores": own[0]["scores"] | {"more": 1.0}, "own": {"more": 2.0}}])
     runs["own_b"] = (PLAIN, [own[0] | {"scores": own[0]["scores"] | {"own": 1.0}}])
-    write_runs(lake, runs)
+    write_runs(lake, runs, COMPARED_MARTS)
     return lake
 
 
