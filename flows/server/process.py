@@ -20,7 +20,6 @@ from pathlib import Path
 from gradebook.flows.server.database import create_database, has_all_migrations
 from gradebook.flows.server.port_keeper import keep_port, take_port
 from gradebook.tasks.system.kept_process import LEAST_IDLE_S, claim_state, other_state, write_state
-from gradebook.tasks.system.lazy_imports import UNUSED_OF_PREFECT, deferred_imports
 from gradebook.tasks.system.listeners import Guard, Rules, hosts_of, refuse_without, server_settings
 
 AUTH = "PREFECT_SERVER_API_AUTH_STRING"
@@ -77,8 +76,7 @@ def rules_of(port: int, auth: str) -> Rules:
 
 
 def _is_needed() -> bool:
-    with deferred_imports(*UNUSED_OF_PREFECT):
-        from prefect.settings import PREFECT_API_URL, PREFECT_SERVER_EPHEMERAL_ENABLED
+    from prefect.settings import PREFECT_API_URL, PREFECT_SERVER_EPHEMERAL_ENABLED
 
     return not PREFECT_API_URL.value() and bool(PREFECT_SERVER_EPHEMERAL_ENABLED.value())
 
@@ -139,8 +137,7 @@ async def _serve(listening: socket.socket, idle_s: float, end_keeper: Callable[[
             return await super().on_tick(counter)
 
     def guarded() -> Guard:
-        with deferred_imports(*UNUSED_OF_PREFECT):
-            from prefect.server.api.server import create_app
+        from prefect.server.api.server import create_app
         from prefect.settings import Settings
 
         # Twice 55 ms: the key of each application, of which this process has one.

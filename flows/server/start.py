@@ -25,7 +25,7 @@ from gradebook.tasks.stages.check_request import check_request, refuse_bad_start
 from gradebook.tasks.stages.open_run import refuse_taken_id
 from gradebook.tasks.stages.preview import refuse_vain_start
 from gradebook.tasks.stages.suite_process import use_suite_process, warm_up
-from gradebook.tasks.system.lazy_imports import UNUSED_OF_PREFECT, deferred_imports, uncollected
+from gradebook.tasks.system.lazy_imports import deferred_imports, uncollected
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.timings import note_start
 
@@ -36,6 +36,8 @@ PREFECT_LOGS = (
 )
 # Loggers with a level of their own: of the shared server, and of threads that still send events when a run ends.
 PREFECT_INNER_LOGS = ("PREFECT_SERVER_LOGGING_LEVEL", "PREFECT_INTERNAL_LOGGING_LEVEL")
+# Prefect imports its kinds of blocks at once, and words for names; no flow here sends notifications or lacks a name.
+UNUSED = ("prefect.blocks.notifications", "prefect.blocks.webhook", "coolname")
 UNREACHED = "Failed to reach API"  # Prefect's message if no server answered from the beginning
 
 
@@ -85,7 +87,7 @@ def prefect_set_up(lake: Lake, *, is_verbose: bool, has_page: bool = True, is_sh
     if server and server.is_new:
         warm_up(has_page=has_page)  # while this thread waits for the server
     with shown_progress() if is_shown else nullcontext(), _interruptible():
-        with uncollected(), deferred_imports(*UNUSED_OF_PREFECT):
+        with uncollected(), deferred_imports(*UNUSED):
             if server:
                 server.announce()
             # The flows' imports bring Prefect, which reads the server's address. They take as long as its start.

@@ -10,8 +10,6 @@ from functools import cache
 from importlib.abc import MetaPathFinder
 from types import ModuleType
 
-# Prefect imports its kinds of blocks at once, and words for names; no flow here sends notifications or lacks a name.
-UNUSED_OF_PREFECT = ("prefect.blocks.notifications", "prefect.blocks.webhook", "coolname")
 _COUNTING = threading.Lock()
 _holders: set[object] = set()
 
