@@ -16,7 +16,7 @@ from gradebook.flows.commands.options import (
 )
 from gradebook.flows.deployment.notify import DEPLOYMENT
 from gradebook.flows.deployment.sweep import SweepRequest, Swept, sweep_saved
-from gradebook.flows.display.terminal import notes, say, show_rows
+from gradebook.flows.display.terminal import filled_columns, notes, say, show_rows
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.operations.checkpoint_decisions import list_checkpoints
 from gradebook.tasks.runs.request import read_column_map
@@ -129,8 +129,7 @@ def _show_sweep(swept: Swept, *, is_notifying: bool) -> None:
             flow_run = ("", saved.fault or "") if notified is None else (notified.flow_run_id, notified.state)
             cells.append((saved.model, saved.checkpoint, saved.step, saved.outputs, *flow_run))
         headings = ("model", "checkpoint", "step", "outputs", "flow run", "state")
-        shown = [place for place, _ in enumerate(headings) if place < _NAMING or any(row[place] for row in cells)]
-        show_rows([headings[place] for place in shown], [[row[place] for place in shown] for row in cells])
+        show_rows(*filled_columns(headings, cells, _NAMING))
     say(swept.sentence)
     if swept.undecided and not is_notifying:
         notes.print("the same command with --notify evaluates them")

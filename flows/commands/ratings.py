@@ -17,7 +17,7 @@ from gradebook.flows.commands.options import (
     print_json,
 )
 from gradebook.flows.commands.read_lake import read_lake
-from gradebook.flows.display.terminal import heading_words, notes, say, show_rows
+from gradebook.flows.display.terminal import filled_columns, heading_words, notes, say, show_rows
 from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.ratings.import_ratings import RatingImport, import_ratings
@@ -129,9 +129,8 @@ def _show_rows(rows: list[dict[str, Any]], *, as_json: bool) -> None:
     if as_json:
         print_json({"ratings": rows})
     elif rows:
-        names = [name for name in rows[0] if any(row[name] is not None for row in rows)]
         shown = ({**row, "mean_score": score_words(row["mean_score"])} if "mean_score" in row else row for row in rows)
-        show_rows(map(heading_words, names), ([row[name] for name in names] for row in shown))
+        show_rows(*filled_columns(map(heading_words, rows[0]), [[*row.values()] for row in shown]))
     else:
         notes.print("no ratings yet; `gradebook rate` collects them, `gradebook ratings import` reads a file of them")
 

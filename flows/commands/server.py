@@ -49,8 +49,9 @@ def stop(as_json: JsonOption = False) -> None:
     \b
     gradebook server stop
     """
-    from gradebook.flows.server.shared import KIND, prefect_home
+    from gradebook.flows.server.shared import KIND
     from gradebook.tasks.stages.suite_process import KIND as SUITES
+    from gradebook.tasks.system.folder_settings import prefect_home
     from gradebook.tasks.system.kept_process import stop_processes
 
     stop_processes(prefect_home(), SUITES)
@@ -69,7 +70,8 @@ def status(as_json: JsonOption = False) -> None:
     gradebook server status
     gradebook server status --json
     """
-    from gradebook.flows.server.shared import KIND, prefect_home, server_answers
+    from gradebook.flows.server.shared import KIND, server_answers
+    from gradebook.tasks.system.folder_settings import prefect_home
     from gradebook.tasks.system.kept_process import find_processes
 
     servers = [

@@ -13,7 +13,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from gradebook.rubrics.model.digests import digest_of
 from gradebook.rubrics.model.errors import InputError, UnfinishedError
-from gradebook.tasks.system.folder_settings import NAMES, refuse_folder_settings
+from gradebook.tasks.system.folder_settings import folder_settings, profiles_file, refuse_folder_settings
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -222,10 +222,8 @@ def _client() -> "Iterator[SyncPrefectClient]":
 
 def _may_have_server() -> bool:
     """Whether a variable or a file that Prefect reads may name a server."""
-    home = Path(os.environ.get("PREFECT_HOME") or "~/.prefect").expanduser()
-    profiles = os.environ.get("PREFECT_PROFILES_PATH") or home / "profiles.toml"
     is_named = any(name.upper() in (API_URL, "PREFECT_PROFILE") for name in os.environ)
-    return is_named or any(map(os.path.lexists, (profiles, *NAMES)))
+    return is_named or os.path.lexists(profiles_file()) or bool(folder_settings())
 
 
 def _refusal_text(response: Any) -> str:

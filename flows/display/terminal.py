@@ -4,7 +4,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from datetime import datetime
 
 from rich.console import Console, ConsoleDimensions
@@ -46,6 +46,15 @@ notes = _Console(stderr=True, highlight=False)  # progress, and remarks on the c
 def show_wide(is_wanted: bool = True) -> None:
     """Show all columns and whole cells of tables, whatever the terminal's width."""
     people.is_wide = is_wanted
+
+
+def filled_columns(
+    headings: Iterable[str], rows: Sequence[Sequence[object]], kept: int = 0
+) -> tuple[list[str], list[list[object]]]:
+    """Headings and rows for `show_rows`, without columns in which no row has a value. kept: first columns that stay."""
+    named = [*enumerate(headings)]
+    shown = [place for place, _ in named if place < kept or any(row[place] not in (None, "") for row in rows)]
+    return [named[place][1] for place in shown], [[row[place] for place in shown] for row in rows]
 
 
 def show_rows(

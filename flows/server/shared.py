@@ -20,7 +20,7 @@ from pathlib import Path
 
 from gradebook.rubrics.model.errors import InputError, UnfinishedError
 from gradebook.tasks.system.files import write_text
-from gradebook.tasks.system.folder_settings import refuse_folder_settings
+from gradebook.tasks.system.folder_settings import NAMES, prefect_home, profiles_file, refuse_folder_settings
 from gradebook.tasks.system.kept_process import (
     KeptProcess,
     find_process,
@@ -141,11 +141,6 @@ def shared_server() -> SharedServer | None:
     return None if os.environ.get(API_URL) or "prefect" in sys.modules else SharedServer(prefect_home())
 
 
-def prefect_home() -> Path:
-    """Prefect's folder of this person, in which the state files of servers lie."""
-    return Path(os.environ.get("PREFECT_HOME") or "~/.prefect").expanduser()
-
-
 def server_answers(server: KeptProcess) -> bool:
     """Whether a server serves requests by now."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)
@@ -165,8 +160,7 @@ def settings_digest(home: Path) -> str:
     parts = [sys.executable, metadata.version("prefect"), metadata.version("gradebook"), str(home), platform.node()]
     parts += [str(network.readlink()) if network.is_symlink() else ""]
     parts += [f"{name}={os.environ[name]}" for name in names if name != CERTIFICATES]
-    profiles = Path(os.environ.get("PREFECT_PROFILES_PATH") or home / "profiles.toml")
-    for file in (profiles, Path("prefect.toml"), Path("pyproject.toml"), Path(".env")):
+    for file in (profiles_file(), *map(Path, NAMES)):
         text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
         parts.append(text if file.name != "pyproject.toml" or "tool.prefect" in text else "")
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=6).hexdigest()

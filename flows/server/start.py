@@ -13,7 +13,7 @@ from types import FrameType
 from typing import cast
 
 from gradebook.flows.display.progress_bars import shown_progress
-from gradebook.flows.server.shared import prefect_home, shared_server
+from gradebook.flows.server.shared import shared_server
 from gradebook.rubrics.model.errors import UnfinishedError
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import prepare_lake, refuse_unusable
@@ -25,6 +25,7 @@ from gradebook.tasks.stages.check_request import check_request, refuse_bad_start
 from gradebook.tasks.stages.open_run import refuse_taken_id
 from gradebook.tasks.stages.preview import refuse_vain_start
 from gradebook.tasks.stages.suite_process import use_suite_process, warm_up
+from gradebook.tasks.system.folder_settings import prefect_home
 from gradebook.tasks.system.lazy_imports import deferred_imports, uncollected
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.timings import note_start

@@ -113,7 +113,7 @@ def build_marts(connection: duckdb.DuckDBPyConnection, only: str | tuple[str, ..
 
 
 def _empty_models(connection: duckdb.DuckDBPyConnection, models: Iterable[Model]) -> list[Model]:
-    """Those of the models that have no rows, as the source without which they are empty has none."""
+    """Models whose header names a source that has no rows: they have none either."""
     sources = {model: found[1] for model in models if (found := _EMPTY_WITHOUT.search(model.sql))}
     empty = {name for name in set(sources.values()) if not connection.execute(f"from {name} limit 1").fetchall()}
     return [model for model, source in sources.items() if source in empty]

@@ -1,4 +1,4 @@
-"""Settings of Prefect that lie in the current folder, which may be of others."""
+"""Where settings of Prefect lie: its folder of this person, and the current folder, which may be of others."""
 
 import os
 import sys
@@ -14,6 +14,16 @@ MOST_BYTES = 1_000_000
 NAMES = ("prefect.toml", "pyproject.toml", ".env")
 
 
+def prefect_home() -> Path:
+    """Prefect's folder of this person, in which the state files of servers lie."""
+    return Path(os.environ.get("PREFECT_HOME") or "~/.prefect").expanduser()
+
+
+def profiles_file() -> Path:
+    """File of Prefect's profiles, which may not exist."""
+    return Path(os.environ.get("PREFECT_PROFILES_PATH") or prefect_home() / "profiles.toml")
+
+
 def refuse_folder_settings(environ: Mapping[str, str]) -> None:
     """Raise `InputError` where Prefect would take settings from files of the current folder.
 
@@ -22,11 +32,16 @@ def refuse_folder_settings(environ: Mapping[str, str]) -> None:
     """
     if "prefect" in sys.modules:
         return
-    found = [name for name in NAMES if _has_settings(Path(name))]
+    found = folder_settings()
     folder = Path.cwd()
     if found and not any(folder.is_relative_to(place.resolve()) for place in read_operator_settings(environ).folders):
         expected = f"them in the environment or a profile of Prefect, or {FOLDERS}={folder}, which allows them"
         raise InputError(" and ".join(found), "settings of Prefect in the current folder", expected)
+
+
+def folder_settings() -> list[str]:
+    """Names of the files of the current folder in which Prefect would find a setting."""
+    return [name for name in NAMES if _has_settings(Path(name))]
 
 
 def _has_settings(path: Path) -> bool:

@@ -17,7 +17,7 @@ SOURCES = [
 
 @cache
 def names_imported(source: str) -> set[tuple[str, str]]:
-    """What a module imports from others of gradebook: their name, and the name in them."""
+    """Names that a module imports from others of gradebook, each with its module."""
     imports = [node for node in ast.walk(tree_of(ROOT / source)) if isinstance(node, ast.ImportFrom)]
     return {(str(node.module), alias.name) for node in imports for alias in node.names}
 

@@ -18,7 +18,6 @@ _SHOWN_COUNT = 10
 _LOOP = 10_000
 _LOOP_S = 0.025  # CPU of the loop on the machine for which budgets are given
 _READ_EVERY_S = 20
-_BUDGET = pytest.StashKey[float]()
 _slowness_by_time: dict[float, float] = {}
 _seconds_by_test: dict[str, float] = {}
 _wall_by_test: dict[str, float] = {}
@@ -62,16 +61,13 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if log := session.config.getoption("--cpu-log"):
         lines = [f"{seconds:.3f}\t{_wall_by_test[test]:.3f}\t{test}\n" for test, seconds in _dearest()]
         log.write_text("".join(lines), encoding="utf-8")
-    budget = session.config.getoption("--cpu-budget")
-    if budget is None:
-        return
-    session.config.stash[_BUDGET] = budget * _mean_slowness()
-    if cpu_seconds() > session.config.stash[_BUDGET] and session.exitstatus == pytest.ExitCode.OK:
+    budget = _budget_s(session.config)
+    if budget is not None and cpu_seconds() > budget and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    budget = config.stash.get(_BUDGET, None)
+    budget = _budget_s(config)
     if budget is None:
         return
     used = cpu_seconds()
@@ -97,6 +93,12 @@ def slowness() -> float:
     for number in range(_LOOP):
         json.loads(json.dumps({"number": number}))
     return max(1.0, (time.process_time() - began) / _LOOP_S)
+
+
+def _budget_s(config: pytest.Config) -> float | None:
+    """CPU seconds that this run may take on this machine; None without a budget."""
+    planned = config.getoption("--cpu-budget")
+    return None if planned is None else planned * _mean_slowness()
 
 
 def _mean_slowness() -> float:

@@ -79,8 +79,10 @@ class Budget:
 
     def settle_earlier(self, ticket: int, cost_usd: float) -> None:
         """Replace the worst cost of a request that an earlier, killed session reserved, if what it cost is less."""
-        worst_usd = self._record.earlier_usd.pop(ticket, 0.0) if self._record else 0.0
-        if self._record and cost_usd < worst_usd:
+        if self._record is None:
+            return
+        worst_usd = self._record.earlier_usd.pop(ticket, 0.0)
+        if cost_usd < worst_usd:
             self._spent_usd -= worst_usd - cost_usd
             self._earlier_usd -= worst_usd - cost_usd
             self._record.settle(ticket, cost_usd)

@@ -116,7 +116,8 @@ def test_the_server_of_a_killed_command_ends_when_it_is_idle(tmp_path):
 
 ENDED_BEFORE_ASKED = """
 import os, signal, time
-from gradebook.flows.server.shared import KIND, SharedServer, prefect_home, server_answers
+from gradebook.flows.server.shared import KIND, SharedServer, server_answers
+from gradebook.tasks.system.folder_settings import prefect_home
 from gradebook.tasks.system.kept_process import find_processes
 server = SharedServer(prefect_home())
 server.announce()
