@@ -6,6 +6,7 @@ from contextlib import suppress
 from gradebook.flows.commands.options import DEFAULT_LAKE, AtOption, DataOption, LakeOption
 from gradebook.flows.commands.read_lake import read_lake
 from gradebook.flows.display.terminal import notes
+from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.serving.mcp_server import serve_mcp
 
 
@@ -21,6 +22,8 @@ def mcp(at: AtOption = None, lake: LakeOption = DEFAULT_LAKE, data: DataOption =
     Exit: 0 ended, 2 bad input.
     """
     found = read_lake(lake, data, at)
+    with connect(found, read_only=True):  # a missing lake ends the command, not each answer to the agent
+        pass
     if sys.stdin.isatty():
         notes.print("waiting for a client on stdin; Ctrl-D ends")
     with suppress(KeyboardInterrupt):

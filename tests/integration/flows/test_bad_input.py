@@ -414,7 +414,7 @@ def test_reading_does_not_change_another_program_s_database(gradebook, tmp_path)
     assert (tmp_path / "other.sqlite").read_bytes() == before
 
 
-@pytest.mark.parametrize("words", [("sql", "select 1"), ("runs", "--json"), ("report",)])
+@pytest.mark.parametrize("words", [("sql", "select 1"), ("runs", "--json"), ("report",), ("mcp",)])
 def test_reading_does_not_create_a_missing_lake(gradebook, tmp_path, words):
     assert_refused(gradebook(*words), "lake/catalog.sqlite: found no lake there, expected one")
     assert not (tmp_path / "lake").exists()
