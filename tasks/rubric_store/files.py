@@ -157,10 +157,13 @@ def _parts(imported: Imported, cases: Sequence[Row], out: Path) -> dict[Path, st
         "ratings.jsonl": json_lines(imported.ratings),
     }
     parts = {name: text for name, text in texts.items() if text}
-    if out.suffix not in (*RUBRIC_SUFFIXES, *ROW_SUFFIXES):
+    # A new folder may be named v1.2. Path raises where a name is too long.
+    if os.path.isdir(out) or not out.suffix[1:].isalpha():  # noqa: PTH112
         return {out / name: text for name, text in parts.items()}
-    if len(parts) != 1 or (out.suffix in RUBRIC_SUFFIXES) != bool(imported.rubrics):
-        raise InputError("--out", f"the file {out}", f"a folder for {', '.join(parts)}")
+    suffixes = RUBRIC_SUFFIXES if imported.rubrics else ROW_SUFFIXES
+    if len(parts) > 1 or out.suffix not in suffixes:
+        file = "" if len(parts) > 1 else f", or a file that ends in {suffixes[0]}"
+        raise InputError("--out", f"the file {out}", f"a folder for {', '.join(parts)}{file}")
     return {out: next(iter(parts.values()))}
 
 

@@ -136,6 +136,7 @@ def test_a_file_is_not_overwritten_without_force(gradebook, tmp_path):
             "expected a folder for outputs.jsonl, cases",
         ),
         ((EXAMPLES / "potato.yaml", "--format", "potato", "-o", "x.jsonl"), "expected a folder for rubric.yaml"),
+        ((EXAMPLES / "potato.yaml", "--format", "potato", "-o", "x.txt"), "or a file that ends in .yaml"),
         (("comma.json", "--format", "scale", "-o", "x"), "comma.json:1: found a comma before ']'"),
     ],
 )
