@@ -21,7 +21,7 @@ def collect(  # noqa: PLR0913 - each is an option
         str, typer.Argument(help="cases with prompts: JSON Lines, CSV or Parquet; a file, folder or glob")
     ],
     endpoint: Annotated[str, typer.Option("--endpoint", help="a model name or an endpoint file (YAML)")],
-    out: Annotated[Path, typer.Option("--out", help="outputs file to write: .jsonl, .jsonl.gz or .jsonl.zst")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="outputs file to write: .jsonl, .jsonl.gz or .jsonl.zst")],
     model: Annotated[
         str | None, typer.Option("--model", help="model name in the outputs; default: the endpoint's")
     ] = None,

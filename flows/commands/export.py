@@ -41,7 +41,8 @@ RunArgument = Annotated[
     str | None, typer.Argument(help="a run's id; default: the latest published run", autocompletion=complete_run)
 ]
 OutOption = Annotated[
-    Path | None, typer.Option("--out", help="file to write, .jsonl or .parquet; default: JSON Lines on stdout")
+    Path | None,
+    typer.Option("--out", "-o", help="file to write or replace, .jsonl or .parquet; default: JSON Lines on stdout"),
 ]
 GatesOption = Annotated[
     str, typer.Option("--gates", help="effect of a failed gate: veto (the lowest score), penalty=X or ignore")
@@ -193,7 +194,8 @@ def ratings(
         RatingShape, typer.Option("--format", help="a table, or the annotations of another system")
     ] = RatingShape.jsonl,
     out: Annotated[
-        Path | None, typer.Option("--out", help="file to write, .jsonl or .csv by the format; default: stdout")
+        Path | None,
+        typer.Option("--out", "-o", help="file to write or replace, .jsonl or .csv by the format; default: stdout"),
     ] = None,
     at: AtOption = None,
     lake: LakeOption = DEFAULT_LAKE,
@@ -229,7 +231,7 @@ def otlp(
         TraceShape, typer.Option("--shape", help="OpenTelemetry's log records, or bodies for another system's API")
     ] = TraceShape.otlp,
     out: Annotated[
-        Path | None, typer.Option("--out", help="file to write, .jsonl; default: JSON Lines on stdout")
+        Path | None, typer.Option("--out", "-o", help="file to write or replace, .jsonl; default: JSON Lines on stdout")
     ] = None,
     at: AtOption = None,
     lake: LakeOption = DEFAULT_LAKE,

@@ -25,7 +25,9 @@ from gradebook.tasks.stages.rebuild import rebuild_run
 def rebuild(
     run: Annotated[str, typer.Argument(help="a run's id", autocompletion=complete_run)],
     check: Annotated[bool, typer.Option("--check", help="compare them with the published tables, to the bit")] = False,
-    out: Annotated[Path | None, typer.Option("--out", help="write each table as Parquet into this folder")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="write each table as Parquet into this folder")
+    ] = None,
     is_forced: ForceOption = False,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,

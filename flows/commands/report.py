@@ -42,7 +42,10 @@ def report(
         ReportFormat, typer.Option("--format", help="a page, Markdown for a comment, or a picture for a chat")
     ] = ReportFormat.html,
     out: Annotated[
-        Path | None, typer.Option("--out", help="file to write, - for stdout; default: RUN.html, RUN.md or RUN.png")
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="file to write or replace, - for stdout; default: RUN.html, RUN.md or RUN.png"
+        ),
     ] = None,
     at: AtOption = None,
     lake: LakeOption = DEFAULT_LAKE,

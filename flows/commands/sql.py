@@ -28,7 +28,7 @@ def sql(  # noqa: PLR0913 - each is an option
         str | None, typer.Argument(help="one read-only SQL statement; default: a shell, or on a pipe stdin")
     ] = None,
     form: Annotated[Format, typer.Option("--format", help="output format")] = Format.table,
-    out: Annotated[Path | None, typer.Option("--out", help="file to write; default: stdout")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="file to write or replace; default: stdout")] = None,
     at: AtOption = None,
     timeout: Annotated[float, typer.Option("--timeout", min=0.001, help="maximum duration in seconds")] = 600.0,
     lake: LakeOption = DEFAULT_LAKE,

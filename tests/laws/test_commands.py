@@ -21,12 +21,11 @@ def test_the_table_has_each_module_of_commands_and_each_name_once():
     assert len(ENTRIES) == sum(map(len, SECTIONS.values()))
 
 
-def descriptions(command: Any, name: str) -> dict[str, str | None]:
-    """The help of a command, of its subcommands and of all their options, by name."""
-    found = {name: command.help}
-    found |= {f"{name} {each.name}": getattr(each, "help", None) for each in command.params}
+def with_subcommands(command: Any, name: str) -> dict[str, Any]:
+    """A command and its subcommands, by name."""
+    found = {name: command}
     for subcommand in getattr(command, "commands", {}).values():
-        found |= descriptions(subcommand, f"{name} {subcommand.name}")
+        found |= with_subcommands(subcommand, f"{name} {subcommand.name}")
     return found
 
 
@@ -39,4 +38,13 @@ def test_arguments_stand_before_options_in_the_help(name):
 
 @law_over("name", ENTRIES)
 def test_each_command_and_each_of_its_options_says_what_it_is_for(name):
-    assert [place for place, text in descriptions(load_command(name), name).items() if not text] == []
+    found = with_subcommands(load_command(name), name)
+    assert [place for place, command in found.items() if not command.help] == []
+    assert [(place, each.name) for place, command in found.items() for each in command.params if not each.help] == []
+
+
+@law_over("name", ENTRIES)
+def test_each_file_to_write_has_the_short_option_too(name):
+    found = with_subcommands(load_command(name), name)
+    options = [(place, each.opts) for place, command in found.items() for each in command.params]
+    assert [(place, opts) for place, opts in options if "--out" in opts and "-o" not in opts] == []

@@ -28,6 +28,7 @@ def report(folder, gradebook):
     ("form", "begin"), [("html", b"<!doctype html>"), ("md", b"**m may ship"), ("png", b"\x89PNG")]
 )
 def test_a_report_has_the_name_of_its_run_and_format(report, tmp_path, form, begin):
+    (tmp_path / f"a.{form}").write_text("written earlier", encoding="utf-8")
     finished = report("a", "--format", form)
     assert (finished.code, finished.out) == (0, f"a.{form}\n"), finished.err
     assert (tmp_path / f"a.{form}").read_bytes().lstrip().startswith(begin)

@@ -156,7 +156,8 @@ def test_the_commands_write_files_and_lines(gradebook, tmp_path):
     shown = gradebook("export", "rewards", run_id)
     assert [json.loads(line)["reward"] for line in shown.out.splitlines()] == [1.0, 0.0]
     written = tmp_path / "rewards.parquet"
-    assert gradebook("export", "rewards", "--out", written).code == 0
+    written.write_text("of an earlier run", encoding="utf-8")
+    assert gradebook("export", "rewards", "-o", written).code == 0
     assert pq.read_table(written).column("rewards").to_pylist() == [[("x", 1.0)], [("x", 0.0)]]
     assert [json.loads(line)["case_id"] for line in gradebook("export", "best").out.splitlines()] == ["a", "b"]
     names = "run_id, model, criterion_id, slice_key, slice_value, p_adjusted, gain, example_ids"
