@@ -1,7 +1,9 @@
 """Object storage with the S3 protocol: location of a lake's files, access keys, and translation of its errors."""
 
+import math
 import os
 import re
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +22,7 @@ BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 PREFIX_PART = re.compile(r"(?!\.+$)[A-Za-z0-9._-]+")  # DuckDB would read *, ? and [ as patterns, NAME=VALUE as a column
 DEFAULT_REGION = "us-east-1"
 PROBE = "probe"  # beside the tables' folder: no table ever references it
+PROBED_FOR_S = 60.0  # from a command's start to the run that it starts
 # Settings that httpfs takes from the environment: a user's SQL could read them with `current_setting`.
 _HTTPFS_SETTINGS = ("s3_access_key_id", "s3_secret_access_key", "s3_session_token")
 
@@ -146,10 +149,20 @@ def allow_reading(connection: duckdb.DuckDBPyConnection, place: BucketPlace) -> 
         ) from None
 
 
+_probed: dict[tuple[BucketPlace, StoreAccess], float] = {}  # times of probes that passed
+
+
 def probe_store(place: BucketPlace) -> None:
-    """Write a few bytes, so that a wrong key or bucket is reported before any paid request."""
+    """Write a few bytes, so that a wrong key or bucket is reported before any paid request.
+
+    A probe stands for those of the next `PROBED_FOR_S` in this process.
+    """
+    probed = place, read_access(os.environ)
+    if time.monotonic() - _probed.get(probed, -math.inf) < PROBED_FOR_S:
+        return
     with translate_storage_errors(place), open_store().open_output_stream(f"{place.path}/{PROBE}") as stream:
         stream.write(b"gradebook writes here\n")
+    _probed[probed] = time.monotonic()
 
 
 def look_at_store(place: BucketPlace) -> None:

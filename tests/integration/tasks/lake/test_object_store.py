@@ -209,6 +209,16 @@ def test_a_key_that_may_not_write_is_refused_before_a_server_starts(place, stora
     assert not list(tmp_path.iterdir())  # neither a lake nor the server's files
 
 
+def test_a_bucket_that_was_probed_is_not_probed_again_by_the_run_that_follows(place, storage, monkeypatch):
+    store = FaultyStore(storage.port)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{store.port}")
+    prepare_lake(lake_of(place))
+    store.fault, store.left_count = "403", 99
+    prepare_lake(lake_of(place))
+    store.close()
+    assert store.left_count == 99
+
+
 def test_a_missing_key_and_a_wrong_address_are_named(place, monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"key:{CANARY}@host")
     with pytest.raises(LakeError, match=r"^AWS_ENDPOINT_URL: found no address") as caught:
