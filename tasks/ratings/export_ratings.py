@@ -1,8 +1,8 @@
 """Ratings of the lake for other systems, each rater's latest, in shapes that `ratings import` reads back.
 
 jsonl, csv      a row a rating; in jsonl the marks of steps and claims in place of the rating that they make
-potato          a row an output and rater, with levels by criterion
-label-studio    a task an output, with an annotation of each rater
+potato          a row an output, rater and time, with levels and notes by criterion
+label-studio    a task an output, with an annotation of each rater and time
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -58,14 +58,14 @@ def _row(row: Row, steps: list[Row] | None) -> dict[str, Any]:
     for mark in marks:
         if "settled" in mark:  # a lead's decision; it is no rating, and an import leaves it out
             mark["settled"] = {"label": None, **_given(mark["settled"])}
-    whose = {"criterion_id": row["criterion_id"], "rater": row["rater"], "rated_at": _latest([row])}
+    whose = {"criterion_id": row["criterion_id"], "rater": row["rater"], "rated_at": _moment(row)}
     return _slot(row) | whose | {"steps": marks}
 
 
 def _claims_row(row: Row) -> dict[str, Any]:
     """A rater's verdicts on the claims of an output, in place of the rating that they make."""
     marks = [_given(mark) for mark in row["claims"]]
-    named = {"criterion_id": row["criterion_id"], "rater": row["rater"], "rated_at": _latest([row])}
+    named = {"criterion_id": row["criterion_id"], "rater": row["rater"], "rated_at": _moment(row)}
     return _slot(row) | named | {"claims": marks}
 
 
@@ -76,22 +76,20 @@ def _given(mark: Mapping[str, Any]) -> dict[str, Any]:
 def _flat(row: Row) -> dict[str, Any]:
     """A rating's own row. It has a level or, without one, a score: a file with both would say one thing twice."""
     kept = {name: value for name, value in row.items() if name not in _TEXTS}
-    return kept | {"score": None if row["level_id"] is not None else row["score"], "rated_at": _latest([row])}
+    return kept | {"score": None if row["level_id"] is not None else row["score"], "rated_at": _moment(row)}
 
 
 def _potato_rows(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
-    for (_, rater), sheet in groupby(rows, key=lambda row: (row["output_id"], row["rater"])):
-        marks = list(sheet)
-        slot = _slot(marks[0])
-        labels = {row["criterion_id"]: _value(row) for row in marks}
-        notes = "\n".join(f"{row['criterion_id']}: {row['notes']}" for row in marks if row["notes"])
+    for _, sheet in groupby(rows, key=lambda row: (row["output_id"], row["rater"], row["rated_at"])):
+        first, *others = sheet
+        slot = _slot(first)
         yield {
             "id": slot["output_id"],
             **{name: value for name, value in slot.items() if name != "output_id"},
-            "user_id": rater,
-            "timestamp": _latest(marks),
-            "label_annotations": {"rubric": labels},
-            "notes": notes or None,
+            "user_id": first["rater"],
+            "timestamp": _moment(first),
+            "label_annotations": {"rubric": {row["criterion_id"]: _value(row) for row in (first, *others)}},
+            "notes": {row["criterion_id"]: row["notes"] for row in (first, *others) if row["notes"]} or None,
         }
 
 
@@ -99,10 +97,10 @@ def _label_studio_tasks(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     for _, rated in groupby(rows, key=lambda row: row["output_id"]):
         marks = list(rated)
         annotations = []
-        for rater, sheet in groupby(marks, key=lambda row: row["rater"]):
-            own = list(sheet)
-            results = [each for row in own for each in _results(row)]
-            annotations.append({"completed_by": rater, "updated_at": _latest(own), "result": results})
+        for _, sheet in groupby(marks, key=lambda row: (row["rater"], row["rated_at"])):
+            first, *others = sheet
+            results = [each for row in (first, *others) for each in _results(row)]
+            annotations.append({"completed_by": first["rater"], "updated_at": _moment(first), "result": results})
         yield {"data": _slot(marks[0]) | {name: marks[0][name] for name in _TEXTS}, "annotations": annotations}
 
 
@@ -126,7 +124,6 @@ def _value(row: Row) -> str:
     return str(row["level_id"] if row["level_id"] is not None else row["score"])
 
 
-def _latest(rows: Sequence[Row]) -> str | None:
-    """Latest time of ratings; None if none is dated."""
-    moments: list[datetime] = [row["rated_at"] for row in rows if row["rated_at"]]
-    return max(moments).isoformat() if moments else None
+def _moment(row: Row) -> str | None:
+    rated_at: datetime | None = row["rated_at"]
+    return None if rated_at is None else rated_at.isoformat()

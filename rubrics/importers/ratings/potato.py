@@ -1,7 +1,7 @@
 """Potato's annotations: {"scheme": {"criterion": "4"}}, with numbers as text.
 
-The schemes are next to the ids of the row, or within `label_annotations` or `annotations`. Lines of `rubric_eval` with
-`criteria_ratings`, and those of `trajectory_eval`, are read too.
+The schemes are next to the ids of the row, or within `label_annotations` or `annotations`. `notes` beside the ids are a
+text, or a mapping by criterion. Lines of `rubric_eval` with `criteria_ratings`, and of `trajectory_eval`, are read too.
 """
 
 import json
@@ -10,9 +10,9 @@ from contextlib import suppress
 from typing import Any
 
 from gradebook.rubrics.importers.ratings.columns import (
+    cell_of,
     notes_text,
     read_moment,
-    read_notes,
     read_rater,
     read_slot,
     words_of,
@@ -23,10 +23,10 @@ from gradebook.rubrics.importers.ratings.trajectory import is_trajectory
 from gradebook.rubrics.model.rows import Row
 
 HOLDERS = ("label_annotations", "annotations")
-NO_SCHEMES = frozenset(
-    {"rubric", "data", "metadata", "meta", "span_annotations", "behavioral_data", "link_annotations"}
-)
 NOTES = "notes"
+NO_SCHEMES = frozenset(
+    {"rubric", "data", "metadata", "meta", "span_annotations", "behavioral_data", "link_annotations", NOTES}
+)
 
 
 def read_potato_row(row: Row, naming: Naming, left_out: LeftOut) -> Sequence[Sheet]:
@@ -37,15 +37,18 @@ def read_potato_row(row: Row, naming: Naming, left_out: LeftOut) -> Sequence[She
             left_out.note(f"the scheme {scheme} beside a rubric or a trajectory")
         return read_json_row(row, naming, left_out)
     marks: list[Mark] = []
-    notes = [read_notes(row, naming)]
+    given = cell_of(NOTES, row, naming)
+    own, notes = (given, []) if isinstance(given, dict) else ({}, [notes_text(given)])
     for scheme, values in _schemes(row):
         for name, value in values.items():
             if name == NOTES and not naming.is_criterion(NOTES):
                 notes.append(notes_text(value or None))
             else:
-                marks.append(_mark(scheme, name, value))
+                marks.append(_mark(scheme, name, value, notes_text(own.get(name))))
     if not marks:
         raise Misfit('found no scheme, expected one such as {"scheme": {"criterion": "4"}}')
+    if unrated := sorted(own.keys() - {mark.criterion for mark in marks}):
+        raise Misfit(f"{NOTES}: found {words_of(', '.join(unrated))}, expected criteria that the row rates")
     words = "\n".join(text for text in notes if text) or None
     return [Sheet(read_slot(row, naming), read_rater(row, naming), read_moment(row, naming), words, tuple(marks))]
 
@@ -89,7 +92,7 @@ def _holder(row: Row) -> str | None:
     return next((name for name in HOLDERS if isinstance(row.get(name), dict)), None)
 
 
-def _mark(scheme: str, name: str, value: Any) -> Mark:
+def _mark(scheme: str, name: str, value: Any, notes: str | None) -> Mark:
     if isinstance(value, dict | list):
         raise Misfit(f"{scheme}.{name}: found {words_of(value)}, expected a rating")
-    return Mark(name, value, scheme=scheme)
+    return Mark(name, value, notes=notes, scheme=scheme)

@@ -32,7 +32,7 @@ final as (
     from standing
     inner join outputs on standing.output_id = outputs.output_id
     where standing.score is not null
-    order by outputs.case_id, standing.output_id, standing.rater, standing.criterion_id
+    order by outputs.case_id, standing.output_id, standing.rater, standing.rated_at, standing.criterion_id
 )
 
 select * from final

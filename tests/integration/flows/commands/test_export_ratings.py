@@ -1,33 +1,44 @@
 """Exported ratings are what `ratings import` reads: importing them again adds nothing."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gradebook.flows.commands.export import RatingShape
+from gradebook.rubrics.files.load import parse_rubric
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import commit
 from gradebook.tasks.ratings.export_ratings import exported_ratings
 from gradebook.tasks.ratings.import_ratings import import_ratings
 from gradebook.tasks.ratings.import_sheets import RatingFile
-from tests.support.rated_lake import TONE
+from tests.support.rated_lake import TEXT
 from tests.support.scored_lake import make_lake
 from tests.support.served_ratings import RUN, rated_run
 
+RUBRIC = parse_rubric(TEXT + TEXT[TEXT.index("  - id") :].replace("tone", "calm"), "rubric.yaml")
 WHEN = datetime(2026, 11, 3, 9, tzinfo=UTC)
-GIVEN = [  # output, rater, level, score, notes, source
-    ("o0", "anna", "bad", 0.0, None, "file"),
-    ("o0", "anna", "good", 1.0, None, "file"),  # the later one counts
-    ("o0", "ben", "bad", 0.0, '=1+1, "curt"\n\u202e<b>', "file"),
-    ("o1", "ben", None, 0.5, None, "file"),  # a score between two levels
-    ("o2", "anna", "good", 1.0, None, "file"),
-    ("o2", "anna", None, None, None, "file"),  # taken back
-    ("o3", "lea", "good", 1.0, None, "adjudication"),  # a decision, not an opinion
+LATER = WHEN + timedelta(hours=1)
+GIVEN = [  # output, criterion, rater, level, score, notes, source, time
+    ("o0", "tone", "anna", "bad", 0.0, None, "file", WHEN),
+    ("o0", "tone", "anna", "good", 1.0, None, "file", WHEN),  # the later one counts
+    ("o0", "tone", "ben", "bad", 0.0, '=1+1, "curt"\n\u202e<b>', "file", WHEN),
+    ("o0", "calm", "ben", "good", 1.0, None, "file", WHEN),
+    ("o1", "tone", "ben", None, 0.5, None, "file", WHEN),  # a score between two levels
+    ("o1", "calm", "ben", "bad", 0.0, None, "file", LATER),
+    ("o2", "tone", "anna", "good", 1.0, None, "file", WHEN),
+    ("o2", "tone", "anna", None, None, None, "file", WHEN),  # taken back
+    ("o3", "tone", "lea", "good", 1.0, None, "adjudication", WHEN),  # a decision, not an opinion
 ]
-STANDING = {("o0", "anna", "good", None), ("o0", "ben", "bad", None), ("o1", "ben", None, 0.5)}
+STANDING = {
+    ("o0", "tone", "anna", "good", None),
+    ("o0", "tone", "ben", "bad", None),
+    ("o0", "calm", "ben", "good", None),
+    ("o1", "tone", "ben", None, 0.5),
+    ("o1", "calm", "ben", "bad", None),
+}
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +47,9 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
     def insert(connection: Any, _version: int) -> None:
         connection.executemany(
-            "insert into ratings by name select ? as output_id, 'tone' as criterion_id, ? as rater, "
+            "insert into ratings by name select ? as output_id, ? as criterion_id, ? as rater, "
             "? as level_id, ? as score, ? as notes, ? as source, ? as rated_at",
-            [(*row, WHEN) for row in GIVEN],
+            GIVEN,
         )
 
     commit(found, "ratings", insert)
@@ -51,15 +62,15 @@ def test_an_export_is_read_back_as_the_ratings_that_stand(
 ) -> None:
     file = tmp_path / f"ratings.{'csv' if shape == 'csv' else 'jsonl'}"
     gradebook("export", "ratings", RUN, "--format", shape, "--out", file, f"--lake=sqlite:{lake.address}")
-    taken = import_ratings(lake, TONE, RatingFile(file, shape.value), is_dry=True)
+    taken = import_ratings(lake, RUBRIC, RatingFile(file, shape.value), is_dry=True)
     assert (taken.bad_count, taken.rating_count, taken.missing_count) == (0, len(STANDING), 0)
-    if shape != "potato":  # whose notes are of a sheet
-        assert (taken.new_count, taken.left_out) == (0, ())
+    assert (taken.new_count, taken.left_out) == (0, ())
 
 
 def test_flat_rows_say_what_stands(lake: Lake) -> None:
     rows = exported_ratings(lake, None, "jsonl")
-    assert {(row["output_id"], row["rater"], row["level_id"], row["score"]) for row in rows} == STANDING
+    names = ("output_id", "criterion_id", "rater", "level_id", "score")
+    assert {tuple(row[name] for name in names) for row in rows} == STANDING
     assert rows == exported_ratings(lake, RUN, "jsonl")
 
 

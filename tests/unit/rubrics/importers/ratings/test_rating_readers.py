@@ -152,6 +152,13 @@ def test_the_criteria_of_a_potato_scheme_are_marks(holder):
     assert marks("potato", row) == {"tone": "4"}
 
 
+def test_notes_of_a_potato_row_may_be_by_criterion():
+    (sheet,) = read("potato", WHO | {"quality": {"tone": "4", "clarity": "3"}, "notes": {"tone": "kind"}})
+    assert sheet.marks == (Mark("tone", "4", notes="kind", scheme="quality"), Mark("clarity", "3", scheme="quality"))
+    with pytest.raises(Misfit, match="notes: found 'clarity', expected criteria that the row rates"):
+        read("potato", WHO | {"quality": {"tone": "4"}, "notes": {"clarity": "odd"}})
+
+
 def test_criteria_of_one_name_in_two_schemes_are_two_marks():
     (sheet,) = read("potato", WHO | {"a": {"tone": "4"}, "b": {"tone": "5"}})
     assert sheet.marks == (Mark("tone", "4", scheme="a"), Mark("tone", "5", scheme="b"))
