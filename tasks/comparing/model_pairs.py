@@ -240,7 +240,8 @@ def describe_difference(a: Side, b: Side, compared_count: int) -> str | None:
 def _stopped_banner(side: Side) -> str | None:
     if side.stopping is None or not has_stopped(side):
         return None
-    return f"{side.run['run_id']} {side.stopping['brief']}; p and intervals allow for its looks."
+    whose = " are of new cases and" if side.stopping["rule"] == "suite" else ""
+    return f"{side.run['run_id']} {side.stopping['brief']}; p and intervals{whose} allow for its looks."
 
 
 def _embedders_banner(a: Side, b: Side) -> str | None:

@@ -135,7 +135,8 @@ class Stopping:
         words: str = pair.decision
         if self.margin and pair.decision in ("worse", "not worse"):
             words += f" by {self.margin:g}" if pair.decision == "not worse" else f" by more than {self.margin:g}"
-        return f"the whole suite would have said {words}" if self.rule == "suite" and words != "undecided" else words
+        is_of_suite = self.rule == "suite" and words != "undecided"
+        return f"{words} on these {counted(self.case_count, 'case')}" if is_of_suite else words
 
 
 def store_stopping(folder: RunFolder, found: Stopping) -> None:
@@ -155,6 +156,11 @@ def stopped_words(run: Row) -> str | None:
     if run.get("stopped_at") is None:
         return None
     return str(json.loads(run["settings"])["stopping"]["brief"])
+
+
+def stopped_by_suite(run: Row) -> bool:
+    """Whether a published run stopped as the result of its own suite was known, whatever new cases would show."""
+    return run.get("stopped_at") is not None and json.loads(run["settings"])["stopping"]["rule"] == "suite"
 
 
 def store_plan(folder: RunFolder, plan: StopPlan) -> None:

@@ -10,7 +10,7 @@ from gradebook.rubrics.statistics.rule_parser import NOT_WORSE
 from gradebook.rubrics.statistics.rules import OVERALL
 from gradebook.tasks.agreement.standing import JudgeStanding, Trust
 from gradebook.tasks.comparing.run_comparison import ComparedModels, RunComparison
-from gradebook.tasks.comparing.stopping import stopped_words
+from gradebook.tasks.comparing.stopping import stopped_by_suite, stopped_words
 from gradebook.tasks.comparing.verdict import MOST_NAMED, MOST_PAIRS, Fact, NextStep, RunVerdict, change_fact
 from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.published.requirements import Unmet
@@ -127,10 +127,11 @@ def _change(found: Grounds) -> Iterator[str]:
     for pair in found.comparison.models:
         overall = next((row for row in pair.rows if row.scope == OVERALL), None)
         by_outcome.setdefault(Chance.UNKNOWN if overall is None else overall.outcome, []).append(pair.name)
+    beyond = "beyond chance on new cases" if stopped_by_suite(found.run) else "beyond chance"
     words = {
-        Chance.BELOW: f"worse than {baseline} beyond chance",
-        Chance.ABOVE: f"better than {baseline} beyond chance",
-        Chance.WITHIN: f"no overall difference from {baseline} beyond chance",
+        Chance.BELOW: f"worse than {baseline} {beyond}",
+        Chance.ABOVE: f"better than {baseline} {beyond}",
+        Chance.WITHIN: f"no overall difference from {baseline} {beyond}",
         Chance.UNKNOWN: f"no overall difference from {baseline} can be tested",
     }
     for outcome, text in words.items():
