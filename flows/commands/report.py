@@ -11,7 +11,7 @@ from gradebook.flows.commands.completion import complete_run
 from gradebook.flows.commands.options import DEFAULT_LAKE, AtOption, DataOption, LakeOption
 from gradebook.flows.commands.read_lake import read_lake
 from gradebook.rubrics.model.errors import InputError
-from gradebook.tasks.published.run_list import latest_run
+from gradebook.tasks.published.run_list import latest_run, refuse_unknown_run
 from gradebook.tasks.published.summary import summarise
 from gradebook.tasks.reporting.export.picture import run_report
 from gradebook.tasks.system.files import write_bytes
@@ -67,6 +67,8 @@ def report(
     if out is not None and out.is_dir():
         raise InputError("--out", f"can't write {out}: Is a directory")
     found = read_lake(lake, data, at)
+    if against is not None:
+        refuse_unknown_run(found, against, "--against")  # first, as a summary takes longer
     summary = summarise(found, run or latest_run(found))
     name = RunFolder.below(found.root, summary.run_id).run_id
     _write(run_report(found, summary, form.value, against), out or Path(f"{name}.{form.value}"))

@@ -1,6 +1,6 @@
 """Published runs, read back from the lake.
 
-run_list      list_runs, latest_run: runs of a lake
+run_list      list_runs, latest_run, refuse_unknown_run: runs of a lake
 summary       RunSummary, summarise: a run's scores, costs and notes
 requirements  unmet_requirements: unmet gates and thresholds of the rubric
 status        read_status: running, interrupted and failed runs

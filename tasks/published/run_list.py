@@ -3,7 +3,7 @@
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect
-from gradebook.tasks.lake.rows import Row, read_rows
+from gradebook.tasks.lake.rows import Row, read_published_run, read_rows
 from gradebook.tasks.lake.sql import query
 
 
@@ -18,6 +18,12 @@ def latest_run(lake: Lake) -> str:
     if not rows:
         raise InputError("run", f"no published run in {lake.name}", "one", "`gradebook evaluate` makes it")
     return str(rows[0]["run_id"])
+
+
+def refuse_unknown_run(lake: Lake, run_id: str, option: str) -> None:
+    """Raise `InputError`, at an option, unless a published run has this id."""
+    with connect(lake, read_only=True) as connection:
+        read_published_run(connection, lake, run_id, option=option)
 
 
 def list_runs(lake: Lake) -> tuple[Row, ...]:
