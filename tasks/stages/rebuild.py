@@ -9,6 +9,7 @@ from typing import Any
 
 import duckdb
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.comparing.run_comparison import compare_again
 from gradebook.tasks.lake.address import Lake
@@ -134,8 +135,9 @@ def _built_marts(
 def _refuse_taken(out: Path, marts: tuple[str, ...]) -> None:
     """Raise `InputError` if a folder already has a file of a mart."""
     # Path raises for a name that is too long.
-    if taken := [file.name for file in _mart_files(out, marts) if os.path.exists(file)]:  # noqa: PTH110
-        raise InputError("--out", f"{', '.join(taken)} in {out}", "a folder without these files, or --force")
+    if taken := [file for file in _mart_files(out, marts) if os.path.exists(file)]:  # noqa: PTH110
+        others = f" and {counted(len(taken) - 1, 'other file')}" if len(taken) > 1 else ""
+        raise InputError("--out", f"{taken[0]}{others} already there", "a folder without these files (or --force)")
 
 
 def _write_marts(connection: duckdb.DuckDBPyConnection, marts: tuple[str, ...], out: Path) -> tuple[Path, ...]:

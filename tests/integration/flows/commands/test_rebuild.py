@@ -156,7 +156,7 @@ def test_existing_files_of_the_tables_are_replaced_only_with_force(runs, gradebo
     kept.write_text("mine")
     words = ("rebuild", "none", "--out", tmp_path, "--lake", lake_of(runs))
     finished = gradebook(*words)
-    assert (finished.code, "--out: found run_scores.parquet in" in finished.err) == (2, True), finished.err
+    assert (finished.code, f"--out: found {kept} already there" in finished.err) == (2, True), finished.err
     assert ([file.name for file in tmp_path.iterdir()], kept.read_text()) == (["run_scores.parquet"], "mine")
     assert gradebook(*words, "--force").code == 0
     assert kept.read_bytes()[:4] == b"PAR1"
