@@ -49,11 +49,10 @@ def stop(as_json: JsonOption = False) -> None:
     \b
     gradebook server stop
     """
-    from gradebook.flows.server.ready import KIND as READY
     from gradebook.flows.server.shared import KIND
     from gradebook.tasks.stages.suite_process import KIND as SUITES
     from gradebook.tasks.system.folder_settings import prefect_home
-    from gradebook.tasks.system.kept_process import stop_processes
+    from gradebook.tasks.system.kept_process import READY, stop_processes
 
     stop_processes(prefect_home(), READY)
     stop_processes(prefect_home(), SUITES)

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
 
+READY = "ready"  # kind of the process of flows.program.ready
 IDLE_S = "GRADEBOOK_SERVER_IDLE_S"  # how long a process stays after the last command that used it
 DEFAULT_IDLE_S = 900.0
 LEAST_IDLE_S = 5.0  # between the moment it answers and the first request of the command that started it

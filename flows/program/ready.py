@@ -5,7 +5,7 @@ milliseconds. Such a process is left behind by the first command, runs nothing f
 environment (see `likeness`), and ends when its code or Prefect's settings have changed, or nobody has used it for a
 while.
 
-    python -m gradebook.flows.server.ready STATE_FILE IDLE_S LIKENESS
+    python -m gradebook.flows.program.ready STATE_FILE IDLE_S LIKENESS COMMAND...
 """
 
 import fcntl
@@ -19,6 +19,7 @@ import socket
 import struct
 import sys
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,8 +28,8 @@ from typing import IO
 import duckdb
 
 import gradebook
-from gradebook.flows.entry import SERVED
-from gradebook.flows.server.likeness import (
+from gradebook.flows.program.ends import end_interrupted
+from gradebook.flows.program.likeness import (
     LENGTH,
     MOST_DESCRIPTORS,
     OF_THE_PROGRAM,
@@ -40,6 +41,7 @@ from gradebook.flows.server.likeness import (
 from gradebook.tasks.system.folder_settings import NAMES, prefect_home, profiles_file, refuse_folder_settings
 from gradebook.tasks.system.kept_process import (
     IDLE_S,
+    READY,
     claim_state,
     find_process,
     start_process,
@@ -49,7 +51,6 @@ from gradebook.tasks.system.kept_process import (
 from gradebook.tasks.system.lazy_imports import refuse_pandas, uncollected
 from gradebook.tasks.system.processes import end_with_parent
 
-KIND = "ready"
 MOST_REQUEST_BYTES = 2**24
 REQUEST_S = 1.0  # to read a request
 LOOK_MS = 500
@@ -69,16 +70,19 @@ class _Asked:
     descriptors: list[int]
 
 
-def leave_ready_process(like: Likeness) -> None:
-    """Start a ready process that is like this command was, unless one runs already. Returns at once."""
-    state = state_file(prefect_home(), KIND, "all")
+def leave_ready_process(like: Likeness, served: Iterable[str]) -> None:
+    """Start a ready process that is like this command was, unless one runs already. Returns at once.
+
+    served: the commands that it is to run, whose imports it has to know.
+    """
+    state = state_file(prefect_home(), READY, "all")
     with suppress(OSError, ValueError):  # without it, commands take longer
         prefect_home().mkdir(mode=0o700, parents=True, exist_ok=True)
         if float(os.environ.get(IDLE_S) or 1) > 0 and find_process(state) is None:
             environment = {name.removesuffix("="): value for name, value in like.items() if name.endswith("=")}
-            program = ["-m", "gradebook.flows.server.ready"]
-            others = json.dumps({name: like[name] for name in OF_THE_PROGRAM})
-            process = start_process(state, program, others, environment=environment)  # others see the arguments
+            program = ["-m", "gradebook.flows.program.ready"]
+            others = json.dumps({name: like[name] for name in OF_THE_PROGRAM})  # arguments are seen by all users
+            process = start_process(state, program, others, *served, environment=environment)
             if process.stdout:
                 process.stdout.close()
 
@@ -87,7 +91,7 @@ def main() -> None:
     """Import what commands need, then run them in forks until none was asked for during IDLE_S."""
     began_at = time.time()
     os.dup2(2, 1)  # nobody reads its output
-    state_path, idle_s, other = Path(sys.argv[1]), float(sys.argv[2]), json.loads(sys.argv[3])
+    state_path, idle_s, other, served = Path(sys.argv[1]), float(sys.argv[2]), json.loads(sys.argv[3]), sys.argv[4:]
     sys.argv[:], sys.path[:] = [other["argv[0]"]], other["path"].split(os.pathsep)
     like, state = like_other(other), claim_state(state_path)
     if like is None or state is None:
@@ -95,16 +99,19 @@ def main() -> None:
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(address_of(like))  # raises `OSError` if another process has it
     write_state(state, address_of(like)[1:], "", idle_s)
-    _import_all()
+    _import_all(served)
     ready = _Ready(state, listening, like, idle_s, _Files(began_at))
     gc.freeze()
     asked = ready.serve()
     if asked is not None:
-        _run(asked)
+        try:
+            _run(asked)
+        except KeyboardInterrupt:
+            end_interrupted()
 
 
-def _import_all() -> None:
-    """Import what the served commands import, in the same way."""
+def _import_all(served: Iterable[str]) -> None:
+    """Import what commands import, in the same way."""
     refuse_pandas()
     from gradebook.flows.cli import load_command
     from gradebook.flows.server.start import choose_prefect_logs, import_flows
@@ -114,7 +121,7 @@ def _import_all() -> None:
     choose_prefect_logs(is_verbose=False)
     import_flows()
     with uncollected():
-        for name in SERVED:
+        for name in served:
             load_command(name)
         import_late()
     duckdb.default_connection().close()  # the import opened it, with threads that no fork has and each would wait for
@@ -169,30 +176,30 @@ class _Ready:
         signal.signal(signal.SIGTERM, lambda *_: setattr(self, "_is_open", False))  # commands at work go on
         self._listening.listen()
         self._poll.register(self._listening, select.POLLIN)
-        while True:
-            if self._is_open and time.monotonic() - self._used_at > self._idle_s and not self._commands:
-                self._is_open = False
-            if not self._is_open:
-                self._close()
-                if not self._commands:
-                    return None
-            for descriptor, _ in self._poll.poll(LOOK_MS):
-                if descriptor == self._listening.fileno():
-                    connection, _ = self._listening.accept()
-                    if asked := self._answer(connection):
-                        return asked
-                elif descriptor in self._commands:
-                    self._end(descriptor)
-                elif descriptor in self._callers:  # the caller is gone: so is its command
-                    self._poll.unregister(descriptor)
-                    os.kill(self._commands[self._callers.pop(descriptor)].process, signal.SIGKILL)
+        while self._is_open and (self._commands or time.monotonic() - self._used_at < self._idle_s):
+            if asked := self._look():
+                return asked
+        self._poll.unregister(self._listening)
+        self._listening.close()
+        if self._commands:
+            self._state.close()  # the next ready process may start
+        while self._commands:
+            self._look()
+        return None
 
-    def _close(self) -> None:
-        """Take no more commands: the next ready process may start."""
-        if self._listening.fileno() >= 0:
-            self._poll.unregister(self._listening)
-            self._listening.close()
-            self._state.close()
+    def _look(self) -> _Asked | None:
+        """Handle what happens within `LOOK_MS`; returns in a fork what it has to run, else None."""
+        for descriptor, _ in self._poll.poll(LOOK_MS):
+            if descriptor in self._commands:
+                self._end(descriptor)
+            elif descriptor in self._callers:  # the caller is gone: so is its command
+                self._poll.unregister(descriptor)
+                os.kill(self._commands[self._callers.pop(descriptor)].process, signal.SIGKILL)
+            elif descriptor == self._listening.fileno():
+                connection, _ = self._listening.accept()
+                if asked := self._answer(connection):
+                    return asked
+        return None
 
     def _answer(self, connection: socket.socket) -> _Asked | None:
         """Fork for a caller that is like this process; returns in the fork what to run, else None."""

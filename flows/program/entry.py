@@ -1,6 +1,6 @@
 """The program `gradebook`: a command, run by a ready process that is like this one or, without one, here.
 
-It imports as little as it can: with a ready process (see flows.server.ready) this is all that a command imports.
+It imports as little as it can: with a ready process (see flows.program.ready) this is all that a command imports.
 """
 
 import os
@@ -13,7 +13,8 @@ from contextlib import suppress
 from types import FrameType
 
 from gradebook import LOADED_AT
-from gradebook.flows.server.likeness import (
+from gradebook.flows.program.ends import end_interrupted, end_unfinished
+from gradebook.flows.program.likeness import (
     LENGTH,
     MOST_DESCRIPTORS,
     STANDARD,
@@ -30,11 +31,17 @@ LEAVING = ("evaluate", "review", "rescore", "demo")  # and after which a ready p
 UNSERVED = {"--verbose", "--help"}  # Prefect's log is set up when Prefect is imported
 ANSWER_S = 2.0  # until a ready process has made the process of the command; it takes milliseconds
 FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGWINCH", "SIGCONT")
-NOT_FINISHED = 3  # as the exit code of UnfinishedError
 
 
 def main() -> None:
     """Run the command that the arguments name, and exit with its code."""
+    try:
+        _run()
+    except KeyboardInterrupt:
+        end_interrupted()
+
+
+def _run() -> None:
     name, is_plain = (sys.argv[1:2] or [""])[0], UNSERVED.isdisjoint(sys.argv)
     like = likeness() if is_plain and name in {*SERVED, *LEAVING} else None
     if like is not None and name in SERVED:
@@ -47,9 +54,9 @@ def main() -> None:
         run()
     except SystemExit as end:
         if like is not None and name in LEAVING and end.code in (0, 1, None):
-            from gradebook.flows.server.ready import leave_ready_process
+            from gradebook.flows.program.ready import leave_ready_process
 
-            leave_ready_process(like)
+            leave_ready_process(like, SERVED)
         raise
 
 
@@ -86,8 +93,7 @@ def run_in_ready_process(like: Likeness, arguments: Sequence[str]) -> int | None
         try:
             return int(_line(connection))
         except (OSError, ValueError):
-            sys.stderr.write("gradebook: the process of this command was killed; run the same command again\n")
-            return NOT_FINISHED
+            end_unfinished("the process of this command was killed; run the same command again to resume")
 
 
 def _line(connection: socket.socket) -> bytes:
