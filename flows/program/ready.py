@@ -22,6 +22,7 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import IO
 
@@ -55,6 +56,19 @@ MOST_REQUEST_BYTES = 2**24
 REQUEST_S = 1.0  # to read a request
 LOOK_MS = 500
 UNUSED_S = 30.0  # after which a process that is like no command any more gives way to another
+# Imported by some commands only when they need them.
+LATE = (
+    "gradebook.flows.evaluate_outputs",
+    "gradebook.rubrics.checks.registry",
+    "gradebook.tasks.judging.transport.http_client",
+    "encodings.idna",
+    "genai_prices.data",
+    "prefect.flow_engine",
+    "prefect.task_engine",
+    "pyarrow.acero",
+    "pyarrow.dataset",
+    "pytz",
+)
 DATA = ("sql", "pages", "rubrics", "examples")  # folders of the package with files that are no modules
 
 
@@ -123,6 +137,8 @@ def _import_all(served: Iterable[str]) -> None:
     with uncollected():
         for name in served:
             load_command(name)
+        for name in LATE:
+            import_module(name)
         import_late()
     duckdb.default_connection().close()  # the import opened it, with threads that no fork has and each would wait for
 
