@@ -2,11 +2,11 @@
 
     python bench/start.py [--gradebook GRADEBOOK] [--times 3] [--judgments 0]
 
-Three outputs and one check, in a new home: the first command, which starts the shared processes, and later ones, which
-find them, with what stage_costs holds of the last one, and what the first one leaves for them to do once it has ended. Beside it the parts: a bare Prefect flow of one task, in a new
-home and again, the bare imports of Prefect, of its server and of great-expectations, and commands that should refuse or
-answer before Prefect starts. --judgments N: also a whole run of N judgments at 200 ms, 64 in flight, beside a plain
-openai loop. --gradebook: the console command of another version.
+Three outputs and one check, in a new home: the first command, which starts the shared processes and leaves a ready one,
+and later ones, which find them, with what stage_costs holds of the last one. Beside it the parts: a bare Prefect flow
+of one task, in a new home and again, the bare imports of Prefect, of its server and of great-expectations, and commands
+that should refuse or answer before Prefect starts. --judgments N: also a first and a later run of N judgments at
+200 ms, 64 in flight, beside a plain openai loop. --gradebook: the console command of another version.
 """
 
 import argparse
