@@ -14,8 +14,8 @@ app = typer.Typer(
     help="""Start, stop or show the Prefect server that commands share.
 
     A command that evaluates starts a Prefect server for you, unless Prefect's settings name one, and a process that
-    checks data quality. Both stay for later commands and end 15 minutes after the last one (GRADEBOOK_SERVER_IDLE_S,
-    in seconds).
+    checks data quality, and leaves a ready process that runs later commands without their imports. All stay for later
+    commands and end 15 minutes after the last one (GRADEBOOK_SERVER_IDLE_S, in seconds; 0: no ready process).
     """,
 )
 
@@ -44,7 +44,9 @@ def start(as_json: JsonOption = False) -> None:
 
 @app.command("stop")
 def stop(as_json: JsonOption = False) -> None:
-    """Stop the server and the data-quality process. A running command starts them again.
+    """Stop the server, the data-quality process and the ready process.
+
+    A running command goes on, and starts the first two again.
 
     \b
     gradebook server stop
