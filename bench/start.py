@@ -2,11 +2,11 @@
 
     python bench/start.py [--gradebook GRADEBOOK] [--times 3] [--judgments 0]
 
-Three outputs and one check, in a new home: the first command, which starts the shared processes, and later ones, which
-find them, with what stage_costs holds of the last one. Beside it the parts: a bare Prefect flow of one task, in a new
-home and again, the bare imports of Prefect, of its server and of great-expectations, and commands that should refuse or
-answer before Prefect starts. --judgments N: also a whole run of N judgments at 200 ms, 64 in flight, beside a plain
-openai loop. --gradebook: the console command of another version.
+Three outputs and one check, in a new home: the first command, which starts the shared processes and leaves a ready one,
+and later ones, which find them, with what stage_costs holds of the last one. Beside it the parts: a bare Prefect flow
+of one task, in a new home and again, the bare imports of Prefect, of its server and of great-expectations, and commands
+that should refuse or answer before Prefect starts. --judgments N: also a first and a later run of N judgments at
+200 ms, 64 in flight, beside a plain openai loop. --gradebook: the console command of another version.
 """
 
 import argparse
@@ -142,6 +142,8 @@ def process_name(words: Sequence[str]) -> str:
     line = " ".join(words)
     if "flows/server/process.py" in line or "prefect.server" in line or "uvicorn" in line:
         return "Prefect's server"
+    if ".program.ready" in line:
+        return "ready process"  # and the commands that it runs
     return "suites" if ".suite_" in line else "command"
 
 
@@ -194,6 +196,7 @@ def measure_start(gradebook: str, times: int, parent: Path) -> None:
     for number in range(times):
         folder, environment = new_folder(parent, f"start-{number}")
         measure("first evaluation", evaluate, folder, environment)
+        print_left(folder)
         for _ in range(2):
             measure("later evaluation", evaluate, folder, environment)
         print_stages(gradebook, folder, environment)
@@ -204,6 +207,19 @@ def measure_start(gradebook: str, times: int, parent: Path) -> None:
         measure("wrong column", [*evaluate, "--map", "output=answer"], folder, environment, 2)
         subprocess.run([gradebook, "server", "stop"], env=environment, capture_output=True, check=False)
         shutil.rmtree(folder)
+
+
+def print_left(folder: Path) -> None:
+    """Wait until the processes that a command left behind rest, and print the CPU that they used meanwhile."""
+    spent = []
+    while len(spent) < 3 or spent[-1] > spent[-3]:
+        time.sleep(0.5)
+        looked = Watched(folder / "home")
+        looked.stop()
+        spent.append(round(sum(looked.cpu_s.values()), 1))
+    memory = ", ".join(f"{key} {each:.0f}" for key, each in sorted(looked.peak_mb.items()))
+    total_mb = sum(looked.peak_mb.values())
+    print(f"{'  after it':34}{'':14}{spent[-1] - spent[0]:7.2f} s CPU{total_mb:7.0f} MB  (MB: {memory})", flush=True)
 
 
 def print_stages(gradebook: str, folder: Path, environment: dict[str, str]) -> None:
@@ -233,8 +249,9 @@ def measure_parts(python: str, times: int, parent: Path) -> None:
 def measure_judged(gradebook: str, python: str, count: int, parent: Path) -> None:
     """A whole run of judgments, beside a loop that only asks."""
     folder, environment = new_folder(parent, "judged")
-    rows = ({"case_id": f"c{n}", "model": "m", "prompt": "Greet", "output": f"answer {n}"} for n in range(count))
-    (folder / "outputs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    for name in ("first", "later"):
+        rows = ({"case_id": f"c{n}", "model": "m", "prompt": "Greet", "output": f"{name} {n}"} for n in range(count))
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     (folder / "rubric.yaml").write_text(JUDGED, encoding="utf-8")
     with subprocess.Popen(
         [sys.executable, str(JUDGE), "--latency-s", "0.2"], stdout=subprocess.PIPE, text=True
@@ -243,10 +260,13 @@ def measure_judged(gradebook: str, python: str, count: int, parent: Path) -> Non
             base_url = f"http://127.0.0.1:{judge.stdout.readline().strip() if judge.stdout else ''}/v1"
             settings = f"model: gpt-4o-mini\nbase_url: {base_url}\nmax_in_flight: 64\n"
             (folder / "judge.yaml").write_text(settings, encoding="utf-8")
-            evaluate = [gradebook, "evaluate", "outputs.jsonl", "--rubric", "rubric.yaml", "--judge", "judge.yaml"]
+            judged = ["--rubric", "rubric.yaml", "--judge", "judge.yaml"]
             print(f"{count} judgments at 200 ms, 64 in flight: {count * 0.2 / 64:.1f} s at best")
             measure("plain openai loop", [python, "-c", LOOP, base_url, str(count)], folder, environment)
-            measure("whole evaluation", evaluate, folder, environment | {"OPENAI_BASE_URL": base_url})
+            for name in ("first", "later"):
+                evaluate = [gradebook, "evaluate", f"{name}.jsonl", *judged]
+                measure(f"whole evaluation, {name}", evaluate, folder, environment | {"OPENAI_BASE_URL": base_url})
+                print_left(folder)
         finally:
             judge.terminate()
     subprocess.run([gradebook, "server", "stop"], env=environment, capture_output=True, check=False)

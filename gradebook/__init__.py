@@ -27,6 +27,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 LOADED_AT = time.perf_counter()  # the start of a command, for its costs
+# In a fork of a ready process, see gradebook.flows.program.ready.
+IS_READY = False
+CALLER_CPU_S = 0.0  # CPU seconds of the process that asked for the command
 
 if TYPE_CHECKING:
     from gradebook.flows.api.evaluation import evaluate

@@ -14,8 +14,8 @@ app = typer.Typer(
     help="""Start, stop or show the Prefect server that commands share.
 
     A command that evaluates starts a Prefect server for you, unless Prefect's settings name one, and a process that
-    checks data quality. Both stay for later commands and end 15 minutes after the last one (GRADEBOOK_SERVER_IDLE_S,
-    in seconds).
+    checks data quality, and leaves a ready process that runs later commands without their imports. All stay for later
+    commands and end 15 minutes after the last one (GRADEBOOK_SERVER_IDLE_S, in seconds; 0: no ready process).
     """,
 )
 
@@ -44,7 +44,9 @@ def start(as_json: JsonOption = False) -> None:
 
 @app.command("stop")
 def stop(as_json: JsonOption = False) -> None:
-    """Stop the server and the data-quality process. A running command starts them again.
+    """Stop the server, the data-quality process and the ready process.
+
+    A running command goes on, and starts the first two again.
 
     \b
     gradebook server stop
@@ -52,8 +54,9 @@ def stop(as_json: JsonOption = False) -> None:
     from gradebook.flows.server.shared import KIND
     from gradebook.tasks.stages.suite_process import KIND as SUITES
     from gradebook.tasks.system.folder_settings import prefect_home
-    from gradebook.tasks.system.kept_process import stop_processes
+    from gradebook.tasks.system.kept_process import READY, stop_processes
 
+    stop_processes(prefect_home(), READY)
     stop_processes(prefect_home(), SUITES)
     count = stop_processes(prefect_home(), KIND)
     if as_json:

@@ -39,8 +39,22 @@ class _Console(Console):
         os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
 
 
-people = _Console(highlight=False)  # stdout: what a command was asked for, unless as JSON
-notes = _Console(stderr=True, highlight=False)  # progress, and remarks on the command itself
+def _for_people() -> _Console:
+    return _Console(highlight=False)
+
+
+def _for_notes() -> _Console:
+    return _Console(stderr=True, highlight=False)
+
+
+people = _for_people()  # stdout: what a command was asked for, unless as JSON
+notes = _for_notes()  # stderr: progress, and remarks on the command itself
+
+
+def look_again() -> None:
+    """Find out again what stdout and stderr can show: this process has been given others."""
+    vars(people).update(vars(_for_people()))
+    vars(notes).update(vars(_for_notes()))
 
 
 def show_wide(is_wanted: bool = True) -> None:

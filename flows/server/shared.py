@@ -18,12 +18,14 @@ from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
+import gradebook
 from gradebook.rubrics.model.errors import InputError, UnfinishedError
 from gradebook.tasks.system.files import write_text
 from gradebook.tasks.system.folder_settings import NAMES, prefect_home, profiles_file, refuse_folder_settings
 from gradebook.tasks.system.kept_process import (
     KeptProcess,
     find_process,
+    inherited,
     log_file,
     read_answer,
     start_process,
@@ -63,7 +65,7 @@ class SharedServer:
         self._process = None if self._running else self._start()
 
     def announce(self) -> None:
-        """Put the server's address into the environment. Call it before the first import of Prefect, which reads it.
+        """Put the server's address into the environment, from which Prefect takes it when it is imported.
 
         A new process has read Prefect's settings: if they name another server, nothing is announced.
         Raises `UnfinishedError` if the process exits without an answer.
@@ -73,6 +75,10 @@ class SharedServer:
         if self._running is not None:
             os.environ[API_URL], os.environ[API_AUTH] = self._running.address, self._running.auth
             os.environ.setdefault(CERTIFICATES, str(_one_certificate(self._home)))
+            if "prefect" in sys.modules:  # in a fork of a ready process
+                from prefect.context import refresh_global_settings_context
+
+                refresh_global_settings_context()
 
     def wait(self) -> None:
         """Return when the server answers. Raises `UnfinishedError` if it does not start."""
@@ -110,9 +116,8 @@ class SharedServer:
         auth = before.auth if before else os.environ.get(SERVER_AUTH) or f"gradebook:{secrets.token_urlsafe(32)}"
         program = [str(Path(__file__).with_name("process.py"))]
         port = str(before.port if before else 0)
-        return start_process(
-            self._state, program, port, variables={SERVER_AUTH: auth}, but=(API_URL, API_AUTH, *LOG_LEVELS)
-        )
+        environment = inherited(but=(API_URL, API_AUTH, *LOG_LEVELS)) | {SERVER_AUTH: auth}
+        return start_process(self._state, program, port, environment=environment)
 
     def _read_answer(self, process: "subprocess.Popen[str]") -> KeptProcess | None:
         """The server that a new process has started or found; None if it is not needed."""
@@ -132,13 +137,14 @@ class SharedServer:
 
 
 def shared_server() -> SharedServer | None:
-    """The server of this person's commands; None if the environment names one, or Prefect is imported already.
+    """The server of this person's commands; None if the environment names one, or a program has imported Prefect.
 
     Raises `InputError` for settings of Prefect in the current folder, which the operator does not allow, and for a
     folder of Prefect that can't be made.
     """
     refuse_folder_settings(os.environ)
-    return None if os.environ.get(API_URL) or "prefect" in sys.modules else SharedServer(prefect_home())
+    is_embedded = "prefect" in sys.modules and not gradebook.IS_READY
+    return None if os.environ.get(API_URL) or is_embedded else SharedServer(prefect_home())
 
 
 def server_answers(server: KeptProcess) -> bool:

@@ -81,25 +81,30 @@ def prefect_set_up(lake: Lake, *, is_verbose: bool, has_page: bool = True, is_sh
     refuse_unusable(lake)
     if lake.bucket is not None:  # a key that may not write is refused before anything starts
         probe_store(lake.bucket)
-    _choose_prefect_logs(is_verbose=is_verbose)
+    choose_prefect_logs(is_verbose=is_verbose)
     server = shared_server()
     prepare_lake(lake)  # a new lake takes half a CPU second, beside the start of the server
     use_suite_process(prefect_home())  # needed later than the server, and both would share two cores with this process
     if server and server.is_new:
         warm_up(has_page=has_page)  # while this thread waits for the server
     with shown_progress() if is_shown else nullcontext(), _interruptible():
-        with uncollected(), deferred_imports(*UNUSED):
-            if server:
-                server.announce()
-            # The flows' imports bring Prefect, which reads the server's address. They take as long as its start.
-            import gradebook.flows.deployment.run_evaluation  # noqa: F401
+        if server:
+            server.announce()
+        import_flows()  # they bring Prefect, which reads the server's address, and take as long as its start
         if server:
             server.wait()
         note_start()
         yield
 
 
-def _choose_prefect_logs(*, is_verbose: bool) -> None:
+def import_flows() -> None:
+    """Import Prefect, and what a flow here needs of it."""
+    with uncollected(), deferred_imports(*UNUSED):
+        import gradebook.flows.deployment.run_evaluation  # noqa: F401
+
+
+def choose_prefect_logs(*, is_verbose: bool) -> None:
+    """Keep Prefect's log quiet, unless it is wanted. Call it before the first import of Prefect, which reads it."""
     for name in PREFECT_LOGS:
         os.environ.setdefault(name, "INFO" if is_verbose else "CRITICAL")  # a failure is reported once, in a sentence
     if not is_verbose:

@@ -21,7 +21,14 @@ import pyarrow as pa
 
 from gradebook.tasks.stages.expectations import check_suite, import_great_expectations
 from gradebook.tasks.stages.suite_server import AUTH
-from gradebook.tasks.system.kept_process import KeptProcess, find_process, read_answer, start_process, state_file
+from gradebook.tasks.system.kept_process import (
+    KeptProcess,
+    find_process,
+    inherited,
+    read_answer,
+    start_process,
+    state_file,
+)
 from gradebook.tasks.system.lazy_imports import deferred_imports
 from gradebook.tasks.workspace.timings import add_cpu_s
 
@@ -55,6 +62,11 @@ def warm_up(*, has_page: bool = True) -> threading.Thread:
 def _import_ahead(has_page: bool) -> None:
     if not _states:
         import_great_expectations()
+    import_late(has_page=has_page)
+
+
+def import_late(*, has_page: bool = True) -> None:
+    """Import scipy, and what draws a page."""
     with deferred_imports(*UNUSED_OF_NUMPY):
         import scipy.special  # noqa: F401 - intervals
     if has_page:
@@ -85,7 +97,9 @@ def _found_or_started(state: Path) -> KeptProcess | None:
             return running
         program = ["-m", "gradebook.tasks.stages.suite_server"]
         with suppress(OSError, ValueError):
-            return read_answer(start_process(state, program, variables={AUTH: secrets.token_urlsafe(32)}))
+            return read_answer(
+                start_process(state, program, environment=inherited() | {AUTH: secrets.token_urlsafe(32)})
+            )
     return None
 
 

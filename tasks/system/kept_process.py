@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
 
+READY = "ready"  # kind of the process of flows.program.ready
 IDLE_S = "GRADEBOOK_SERVER_IDLE_S"  # how long a process stays after the last command that used it
 DEFAULT_IDLE_S = 900.0
 LEAST_IDLE_S = 5.0  # between the moment it answers and the first request of the command that started it
@@ -81,24 +82,25 @@ def log_file(state: Path) -> Path:
     return state.with_suffix(".log")
 
 
-def start_process(
-    state: Path, program: Sequence[str], *arguments: str, variables: Mapping[str, str], but: tuple[str, ...] = ()
-) -> "subprocess.Popen[str]":
-    """Start a program of Python as a process of its own; its arguments are the state file, the idle time and these.
-
-    variables: added to what it inherits of the environment. but: beginnings of variables that it does not inherit.
-    """
-    environment = {
+def inherited(but: tuple[str, ...] = ()) -> dict[str, str]:
+    """Variables that a process inherits of the environment. but: beginnings of those that it does not inherit."""
+    return {
         name: value
         for name, value in os.environ.items()
         if name in INHERITED or (name.startswith(INHERITED_PREFIXES) and not (but and name.startswith(but)))
     }
+
+
+def start_process(
+    state: Path, program: Sequence[str], *arguments: str, environment: Mapping[str, str]
+) -> "subprocess.Popen[str]":
+    """Start a program of Python as a process of its own; its arguments are the state file, the idle time and these."""
     idle_s = os.environ.get(IDLE_S) or str(DEFAULT_IDLE_S)
     with os.fdopen(_open_own(log_file(state), os.O_WRONLY | os.O_CREAT), "w") as log:
         log.truncate()
         process = subprocess.Popen(
             [sys.executable, "-P", *program, str(state), idle_s, *arguments],
-            env={**environment, **variables},
+            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,

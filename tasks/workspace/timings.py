@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from gradebook import LOADED_AT
+import gradebook
 from gradebook.tasks.system.events import Piece, piece_span
 from gradebook.tasks.system.files import append_lines
 from gradebook.tasks.workspace.folder import RunFolder
@@ -118,7 +118,8 @@ def add_cpu_s(cpu_s: float) -> None:
 
 def note_start() -> None:
     """Measure the start of a command: all that its process did until now. The command's first run gets it."""
-    _starts[:] = [Timing("start", wall_s=time.perf_counter() - LOADED_AT, cpu_s=process_cpu_s())]
+    cpu_s = process_cpu_s() + gradebook.CALLER_CPU_S
+    _starts[:] = [Timing("start", wall_s=time.perf_counter() - gradebook.LOADED_AT, cpu_s=cpu_s)]
 
 
 def append_start(folder: RunFolder) -> None:

@@ -20,7 +20,7 @@ ROOMS = ("flows", "tasks", "rubrics")  # from the top down: a room imports those
 # The packages of each room, from the top down in the same way. FLOW_FILES: the modules that stand in flows/ itself.
 FLOW_FILES = "(flow files)"
 PACKAGES = {
-    "flows": ("cli", "commands", "api", "server", FLOW_FILES, "deployment", "display"),
+    "flows": ("program", "cli", "commands", "api", "server", FLOW_FILES, "deployment", "display"),
     "tasks": (
         *("stages", "operations", "serving", "reporting", "published", "rewards", "scoring"),
         *("comparing", "planning", "marts", "runs", "ledger", "agreement", "collecting", "judging", "ratings"),

@@ -1,0 +1,17 @@
+"""Ends of a command before gradebook is imported, or without it."""
+
+import sys
+from typing import NoReturn
+
+NOT_FINISHED = 3  # as the exit code of UnfinishedError
+
+
+def end_interrupted() -> NoReturn:
+    """Exit after Ctrl-C with a sentence."""
+    end_unfinished("interrupted; run the same command again to resume")
+
+
+def end_unfinished(sentence: str) -> NoReturn:
+    """Exit with a sentence on stderr."""
+    sys.stderr.write(f"gradebook: {sentence}\n")
+    sys.exit(NOT_FINISHED)

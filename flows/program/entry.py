@@ -1,0 +1,139 @@
+"""The program `gradebook`: a command, run by a ready process that is like this one or, without one, here.
+
+It imports as little as it can: with a ready process (see flows.program.ready) this is all that a command imports.
+"""
+
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from types import FrameType
+
+from gradebook import LOADED_AT
+from gradebook.flows.program.ends import end_interrupted, end_unfinished
+from gradebook.flows.program.likeness import (
+    LENGTH,
+    MOST_DESCRIPTORS,
+    STANDARD,
+    Likeness,
+    address_of,
+    given_descriptors,
+    is_own,
+    likeness,
+)
+
+# Commands that a ready process runs: they are called again and again, prompt for nothing and end by themselves.
+SERVED = ("evaluate", "review", "rescore", "checks", "compare", "report", "runs", "why", "cost", "status")
+LEAVING = ("evaluate", "review", "rescore", "demo")  # and after which a ready process is left for the next command
+UNSERVED = {"--verbose", "--help"}  # Prefect's log is set up when Prefect is imported
+ANSWER_S = 2.0  # until a ready process has made the process of the command; it takes milliseconds
+FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGWINCH", "SIGCONT")
+
+
+def main() -> None:
+    """Run the command that the arguments name, and exit with its code."""
+    try:
+        _run()
+    except KeyboardInterrupt:
+        end_interrupted()
+
+
+def _run() -> None:
+    name, is_plain = (sys.argv[1:2] or [""])[0], UNSERVED.isdisjoint(sys.argv)
+    like = likeness() if is_plain and name in {*SERVED, *LEAVING} else None
+    if like is not None and name in SERVED:
+        code = run_in_ready_process(like, sys.argv[1:])
+        if code is not None:
+            _exit_like(code)
+    from gradebook.flows.cli import main as run
+
+    try:
+        run()
+    except SystemExit as end:
+        if like is not None and name in LEAVING and end.code in (0, 1, None):
+            from gradebook.flows.program.ready import leave_ready_process
+
+            leave_ready_process(like, SERVED)
+        raise
+
+
+def run_in_ready_process(like: Likeness, arguments: Sequence[str]) -> int | None:
+    """Run a command in a fork of the ready process; returns its exit code, below 0 the signal that ended it.
+
+    None if nothing was run, because no ready process is like this one. The fork has this process's open files, gets its
+    signals, and is killed when this process is.
+    """
+    import json
+
+    numbers = given_descriptors()
+    if len(numbers) > MOST_DESCRIPTORS or not {*STANDARD} <= {*numbers}:
+        return None
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(ANSWER_S)
+        try:
+            connection.connect(address_of(like))
+            if not is_own(connection):
+                return None
+            asked = {"like": like, "arguments": arguments, "began_at": LOADED_AT, "cpu_s": time.process_time()}
+            request = json.dumps(asked | {"numbers": numbers}).encode()
+            socket.send_fds(connection, [LENGTH.pack(len(request))], numbers)
+            connection.sendall(request)
+            process = int(_line(connection))  # of the fork, which waits for the next line
+            if process == 0:
+                return None
+            _forward_signals(process)
+            connection.sendall(b"go\n")
+        except (OSError, ValueError):  # there is none, or it is gone
+            _forward_signals(None)
+            return None
+        connection.settimeout(None)
+        try:
+            return int(_line(connection))
+        except (OSError, ValueError):
+            end_unfinished("the process of this command was killed; run the same command again to resume")
+
+
+def _line(connection: socket.socket) -> bytes:
+    """The next line of a connection, which sends one line at a time. Raises `OSError` without one."""
+    found = b""
+    while not found.endswith(b"\n"):
+        part = connection.recv(100)
+        if not part:
+            raise ConnectionResetError
+        found += part
+    return found
+
+
+def _forward_signals(process: int | None) -> None:
+    """Forward signals to a process, also the stop of Ctrl-Z; None: handle them as usual again."""
+
+    def forward(number: int, _frame: FrameType | None) -> None:
+        _send(number)
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        _send(signal.SIGSTOP)
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    def _send(number: int) -> None:
+        if process is not None:
+            with suppress(ProcessLookupError):  # it has just ended
+                os.killpg(process, number)
+
+    for name in FORWARDED:
+        number = getattr(signal, name)
+        if signal.getsignal(number) != signal.SIG_IGN:
+            usual = signal.default_int_handler if name == "SIGINT" else signal.SIG_DFL
+            signal.signal(number, usual if process is None else forward)
+    signal.signal(signal.SIGTSTP, signal.SIG_DFL if process is None else stop)
+
+
+def _exit_like(code: int) -> None:
+    """Exit with a code, or by the signal that ended the command."""
+    if code < 0:
+        if -code != signal.SIGKILL:  # which has no handler
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    os._exit(code)
