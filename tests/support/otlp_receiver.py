@@ -20,7 +20,7 @@ class OtlpReceiver:
         self.metrics: dict[str, Any] = {}
         self.resources: list[dict[str, Any]] = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=[0.01], daemon=True)
         self.base_url = f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def __enter__(self) -> Self:

@@ -1,10 +1,11 @@
-"""One browser per module, and pages of real runs, made once."""
+"""One browser for the folder, and pages of real runs, made once."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import cache, partial
 
 import pytest
+from playwright.sync_api import Browser
 
 from tests.support.chromium import Visit, Visiting, find_chromium, running_chromium, visited
 from tests.support.page_runs import Reported, report_runs
@@ -24,11 +25,17 @@ def reported(program: str, tmp_path_factory: pytest.TempPathFactory) -> Reported
     return report_runs(tmp_path_factory)
 
 
-@pytest.fixture(scope="module")
-def visit(program: str, reported: Reported) -> Iterator[Visiting]:
-    """Open a page in a browser that ends with the module, as does its event loop: other tests run their own."""
+@pytest.fixture(scope="package")
+def browser(program: str) -> Iterator[Browser]:
+    """A browser that ends with the folder's tests, as does its event loop: other tests run their own."""
     with running_chromium(program) as browser:
-        yield partial(visited, browser)
+        yield browser
+
+
+@pytest.fixture(scope="package")
+def visit(browser: Browser, reported: Reported) -> Visiting:
+    """Open a page in the browser."""
+    return partial(visited, browser)
 
 
 @pytest.fixture(scope="module")

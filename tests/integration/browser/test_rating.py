@@ -10,7 +10,7 @@ from playwright.sync_api import Page
 
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect
-from tests.support.chromium import WATCH, running_chromium
+from tests.support.chromium import WATCH
 from tests.support.rating_server import RatingServer, rating_server
 from tests.support.served_ratings import TWO_RUBRIC, paired_run, rated_run, stepped_run
 
@@ -30,12 +30,6 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 def server(lake: Lake) -> Iterator[RatingServer]:
     with rating_server(lake, raters="anna,ben,cleo,dora") as server:
         yield server
-
-
-@pytest.fixture(scope="module")
-def browser(program: str) -> Iterator[object]:
-    with running_chromium(program) as browser:
-        yield browser
 
 
 def opened(browser, link: str, **options: object) -> Page:

@@ -36,7 +36,7 @@ class _Echo(BaseHTTPRequestHandler):
 @pytest.fixture
 def echo():
     with HTTPServer(("127.0.0.1", 0), _Echo) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
+        Thread(target=server.serve_forever, args=[0.01], daemon=True).start()
         yield server
         server.shutdown()
 
