@@ -87,12 +87,15 @@ class SharedServer:
         timeout_s = float(os.environ[STARTUP_TIMEOUT])
         end = time.monotonic() + timeout_s
         is_new = self._process is not None
-        while not server_answers(self._running):
+        while True:
+            # Looked at first: the port of a killed server is held by a process that takes connections and never answers.
             if find_process(self._state) is None:  # one that was found may end before it is asked
                 if is_new:
                     raise UnfinishedError(f"Prefect's server did not start; its log is {log_file(self._state)}")
                 self._read_answer(self._start(self._running))
                 is_new = True
+            elif server_answers(self._running):
+                break
             if time.monotonic() > end:
                 raise UnfinishedError(
                     f"Prefect's server (process {self._running.process_id}) did not answer within {timeout_s:g} s "
