@@ -37,10 +37,12 @@ class Home:
         given = {"cwd": self.folder, "env": self.environment | more, "stdin": subprocess.DEVNULL}
         return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **given)
 
-    def start(self, *command: str) -> "subprocess.Popen[str]":
-        """Start a command that reads stdin."""
+    def start(self, *command: str, **group: object) -> "subprocess.Popen[str]":
+        """Start a command that reads stdin. group: as of `Popen`; by default, that of a job of a shell."""
         pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-        return subprocess.Popen(command, cwd=self.folder, env=self.environment, text=True, **pipes)
+        return subprocess.Popen(
+            command, cwd=self.folder, env=self.environment, text=True, **pipes, **(group or {"process_group": 0})
+        )
 
     @property
     def process(self) -> int:
@@ -172,6 +174,14 @@ def test_a_stopped_command_stops_and_goes_on(ready):
     assert wait_until(lambda: "(stopped)" in Path(f"/proc/{fork}/status").read_text(encoding="utf-8"))
     assert "(stopped)" in Path(f"/proc/{command.pid}/status").read_text(encoding="utf-8")
     command.send_signal(signal.SIGCONT)
+    out, _ = command.communicate("A reply of five words.", timeout=60)
+    assert (command.returncode, out.splitlines()[0]) == (0, "-: approved")
+
+
+def test_without_a_shell_that_could_continue_it_no_command_stops(ready):
+    command = ready.start(*WAITING, start_new_session=True)
+    assert wait_until(ready.forks)
+    command.send_signal(signal.SIGTSTP)
     out, _ = command.communicate("A reply of five words.", timeout=60)
     assert (command.returncode, out.splitlines()[0]) == (0, "-: approved")
 
