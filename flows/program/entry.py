@@ -71,7 +71,7 @@ def run_in_ready_process(like: Likeness, arguments: Sequence[str]) -> int | None
     import json
 
     numbers = given_descriptors()
-    if len(numbers) > MOST_DESCRIPTORS or not {*STANDARD} <= {*numbers}:
+    if len(numbers) > MOST_DESCRIPTORS or not {*STANDARD} <= {*numbers} or _is_in_background():
         return None
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(ANSWER_S)
@@ -94,6 +94,13 @@ def run_in_ready_process(like: Likeness, arguments: Sequence[str]) -> int | None
             return _answer(connection, ENDED)
         except (OSError, ValueError):
             end_unfinished("the process of this command was killed; run the same command again to resume")
+
+
+def _is_in_background() -> bool:
+    """Whether a read of the terminal would stop this process; a fork is no job of the shell, so it would read on."""
+    with suppress(OSError):  # stdin is not the terminal of this session
+        return os.tcgetpgrp(0) != os.getpgrp()
+    return False
 
 
 def _answer(connection: socket.socket, expected: str) -> int:

@@ -3,13 +3,13 @@
 import json
 import os
 import pty
-import select
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -143,6 +143,7 @@ def test_what_it_is_given_by_a_shell_it_reads(ready):
         "ulimit -n 200; {0}",
         "trap '' TERM; {0}",
         "nice {0}",
+        'eval "exec $(($(ulimit -n) - 1))< reply.txt"; {0}',  # no number is left above it
         "cd home; {0}",
         "{1} -W ignore {0}",
     ],
@@ -233,16 +234,20 @@ def _connects(name: str) -> bool:
 
 
 def test_a_terminal_is_one_for_the_command_too(home):
-    keyboard, terminal = pty.openpty()
-
-    def shown(*command: str) -> bytes:
-        given = {"cwd": home.folder, "env": home.environment | {"TERM": "xterm-256color"}}
-        given["env"].pop("NO_COLOR", None)
-        started = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, **given)
+    def shown(*words: str) -> bytes:
+        """All that a terminal shows of a script, which is its only session."""
+        child, terminal = pty.fork()
+        if child == 0:
+            given = home.environment | {"TERM": "xterm-256color"}
+            given.pop("NO_COLOR", None)
+            os.chdir(home.folder)
+            os.execve("/bin/bash", ["bash", "-c", " ".join(words)], given)
         found = b""
-        while started.poll() is None or select.select([keyboard], [], [], 0.2)[0]:
-            if select.select([keyboard], [], [], 0.2)[0]:
-                found += os.read(keyboard, 65536)
+        with suppress(OSError):  # the terminal's other end is closed
+            while part := os.read(terminal, 65536):
+                found += part
+        os.close(terminal)
+        os.waitpid(child, 0)
         return found
 
     home.run(GRADEBOOK, "server", "stop")
@@ -253,9 +258,9 @@ def test_a_terminal_is_one_for_the_command_too(home):
     assert home.served_ticks() > before
     assert forked == shown(sys.executable, "-m", "gradebook", "runs")
     assert b"\x1b[" in forked
+    until_it_stops = "& for each in {1..300}; do [[ $(jobs) == *Stopped* ]] && break; sleep 0.1; done; jobs; kill -9 %1"
+    assert b"Stopped" in shown("set -m;", *WAITING, until_it_stops)  # in the background nothing reads the terminal
     home.run(GRADEBOOK, "server", "stop")
-    os.close(keyboard)
-    os.close(terminal)
 
 
 @pytest.mark.server
