@@ -15,6 +15,7 @@ from types import FrameType
 from gradebook import LOADED_AT
 from gradebook.flows.program.ends import end_interrupted, end_unfinished
 from gradebook.flows.program.likeness import (
+    AWAKE,
     ENDED,
     LENGTH,
     MOST_DESCRIPTORS,
@@ -77,7 +78,7 @@ def run_in_ready_process(like: Likeness, arguments: Sequence[str]) -> int | None
         connection.settimeout(ANSWER_S)
         try:
             connection.connect(address_of(like))
-            if not is_own(connection):
+            if not is_own(connection) or connection.recv(1) != AWAKE:
                 return None
             asked = {"like": like, "arguments": arguments, "began_at": LOADED_AT, "cpu_s": time.process_time()}
             request = json.dumps(asked | {"numbers": numbers}).encode()

@@ -31,6 +31,7 @@ import duckdb
 import gradebook
 from gradebook.flows.program.ends import end_interrupted
 from gradebook.flows.program.likeness import (
+    AWAKE,
     ENDED,
     LENGTH,
     MOST_DESCRIPTORS,
@@ -305,6 +306,7 @@ def _read(connection: socket.socket) -> _Asked | None:
     try:
         if not is_own(connection):
             return None
+        connection.sendall(AWAKE)
         head, descriptors, _, _ = socket.recv_fds(connection, LENGTH.size, MOST_DESCRIPTORS)
         (length,) = LENGTH.unpack(head)
         if length <= MOST_REQUEST_BYTES:

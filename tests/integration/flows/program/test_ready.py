@@ -143,7 +143,6 @@ def test_what_it_is_given_by_a_shell_it_reads(ready):
         "ulimit -n 200; {0}",
         "trap '' TERM; {0}",
         "nice {0}",
-        'eval "exec $(($(ulimit -n) - 1))< reply.txt"; {0}',  # no number is left above it
         "cd home; {0}",
         "{1} -W ignore {0}",
     ],
@@ -204,6 +203,15 @@ def test_a_killed_ready_process_ends_its_commands(ready):
     _, told = command.communicate(timeout=60)
     assert (command.returncode, "was killed" in told) == (3, True)
     assert wait_until(lambda: not Path(f"/proc/{fork}").exists())
+
+
+def test_a_ready_process_that_sleeps_keeps_no_pipe_open(ready):
+    process = ready.process
+    os.kill(process, signal.SIGSTOP)
+    try:
+        assert ready.run(*LIST).returncode == 0  # all of stdout is read
+    finally:
+        os.kill(process, signal.SIGCONT)
 
 
 def test_a_stop_lets_commands_end(ready):
