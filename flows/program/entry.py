@@ -8,16 +8,19 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import FrameType
 
 from gradebook import LOADED_AT
 from gradebook.flows.program.ends import end_interrupted, end_unfinished
 from gradebook.flows.program.likeness import (
+    AWAKE,
+    ENDED,
     LENGTH,
     MOST_DESCRIPTORS,
     STANDARD,
+    STARTED,
     Likeness,
     address_of,
     given_descriptors,
@@ -30,7 +33,7 @@ SERVED = ("evaluate", "review", "rescore", "checks", "compare", "report", "runs"
 LEAVING = ("evaluate", "review", "rescore", "demo")  # and after which a ready process is left for the next command
 UNSERVED = {"--verbose", "--help"}  # Prefect's log is set up when Prefect is imported
 ANSWER_S = 2.0  # until a ready process has made the process of the command; it takes milliseconds
-FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGWINCH", "SIGCONT")
+FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGWINCH", "SIGCONT", "SIGTSTP")
 
 
 def main() -> None:
@@ -69,65 +72,71 @@ def run_in_ready_process(like: Likeness, arguments: Sequence[str]) -> int | None
     import json
 
     numbers = given_descriptors()
-    if len(numbers) > MOST_DESCRIPTORS or not {*STANDARD} <= {*numbers}:
+    if len(numbers) > MOST_DESCRIPTORS or not {*STANDARD} <= {*numbers} or _is_in_background():
         return None
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(ANSWER_S)
         try:
             connection.connect(address_of(like))
-            if not is_own(connection):
+            if not is_own(connection) or connection.recv(1) != AWAKE:
                 return None
             asked = {"like": like, "arguments": arguments, "began_at": LOADED_AT, "cpu_s": time.process_time()}
             request = json.dumps(asked | {"numbers": numbers}).encode()
             socket.send_fds(connection, [LENGTH.pack(len(request))], numbers)
             connection.sendall(request)
-            process = int(_line(connection))  # of the fork, which waits for the next line
-            if process == 0:
-                return None
+            process = _answer(connection, STARTED)  # of the fork, which waits for the next line
             _forward_signals(process)
             connection.sendall(b"go\n")
         except (OSError, ValueError):  # there is none, or it is gone
-            _forward_signals(None)
+            _handle_signals(None)
             return None
         connection.settimeout(None)
         try:
-            return int(_line(connection))
+            return _answer(connection, ENDED)
         except (OSError, ValueError):
             end_unfinished("the process of this command was killed; run the same command again to resume")
 
 
-def _line(connection: socket.socket) -> bytes:
-    """The next line of a connection, which sends one line at a time. Raises `OSError` without one."""
-    found = b""
-    while not found.endswith(b"\n"):
+def _is_in_background() -> bool:
+    """Whether a read of the terminal would stop this process; a fork is no job of the shell, so it would read on."""
+    with suppress(OSError):  # stdin is not the terminal of this session
+        return os.tcgetpgrp(0) != os.getpgrp()
+    return False
+
+
+def _answer(connection: socket.socket, expected: str) -> int:
+    """Number of the next answer, a line. Raises `OSError` without one, `ValueError` for another one."""
+    line = b""
+    while not line.endswith(b"\n"):
         part = connection.recv(100)
         if not part:
             raise ConnectionResetError
-        found += part
-    return found
+        line += part
+    return int(line.decode().removeprefix(f"{expected} "))
 
 
-def _forward_signals(process: int | None) -> None:
-    """Forward signals to a process, also the stop of Ctrl-Z; None: handle them as usual again."""
+def _forward_signals(process: int) -> None:
+    """Forward signals to a process and its children, also the stop of Ctrl-Z."""
 
     def forward(number: int, _frame: FrameType | None) -> None:
-        _send(number)
+        with suppress(ProcessLookupError):  # it has just ended
+            os.killpg(process, signal.SIGSTOP if number == signal.SIGTSTP else number)
+        if number == signal.SIGTSTP:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)  # returns once this process goes on; without a shell it does not stop
+            signal.signal(number, forward)
+            forward(signal.SIGCONT, None)
 
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        _send(signal.SIGSTOP)
-        os.kill(os.getpid(), signal.SIGSTOP)
+    _handle_signals(forward)
 
-    def _send(number: int) -> None:
-        if process is not None:
-            with suppress(ProcessLookupError):  # it has just ended
-                os.killpg(process, number)
 
+def _handle_signals(handler: Callable[[int, FrameType | None], None] | None) -> None:
+    """Handle signals, but for ignored ones, with a function; None: as usual."""
     for name in FORWARDED:
         number = getattr(signal, name)
         if signal.getsignal(number) != signal.SIG_IGN:
             usual = signal.default_int_handler if name == "SIGINT" else signal.SIG_DFL
-            signal.signal(number, usual if process is None else forward)
-    signal.signal(signal.SIGTSTP, signal.SIG_DFL if process is None else stop)
+            signal.signal(number, handler or usual)
 
 
 def _exit_like(code: int) -> None:

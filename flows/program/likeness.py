@@ -12,11 +12,13 @@ Likeness = dict[str, str]
 
 UNREAD = {"_", "OLDPWD", "SHLVL"}  # variables that a shell sets for each command; nothing here reads them
 # Lines of /proc/self/status: the user, signals, rights and processors.
-STATUS = ("Umask", "Uid", "Gid", "Groups", "SigBlk", "SigIgn", "Cap", "NoNewPrivs", "Seccomp:", "Cpus_allowed:", "Mems")
+STATUS = ("Umask", "Uid", "Gid", "Groups", "SigBlk", "SigIgn", "Cap", "NoNewPrivs", "Seccomp", "Cpus_allowed:", "Mems")
 FILES = ("limits", "cgroup", "oom_score_adj", "personality", "attr/current")  # in /proc/self
 STANDARD = (0, 1, 2)  # stdin, stdout, stderr
 MOST_DESCRIPTORS = 250  # that one message can carry
 OF_THE_PROGRAM = ("argv[0]", "path", "terminals")
+AWAKE = b"!"  # the first answer of the ready process, before it is sent open files: asleep, it would keep them open
+STARTED, ENDED = "process", "exit"  # answers of the ready process, each with a number
 LENGTH = struct.Struct("!I")  # of a request in bytes; a command sends it with its open files
 
 

@@ -31,9 +31,12 @@ import duckdb
 import gradebook
 from gradebook.flows.program.ends import end_interrupted
 from gradebook.flows.program.likeness import (
+    AWAKE,
+    ENDED,
     LENGTH,
     MOST_DESCRIPTORS,
     OF_THE_PROGRAM,
+    STARTED,
     Likeness,
     address_of,
     is_own,
@@ -50,6 +53,7 @@ from gradebook.tasks.system.kept_process import (
     write_state,
 )
 from gradebook.tasks.system.lazy_imports import refuse_pandas, uncollected
+from gradebook.tasks.system.operator_settings import settings_path
 from gradebook.tasks.system.processes import end_with_parent
 
 MOST_REQUEST_BYTES = 2**24
@@ -72,10 +76,11 @@ LATE = (
 DATA = ("sql", "pages", "rubrics", "examples")  # folders of the package with files that are no modules
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Asked:
     """A request of a command. descriptors: its open files in this process; numbers: their numbers in its own."""
 
+    connection: socket.socket
     like: Likeness
     arguments: list[str]
     began_at: float  # time.perf_counter() of the command, which all processes share
@@ -83,14 +88,26 @@ class _Asked:
     numbers: list[int]
     descriptors: list[int]
 
+    def take_descriptors(self) -> None:
+        """In a fork: give the open files the numbers that they have in the caller."""
+        given = [*self.descriptors, self.connection.detach()]
+        above = max(*self.numbers, *given) + 1  # where none of them is in the way
+        moved = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, above) for each in given]
+        for each in given:
+            os.close(each)
+        self.connection = socket.socket(fileno=moved.pop())
+        for descriptor, number in zip(moved, self.numbers, strict=True):
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+
 
 def leave_ready_process(like: Likeness, served: Iterable[str]) -> None:
     """Start a ready process that is like this command was, unless one runs already. Returns at once.
 
     served: the commands that it is to run, whose imports it has to know.
     """
-    state = state_file(prefect_home(), READY, "all")
-    with suppress(OSError, ValueError):  # without it, commands take longer
+    with suppress(OSError, ValueError, RuntimeError):  # no such home, for example: commands take longer
+        state = state_file(prefect_home(), READY, "all")
         prefect_home().mkdir(mode=0o700, parents=True, exist_ok=True)
         if float(os.environ.get(IDLE_S) or 1) > 0 and find_process(state) is None:
             environment = {name.removesuffix("="): value for name, value in like.items() if name.endswith("=")}
@@ -144,14 +161,14 @@ def _import_all(served: Iterable[str]) -> None:
 
 
 class _Files:
-    """The files that this process has read, and Prefect's files of settings: none may change."""
+    """The files that this process has read, and files of settings: none may change."""
 
     def __init__(self, began_at: float) -> None:
         code = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
-        settings = (profiles_file(), *map(Path, NAMES))
+        settings = (profiles_file(), settings_path(os.environ), *map(Path, NAMES))
         package = Path(gradebook.__path__[0])
         data = [path for folder in DATA for path in (package / folder).rglob("*") if path.is_file()]
-        self._stamps = {str(path): _stamp(path) for path in {*filter(None, code), *settings, *data}}
+        self._stamps = {str(path): _stamp(path) for path in {*filter(None, (*code, *settings)), *data}}
         self._is_old = any(stamp and stamp[0] > began_at * 1e9 for stamp in self._stamps.values())
 
     def are_unchanged(self) -> bool:
@@ -167,7 +184,7 @@ def _stamp(path: str | Path) -> tuple[int, int, int] | None:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Command:
     """A command that runs in a fork: the connection of its caller, and the fork's process id."""
 
@@ -183,15 +200,20 @@ class _Ready:
         self._like, self._idle_s, self._files = like, idle_s, files
         self._used_at = time.monotonic()
         self._is_open = True
-        self._commands: dict[int, _Command] = {}  # by the descriptor that becomes readable at the fork's end
-        self._callers: dict[int, int] = {}  # descriptors of connections: that of their fork
+        self._commands: dict[int, _Command] = {}  # by the descriptor of the connection
         self._poll = select.poll()
+        self._signals, self._signalled = socket.socketpair()  # readable after a signal: Python may lack os.pidfd_open
+        self._usual = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGCHLD)}
 
     def serve(self) -> _Asked | None:
         """Run commands until nobody has asked for a while; returns in a fork what it has to run, else None."""
+        self._signalled.setblocking(False)
+        signal.set_wakeup_fd(self._signalled.fileno())
+        signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGTERM, lambda *_: setattr(self, "_is_open", False))  # commands at work go on
         self._listening.listen()
         self._poll.register(self._listening, select.POLLIN)
+        self._poll.register(self._signals, select.POLLIN)
         while self._is_open and (self._commands or time.monotonic() - self._used_at < self._idle_s):
             if asked := self._look():
                 return asked
@@ -206,76 +228,75 @@ class _Ready:
     def _look(self) -> _Asked | None:
         """Handle what happens within `LOOK_MS`; returns in a fork what it has to run, else None."""
         for descriptor, _ in self._poll.poll(LOOK_MS):
-            if descriptor in self._commands:
-                self._end(descriptor)
-            elif descriptor in self._callers:  # the caller is gone: so is its command
+            if descriptor in self._commands:  # the caller is gone: so is its command
                 self._poll.unregister(descriptor)
-                os.kill(self._commands[self._callers.pop(descriptor)].process, signal.SIGKILL)
+                os.kill(self._commands[descriptor].process, signal.SIGKILL)
+            elif descriptor == self._signals.fileno():
+                self._signals.recv(4096)
+                self._end_commands()
             elif descriptor == self._listening.fileno():
-                connection, _ = self._listening.accept()
-                if asked := self._answer(connection):
-                    return asked
+                with suppress(OSError):  # out of open files or processes: the caller runs its command itself
+                    connection, _ = self._listening.accept()
+                    if asked := self._answer(connection):
+                        return asked
         return None
 
     def _answer(self, connection: socket.socket) -> _Asked | None:
         """Fork for a caller that is like this process; returns in the fork what to run, else None."""
-        asked = _read(connection)
-        if asked is None:
-            connection.close()
-            return None
-        is_alike = asked.like == self._like
-        if not is_alike or not self._files.are_unchanged():
-            self._is_open = not is_alike and time.monotonic() - self._used_at < UNUSED_S
+        asked, parent, process = _read(connection), os.getpid(), None
+        if asked is not None:
+            with suppress(OSError):  # no more processes
+                process = os.fork() if self._serves(asked.like) else None
+            if process == 0:
+                try:
+                    self._become_command(asked, parent)
+                except BaseException:  # noqa: BLE001 - a fork must not go on as a ready process
+                    os._exit(1)
+                return asked
             _close(asked)
-            with suppress(OSError):
-                connection.sendall(b"0\n")
-            connection.close()
-            return None
-        parent = os.getpid()
-        process = os.fork()
-        if process == 0:
-            try:
-                self._become_command(connection, parent)
-            except BaseException:  # noqa: BLE001 - a fork must not go on as a ready process
-                os._exit(1)
-            return asked
-        _close(asked)
-        watched = os.pidfd_open(process)
-        self._commands[watched] = _Command(connection, process)
-        self._callers[connection.fileno()] = watched
-        self._poll.register(watched, select.POLLIN)
-        self._poll.register(connection, select.POLLRDHUP)
+        if process is None:
+            connection.close()  # the caller runs its command itself
+        else:
+            self._commands[connection.fileno()] = _Command(connection, process)
+            self._poll.register(connection, select.POLLRDHUP)
         return None
 
-    def _become_command(self, connection: socket.socket, parent: int) -> None:
-        """In the fork: keep nothing of the ready process, and wait until the caller says go."""
+    def _serves(self, like: Likeness) -> bool:
+        """Whether this process is as a command would be that starts anew; else it ends, or soon will."""
+        is_alike = like == self._like
+        if is_alike and self._files.are_unchanged():
+            return True
+        self._is_open = not is_alike and time.monotonic() - self._used_at < UNUSED_S
+        return False
+
+    def _become_command(self, asked: _Asked, parent: int) -> None:
+        """In the fork: keep nothing of the ready process, take the caller's open files, and say so."""
         os.setpgid(0, 0)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        is_watched = end_with_parent(parent)
+        signal.set_wakeup_fd(-1)
+        for number, handler in self._usual.items():
+            signal.signal(number, handler)
+        if not end_with_parent(parent):
+            raise ProcessLookupError
+        for each in (self._listening, self._state, self._signals, self._signalled):
+            each.close()
         for command in self._commands.values():
             command.connection.close()
-        for watched in self._commands:
-            os.close(watched)
-        self._listening.close()
-        self._state.close()
-        connection.settimeout(None)
-        connection.sendall(f"{os.getpid()}\n".encode())
-        if not is_watched or connection.recv(3) != b"go\n":
-            os._exit(0)
-        connection.close()
+        asked.take_descriptors()
+        asked.connection.settimeout(None)
+        asked.connection.sendall(f"{STARTED} {os.getpid()}\n".encode())
 
-    def _end(self, watched: int) -> None:
-        """Tell a caller how its command has ended."""
-        command = self._commands.pop(watched)
-        self._poll.unregister(watched)
-        os.close(watched)
-        _, status = os.waitpid(command.process, 0)
-        if self._callers.pop(command.connection.fileno(), None) is not None:
-            self._poll.unregister(command.connection)
-        with suppress(OSError):
-            command.connection.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
-        command.connection.close()
-        self._used_at = time.monotonic()
+    def _end_commands(self) -> None:
+        """Tell the callers of the commands that have ended how they did."""
+        for descriptor, command in [*self._commands.items()]:
+            process, status = os.waitpid(command.process, os.WNOHANG)
+            if process:
+                del self._commands[descriptor]
+                with suppress(KeyError):  # the caller is gone
+                    self._poll.unregister(descriptor)
+                with suppress(OSError):
+                    command.connection.sendall(f"{ENDED} {os.waitstatus_to_exitcode(status)}\n".encode())
+                command.connection.close()
+                self._used_at = time.monotonic()
 
 
 def _read(connection: socket.socket) -> _Asked | None:
@@ -285,11 +306,12 @@ def _read(connection: socket.socket) -> _Asked | None:
     try:
         if not is_own(connection):
             return None
+        connection.sendall(AWAKE)
         head, descriptors, _, _ = socket.recv_fds(connection, LENGTH.size, MOST_DESCRIPTORS)
         (length,) = LENGTH.unpack(head)
         if length <= MOST_REQUEST_BYTES:
             with connection.makefile("rb") as content:
-                asked = _Asked(**json.loads(content.read(length)), descriptors=descriptors)
+                asked = _Asked(connection, **json.loads(content.read(length)), descriptors=descriptors)
             if len(asked.numbers) == len(descriptors):
                 return asked
     except (OSError, ValueError, TypeError, struct.error):
@@ -305,17 +327,13 @@ def _close(asked: _Asked) -> None:
 
 
 def _run(asked: _Asked) -> None:
-    """In a fork: run a command with its caller's arguments, open files and start."""
+    """In a fork: run a command with its caller's arguments and start, once the caller says go."""
     from gradebook.flows import cli
     from gradebook.flows.display.terminal import look_again
 
-    above = max(*asked.numbers, *asked.descriptors) + 1  # where none of them is in the way
-    moved = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, above) for each in asked.descriptors]
-    for each in asked.descriptors:
-        os.close(each)
-    for descriptor, number in zip(moved, asked.numbers, strict=True):
-        os.dup2(descriptor, number)
-        os.close(descriptor)
+    if asked.connection.recv(3) != b"go\n":
+        os._exit(0)  # the caller is gone, or has run the command itself
+    asked.connection.close()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=sys.stdout.isatty())
     look_again()

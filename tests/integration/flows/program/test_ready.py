@@ -3,13 +3,13 @@
 import json
 import os
 import pty
-import select
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -37,10 +37,12 @@ class Home:
         given = {"cwd": self.folder, "env": self.environment | more, "stdin": subprocess.DEVNULL}
         return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **given)
 
-    def start(self, *command: str) -> "subprocess.Popen[str]":
-        """Start a command that reads stdin."""
+    def start(self, *command: str, **group: object) -> "subprocess.Popen[str]":
+        """Start a command that reads stdin. group: as of `Popen`; by default, that of a job of a shell."""
         pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-        return subprocess.Popen(command, cwd=self.folder, env=self.environment, text=True, **pipes)
+        return subprocess.Popen(
+            command, cwd=self.folder, env=self.environment, text=True, **pipes, **(group or {"process_group": 0})
+        )
 
     @property
     def process(self) -> int:
@@ -176,6 +178,14 @@ def test_a_stopped_command_stops_and_goes_on(ready):
     assert (command.returncode, out.splitlines()[0]) == (0, "-: approved")
 
 
+def test_without_a_shell_that_could_continue_it_no_command_stops(ready):
+    command = ready.start(*WAITING, start_new_session=True)
+    assert wait_until(ready.forks)
+    command.send_signal(signal.SIGTSTP)
+    out, _ = command.communicate("A reply of five words.", timeout=60)
+    assert (command.returncode, out.splitlines()[0]) == (0, "-: approved")
+
+
 def test_a_killed_command_leaves_nothing_at_work(ready):
     command = ready.start(*WAITING)
     assert wait_until(ready.forks)
@@ -193,6 +203,15 @@ def test_a_killed_ready_process_ends_its_commands(ready):
     _, told = command.communicate(timeout=60)
     assert (command.returncode, "was killed" in told) == (3, True)
     assert wait_until(lambda: not Path(f"/proc/{fork}").exists())
+
+
+def test_a_ready_process_that_sleeps_keeps_no_pipe_open(ready):
+    process = ready.process
+    os.kill(process, signal.SIGSTOP)
+    try:
+        assert ready.run(*LIST).returncode == 0  # all of stdout is read
+    finally:
+        os.kill(process, signal.SIGCONT)
 
 
 def test_a_stop_lets_commands_end(ready):
@@ -223,16 +242,20 @@ def _connects(name: str) -> bool:
 
 
 def test_a_terminal_is_one_for_the_command_too(home):
-    keyboard, terminal = pty.openpty()
-
-    def shown(*command: str) -> bytes:
-        given = {"cwd": home.folder, "env": home.environment | {"TERM": "xterm-256color"}}
-        given["env"].pop("NO_COLOR", None)
-        started = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, **given)
+    def shown(*words: str) -> bytes:
+        """All that a terminal shows of a script, which is its only session."""
+        child, terminal = pty.fork()
+        if child == 0:
+            given = home.environment | {"TERM": "xterm-256color"}
+            given.pop("NO_COLOR", None)
+            os.chdir(home.folder)
+            os.execve("/bin/bash", ["bash", "-c", " ".join(words)], given)
         found = b""
-        while started.poll() is None or select.select([keyboard], [], [], 0.2)[0]:
-            if select.select([keyboard], [], [], 0.2)[0]:
-                found += os.read(keyboard, 65536)
+        with suppress(OSError):  # the terminal's other end is closed
+            while part := os.read(terminal, 65536):
+                found += part
+        os.close(terminal)
+        os.waitpid(child, 0)
         return found
 
     home.run(GRADEBOOK, "server", "stop")
@@ -243,9 +266,9 @@ def test_a_terminal_is_one_for_the_command_too(home):
     assert home.served_ticks() > before
     assert forked == shown(sys.executable, "-m", "gradebook", "runs")
     assert b"\x1b[" in forked
+    until_it_stops = "& for each in {1..300}; do [[ $(jobs) == *Stopped* ]] && break; sleep 0.1; done; jobs; kill -9 %1"
+    assert b"Stopped" in shown("set -m;", *WAITING, until_it_stops)  # in the background nothing reads the terminal
     home.run(GRADEBOOK, "server", "stop")
-    os.close(keyboard)
-    os.close(terminal)
 
 
 @pytest.mark.server
