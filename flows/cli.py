@@ -25,6 +25,7 @@ from gradebook.tasks.system.secret_values import without_secret_values
 
 USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]  # not public: base of the others
 INTERRUPTED = 130  # typer's exit code for Ctrl-C; typer prints no message
+INTERRUPTED_QUERY = "Query interrupted"  # DuckDB's error where Ctrl-C ends a query
 NEW_OBJECTS = 10_000  # before garbage is searched for: imports make a million objects, hardly any of them garbage
 
 
@@ -197,6 +198,8 @@ def main() -> None:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - last resort, and panics of Rust: the traceback goes to a file
+        if isinstance(error, RuntimeError) and str(error) == INTERRUPTED_QUERY:
+            raise KeyboardInterrupt from None
         from gradebook.tasks.system.files import is_full  # with Arrow and DuckDB
 
         if isinstance(error, Exception) and is_full(error):  # no room for a traceback either

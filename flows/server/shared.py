@@ -88,7 +88,7 @@ class SharedServer:
         end = time.monotonic() + timeout_s
         is_new = self._process is not None
         while True:
-            # Looked at first: the port of a killed server is held by a process that takes connections and never answers.
+            # Looked at first: the process that holds the port of a killed server takes connections and never answers.
             if find_process(self._state) is None:  # one that was found may end before it is asked
                 if is_new:
                     raise UnfinishedError(f"Prefect's server did not start; its log is {log_file(self._state)}")

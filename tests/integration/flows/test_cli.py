@@ -55,6 +55,24 @@ def test_only_the_module_of_the_chosen_command_is_imported(words, loaded):
     assert found - {"completion", "options"} == loaded
 
 
+def test_a_query_that_ctrl_c_ended_is_told_in_a_sentence(tmp_path):
+    code = """
+import sys
+from gradebook.flows.commands import runs
+from gradebook.flows.program import entry
+
+def interrupted(*_):
+    raise RuntimeError("Query interrupted")  # as DuckDB says it
+
+runs.list_runs = interrupted
+sys.argv = ["gradebook", "runs"]
+entry.main()
+"""
+    finished = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    told = "gradebook: interrupted; run the same command again to resume\n"
+    assert (finished.returncode, finished.stderr) == (3, told)
+
+
 def test_the_version_is_that_of_the_package(gradebook):
     finished = gradebook("--version")
     assert (finished.code, finished.out) == (0, f"gradebook {metadata.version('gradebook')}\n")

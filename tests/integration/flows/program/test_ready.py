@@ -54,9 +54,9 @@ class Home:
         return int(json.loads(state.read_text(encoding="utf-8"))["process_id"]) if is_open else 0
 
     def forks(self) -> list[int]:
-        """Process ids of the commands that it runs now."""
+        """Process ids of the commands that it runs now, whose callers have said go."""
         listed = Path(f"/proc/{self.process}/task/{self.process}/children").read_text(encoding="ascii")
-        return [int(each) for each in listed.split()]
+        return [int(each) for each in listed.split() if not has_socket(int(each))]
 
     def served_ticks(self) -> int:
         """CPU time of all commands that it has run."""
@@ -69,6 +69,14 @@ class Home:
         finished = self.run(*command, **more)
         assert finished.returncode == 0, finished.stderr
         return self.served_ticks() > before
+
+
+def has_socket(process: int) -> bool:
+    """Whether a fork still waits for its caller."""
+    try:
+        return any(str(each.readlink()).startswith("socket:") for each in Path(f"/proc/{process}/fd").iterdir())
+    except OSError:  # it has just ended
+        return True
 
 
 def wait_until(is_so: Callable[[], object], timeout_s: float = 60) -> bool:
