@@ -37,7 +37,7 @@ def test_a_state_file_of_others_is_no_process_and_nothing_is_ended_or_overwritte
     state.unlink()
     plant(state.with_suffix(".log"), kind)
     with pytest.raises(OSError):  # noqa: PT011
-        start_process(state, ["-c", "0"], variables={})
+        start_process(state, ["-c", "0"], environment={})
     assert kind != "link" or (tmp_path / "elsewhere").read_text() == "precious"
 
 
