@@ -19,6 +19,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
+from gradebook.flows.display.ends import end_interrupted
 from gradebook.rubrics.model.errors import GradebookError, InputError, UnfinishedError
 from gradebook.tasks.system.lazy_imports import refuse_pandas
 from gradebook.tasks.system.secret_values import without_secret_values
@@ -196,10 +197,10 @@ def main() -> None:
     except BrokenPipeError:
         sys.exit(0)
     except KeyboardInterrupt:
-        raise
+        end_interrupted()
     except BaseException as error:  # noqa: BLE001 - last resort, and panics of Rust: the traceback goes to a file
         if isinstance(error, RuntimeError) and str(error) == INTERRUPTED_QUERY:
-            raise KeyboardInterrupt from None
+            end_interrupted()
         from gradebook.tasks.system.files import is_full  # with Arrow and DuckDB
 
         if isinstance(error, Exception) and is_full(error):  # no room for a traceback either
@@ -209,8 +210,7 @@ def main() -> None:
         _print_error(f"{told} (traceback in {_write_traceback()})")
         sys.exit(UnfinishedError.exit_code)
     if code == INTERRUPTED:
-        _print_error("interrupted; run the same command again to resume")
-        sys.exit(UnfinishedError.exit_code)
+        end_interrupted()
     sys.exit(code)
 
 

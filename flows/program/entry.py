@@ -13,20 +13,19 @@ from contextlib import suppress
 from types import FrameType
 
 from gradebook import LOADED_AT
-from gradebook.flows.program.ends import end_interrupted, end_unfinished
-from gradebook.flows.program.likeness import (
+from gradebook.flows.display.ends import end_interrupted, end_unfinished
+from gradebook.flows.program.likeness import STANDARD, Likeness, likeness
+from gradebook.flows.program.protocol import (
     AWAKE,
     ENDED,
+    GO,
     LENGTH,
     MOST_DESCRIPTORS,
-    STANDARD,
     STARTED,
-    Likeness,
     address_of,
     given_descriptors,
-    is_own,
-    likeness,
 )
+from gradebook.flows.server.port_keeper import is_own
 
 # Commands that a ready process runs: they are called again and again, prompt for nothing and end by themselves.
 SERVED = ("evaluate", "review", "rescore", "checks", "compare", "report", "runs", "why", "cost", "status")
@@ -86,7 +85,7 @@ def run_in_ready_process(like: Likeness, arguments: Sequence[str]) -> int | None
             connection.sendall(request)
             process = _answer(connection, STARTED)  # of the fork, which waits for the next line
             _forward_signals(process)
-            connection.sendall(b"go\n")
+            connection.sendall(GO)
         except (OSError, ValueError):  # there is none, or it is gone
             _handle_signals(None)
             return None

@@ -4,8 +4,6 @@ Only for Linux, where a process can read it all; elsewhere no process has a like
 """
 
 import os
-import socket
-import struct
 import sys
 
 Likeness = dict[str, str]
@@ -15,15 +13,11 @@ UNREAD = {"_", "OLDPWD", "SHLVL"}  # variables that a shell sets for each comman
 STATUS = ("Umask", "Uid", "Gid", "Groups", "SigBlk", "SigIgn", "Cap", "NoNewPrivs", "Seccomp", "Cpus_allowed:", "Mems")
 FILES = ("limits", "cgroup", "oom_score_adj", "personality", "attr/current")  # in /proc/self
 STANDARD = (0, 1, 2)  # stdin, stdout, stderr
-MOST_DESCRIPTORS = 250  # that one message can carry
 OF_THE_PROGRAM = ("argv[0]", "path", "terminals")
-AWAKE = b"!"  # the first answer of the ready process, before it is sent open files: asleep, it would keep them open
-STARTED, ENDED = "process", "exit"  # answers of the ready process, each with a number
-LENGTH = struct.Struct("!I")  # of a request in bytes; a command sends it with its open files
 
 
 def likeness() -> Likeness | None:
-    """Of this process, before it has done anything; None where Python got options or runs no script."""
+    """Likeness of this process, before it has done anything; None where Python got options or runs no script."""
     if sys.platform != "linux" or len(sys.orig_argv) < 2 or sys.orig_argv[1] != sys.argv[0]:
         return None
     try:
@@ -35,37 +29,11 @@ def likeness() -> Likeness | None:
 
 
 def like_other(other: Likeness) -> Likeness | None:
-    """Of this process, with the script, path and terminals of another one; None if it can't be read."""
+    """Likeness of this process with the script, path and terminals of another one; None if it can't be read."""
     try:
         return {name: other[name] for name in OF_THE_PROGRAM} | _surroundings()
     except OSError:
         return None
-
-
-def address_of(like: Likeness) -> str:
-    """Address of the ready process of a user and a home, in the kernel's names of one network namespace."""
-    home = like.get("PREFECT_HOME=") or like.get("HOME=", "")
-    return f"\0gradebook-ready-{os.geteuid()}-{home}"[:100]
-
-
-def is_own(connection: socket.socket) -> bool:
-    """Whether a process of this user is at the other end of a connection."""
-    size = struct.calcsize("3i")
-    _, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
-    return bool(user == os.geteuid())
-
-
-def given_descriptors() -> list[int]:
-    """Numbers of the open files that this process was given: stdin, stdout, stderr and whatever else."""
-    found = [int(name) for name in os.listdir("/proc/self/fd")]
-    return sorted(each for each in found if _is_given(each))
-
-
-def _is_given(descriptor: int) -> bool:
-    try:
-        return os.get_inheritable(descriptor)  # no file is that Python itself has opened
-    except OSError:  # the list itself
-        return False
 
 
 def _surroundings() -> Likeness:

@@ -29,19 +29,10 @@ from typing import IO
 import duckdb
 
 import gradebook
-from gradebook.flows.program.ends import end_interrupted
-from gradebook.flows.program.likeness import (
-    AWAKE,
-    ENDED,
-    LENGTH,
-    MOST_DESCRIPTORS,
-    OF_THE_PROGRAM,
-    STARTED,
-    Likeness,
-    address_of,
-    is_own,
-    like_other,
-)
+from gradebook.flows.display.ends import end_interrupted
+from gradebook.flows.program.likeness import OF_THE_PROGRAM, Likeness, like_other
+from gradebook.flows.program.protocol import AWAKE, ENDED, GO, LENGTH, MOST_DESCRIPTORS, STARTED, address_of
+from gradebook.flows.server.port_keeper import is_own
 from gradebook.tasks.system.folder_settings import NAMES, prefect_home, profiles_file, refuse_folder_settings
 from gradebook.tasks.system.kept_process import (
     IDLE_S,
@@ -331,7 +322,7 @@ def _run(asked: _Asked) -> None:
     from gradebook.flows import cli
     from gradebook.flows.display.terminal import look_again
 
-    if asked.connection.recv(3) != b"go\n":
+    if asked.connection.recv(len(GO)) != GO:
         os._exit(0)  # the caller is gone, or has run the command itself
     asked.connection.close()
     if isinstance(sys.stdout, io.TextIOWrapper):

@@ -52,7 +52,7 @@ def take_port(auth: str) -> socket.socket | None:
         with suppress(OSError), socket.socket(socket.AF_UNIX) as meeting:
             meeting.settimeout(HANDOVER_S)
             meeting.connect(f"\0{_address(auth)}")
-            if _user_of(meeting) == os.geteuid():
+            if is_own(meeting):
                 _, descriptors, _, _ = socket.recv_fds(meeting, 1, 1)
                 return socket.socket(fileno=descriptors[0]) if descriptors else None
     return None
@@ -73,7 +73,7 @@ def main() -> None:
     while (left_s := end_at - time.monotonic()) > 0:
         meeting.settimeout(left_s)
         asking, _ = meeting.accept()
-        if _user_of(asking) == os.geteuid():
+        if is_own(asking):
             socket.send_fds(asking, [b"x"], [listening])
             return
         asking.close()
@@ -86,9 +86,10 @@ def _address(auth: str) -> str:
     return f"gradebook-{hashlib.blake2b(auth.encode(), digest_size=8).hexdigest()}"
 
 
-def _user_of(connected: socket.socket) -> int:
+def is_own(connected: socket.socket) -> bool:
+    """Whether a process of this user is at the other end of a connection; only on Linux."""
     credentials = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    return int(struct.unpack("3i", credentials)[1])
+    return bool(struct.unpack("3i", credentials)[1] == os.geteuid())
 
 
 if __name__ == "__main__":

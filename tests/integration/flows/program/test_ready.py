@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gradebook.flows.program.likeness import address_of
+from gradebook.flows.program.protocol import address_of
 from tests.support.prefect_homes import embedded, processes_of
 
 GRADEBOOK = str(Path(sys.executable).with_name("gradebook"))

@@ -1,4 +1,4 @@
-"""Ends of a command before gradebook is imported, or without it."""
+"""Sentences that end a command, also before gradebook is imported."""
 
 import sys
 from typing import NoReturn
