@@ -50,7 +50,7 @@ from gradebook.tasks.system.processes import end_with_parent
 MOST_REQUEST_BYTES = 2**24
 REQUEST_S = 1.0  # to read a request
 LOOK_MS = 500
-UNUSED_S = 30.0  # after which a process that is like no command any more gives way to another
+UNUSED_S = 30.0  # after its last command, until it gives way to one that it is unlike
 # Imported by some commands only when they need them.
 LATE = (
     "gradebook.flows.evaluate_outputs",
@@ -190,6 +190,7 @@ class _Ready:
         self._state, self._listening = state, listening
         self._like, self._idle_s, self._files = like, idle_s, files
         self._used_at = time.monotonic()
+        self._has_served = False
         self._is_open = True
         self._commands: dict[int, _Command] = {}  # by the descriptor of the connection
         self._poll = select.poll()
@@ -257,7 +258,7 @@ class _Ready:
         is_alike = like == self._like
         if is_alike and self._files.are_unchanged():
             return True
-        self._is_open = not is_alike and time.monotonic() - self._used_at < UNUSED_S
+        self._is_open = not is_alike and self._has_served and time.monotonic() - self._used_at < UNUSED_S
         return False
 
     def _become_command(self, asked: _Asked, parent: int) -> None:
@@ -287,7 +288,7 @@ class _Ready:
                 with suppress(OSError):
                     command.connection.sendall(f"{ENDED} {os.waitstatus_to_exitcode(status)}\n".encode())
                 command.connection.close()
-                self._used_at = time.monotonic()
+                self._used_at, self._has_served = time.monotonic(), True
 
 
 def _read(connection: socket.socket) -> _Asked | None:

@@ -293,6 +293,15 @@ def test_an_evaluation_in_a_fork_uses_the_shared_server(ready):
     assert [each["state_type"] for each in found] == ["COMPLETED", "COMPLETED"]
 
 
+def test_one_that_has_served_nothing_gives_way_to_an_unlike_command(home):
+    home.run(GRADEBOOK, "server", "stop")
+    begin(home)
+    left = home.process
+    assert home.run(*REVIEW, OPENAI_BASE_URL="http://127.0.0.1:1").returncode == 0
+    assert wait_until(lambda: home.process not in (0, left))
+    home.run(GRADEBOOK, "server", "stop")
+
+
 def test_settings_that_change_are_read(ready):
     (ready.folder / ".env").write_text("PREFECT_API_URL=http://127.0.0.1:1/api\n", encoding="utf-8")
     try:
