@@ -30,6 +30,7 @@ from gradebook.flows.server.port_keeper import is_own
 # Commands that a ready process runs: they are called again and again, prompt for nothing and end by themselves.
 SERVED = ("evaluate", "review", "rescore", "checks", "compare", "report", "runs", "why", "cost", "status")
 LEAVING = ("evaluate", "review", "rescore", "demo")  # and after which a ready process is left for the next command
+AHEAD = ("evaluate", "demo")  # they need Prefect's server unless their request is wrong: its start takes longest
 UNSERVED = {"--verbose", "--help"}  # Prefect's log is set up when Prefect is imported
 ANSWER_S = 2.0  # until a ready process has made the process of the command; it takes milliseconds
 FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGWINCH", "SIGCONT", "SIGTSTP")
@@ -50,6 +51,10 @@ def _run() -> None:
         code = run_in_ready_process(like, sys.argv[1:])
         if code is not None:
             _exit_like(code)
+    if is_plain and name in AHEAD:
+        from gradebook.flows.server.shared import start_ahead
+
+        start_ahead()
     from gradebook.flows.cli import main as run
 
     try:

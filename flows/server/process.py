@@ -33,7 +33,6 @@ EPHEMERAL = {
     "PREFECT_SERVER_MEMOIZE_BLOCK_AUTO_REGISTRATION": "0",
     "PREFECT_UI_ENABLED": "0",
     "PREFECT__SERVER_EPHEMERAL": "1",
-    "PREFECT__SERVER_FINAL": "1",
     "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": "http://127.0.0.1",
     "PY_KEY_VALUE_DISABLE_BEARTYPE": "1",
     "PYDANTIC_DISABLE_PLUGINS": "__all__",
@@ -50,6 +49,8 @@ def main() -> None:
     gc.disable()  # the imports create a million objects, hardly any of them garbage
     if not _is_needed():
         print(file=answers, flush=True)
+        return
+    if not sys.stdin.readline():  # the command has ended before it needed a server
         return
     state = claim_state(state_file)
     if state is None:
@@ -137,11 +138,14 @@ async def _serve(listening: socket.socket, idle_s: float, end_keeper: Callable[[
             return await super().on_tick(counter)
 
     def guarded() -> Guard:
+        from prefect.logging import configuration
         from prefect.server.api.server import create_app
         from prefect.settings import Settings
 
         # Twice 55 ms: the key of each application, of which this process has one.
         Settings.hash_key = lambda _settings: "one"  # type: ignore[assignment]
+        # 100 ms: the import of Prefect has set it up, from the same settings.
+        configuration.setup_logging = dict  # type: ignore[assignment]
         return Guard(create_app(), rules_of(listening.getsockname()[1], os.environ[AUTH]))
 
     settings = uvicorn.Config(guarded, factory=True, log_level="error", lifespan="on", **server_settings())

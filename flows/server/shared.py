@@ -5,6 +5,7 @@ seconds and as much CPU time as a small evaluation. Prefect can start such a ser
 into the command for that, and ends it with each command.
 """
 
+import atexit
 import hashlib
 import http.client
 import os
@@ -44,16 +45,17 @@ LOOK_S = 0.5
 LOG_LEVELS = ("PREFECT_LOGGING_", "PREFECT_INTERNAL_LOGGING_", "PREFECT_SERVER_LOGGING_")
 # Settings of the command that do not change what the server is; all others are part of its identity.
 OF_THE_COMMAND = (*LOG_LEVELS, "PREFECT_CLIENT_")
+_ahead: "list[SharedServer]" = []  # of this command, started before it has checked its request
 
 
 class SharedServer:
     """The server that this command uses: found running, or started.
 
     While the command runs, a server that is gone is started again at the same address; Prefect's clients repeat their
-    requests until then.
+    requests until then. is_ahead: whether a new one waits for `go_on`.
     """
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, *, is_ahead: bool = False) -> None:
         try:
             home.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -62,7 +64,17 @@ class SharedServer:
         self._home = home
         self._state = state_file(home, KIND, settings_digest(home))
         self._running = find_process(self._state)
-        self._process = None if self._running else self._start()
+        self._process = None if self._running else self._start(is_ahead=is_ahead)
+
+    def go_on(self) -> None:
+        """Let a new server that waits serve."""
+        if self._process is not None:
+            _let_serve(self._process)
+
+    def give_up(self) -> None:
+        """End a new server that waits."""
+        if self._process is not None:
+            self._process.kill()
 
     def announce(self) -> None:
         """Put the server's address into the environment, from which Prefect takes it when it is imported.
@@ -114,13 +126,16 @@ class SharedServer:
         """The address, once it is announced; None if Prefect's settings name another server."""
         return self._running.address if self._running else None
 
-    def _start(self, before: KeptProcess | None = None) -> "subprocess.Popen[str]":
+    def _start(self, before: KeptProcess | None = None, *, is_ahead: bool = False) -> "subprocess.Popen[str]":
         """Start a server process, at the address and with the password of an earlier one if there was one."""
         auth = before.auth if before else os.environ.get(SERVER_AUTH) or f"gradebook:{secrets.token_urlsafe(32)}"
         program = [str(Path(__file__).with_name("process.py"))]
         port = str(before.port if before else 0)
         environment = inherited(but=(API_URL, API_AUTH, *LOG_LEVELS)) | {SERVER_AUTH: auth}
-        return start_process(self._state, program, port, environment=environment)
+        process = start_process(self._state, program, port, environment=environment, stdin=subprocess.PIPE)
+        if not is_ahead:
+            _let_serve(process)
+        return process
 
     def _read_answer(self, process: "subprocess.Popen[str]") -> KeptProcess | None:
         """The server that a new process has started or found; None if it is not needed."""
@@ -139,15 +154,44 @@ class SharedServer:
                 self._read_answer(self._start(running))
 
 
+def start_ahead() -> None:
+    """Start the server that `shared_server` will return, while the command still checks its request.
+
+    Until then it only reads Prefect's settings; if the command ends before, so does the process.
+    """
+    with suppress(InputError, OSError):  # `shared_server` raises it again
+        _ahead.extend(filter(None, [_find_or_start(is_ahead=True)]))
+
+
+@atexit.register
+def _give_up() -> None:
+    for server in _ahead:
+        server.give_up()
+
+
 def shared_server() -> SharedServer | None:
     """The server of this person's commands; None if the environment names one, or a program has imported Prefect.
 
     Raises `InputError` for settings of Prefect in the current folder, which the operator does not allow, and for a
     folder of Prefect that can't be made.
     """
+    if not _ahead:
+        return _find_or_start()
+    server = _ahead.pop()
+    server.go_on()
+    return server
+
+
+def _find_or_start(*, is_ahead: bool = False) -> SharedServer | None:
     refuse_folder_settings(os.environ)
     is_embedded = "prefect" in sys.modules and not gradebook.IS_READY
-    return None if os.environ.get(API_URL) or is_embedded else SharedServer(prefect_home())
+    return None if os.environ.get(API_URL) or is_embedded else SharedServer(prefect_home(), is_ahead=is_ahead)
+
+
+def _let_serve(process: "subprocess.Popen[str]") -> None:
+    if process.stdin:
+        with suppress(BrokenPipeError), process.stdin as told:  # it has ended: its answer is missing
+            told.write("go\n")
 
 
 def server_answers(server: KeptProcess) -> bool:

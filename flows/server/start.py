@@ -24,7 +24,7 @@ from gradebook.tasks.runs.request import EvaluationRequest, Use, json_values
 from gradebook.tasks.stages.check_request import check_request, refuse_bad_start
 from gradebook.tasks.stages.open_run import refuse_taken_id
 from gradebook.tasks.stages.preview import refuse_vain_start
-from gradebook.tasks.stages.suite_process import use_suite_process, warm_up
+from gradebook.tasks.stages.suite_process import start_suite_process, use_suite_process, warm_up
 from gradebook.tasks.system.folder_settings import prefect_home
 from gradebook.tasks.system.lazy_imports import deferred_imports, uncollected
 from gradebook.tasks.workspace.folder import RunFolder
@@ -84,13 +84,14 @@ def prefect_set_up(lake: Lake, *, is_verbose: bool, has_page: bool = True, is_sh
     choose_prefect_logs(is_verbose=is_verbose)
     server = shared_server()
     prepare_lake(lake)  # a new lake takes half a CPU second, beside the start of the server
-    use_suite_process(prefect_home())  # needed later than the server, and both would share two cores with this process
+    use_suite_process(prefect_home())
     if server and server.is_new:
         warm_up(has_page=has_page)  # while this thread waits for the server
     with shown_progress() if is_shown else nullcontext(), _interruptible():
         if server:
             server.announce()
         import_flows()  # they bring Prefect, which reads the server's address, and take as long as its start
+        start_suite_process()  # needed later than the server: earlier, three processes would share two cores
         if server:
             server.wait()
         note_start()

@@ -40,12 +40,16 @@ _states: list[Path] = []  # the state file of the process that this command uses
 
 
 def use_suite_process(home: Path) -> None:
-    """Let `check_in_process` and charts use this person's process, and start it if it does not run. Returns at once."""
+    """Let `check_in_process` and charts use this person's process, started by the first of them if it does not run."""
     from gradebook.tasks.reporting.drawing.charts import use_drawer
 
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     _states[:] = [state_file(home, KIND, _digest())]
     use_drawer(_draw_in_process)
+
+
+def start_suite_process() -> None:
+    """Start the process of `use_suite_process` before it is needed, if it does not run. Returns at once."""
     threading.Thread(target=_found_or_started, args=_states, daemon=True).start()
 
 

@@ -92,16 +92,23 @@ def inherited(but: tuple[str, ...] = ()) -> dict[str, str]:
 
 
 def start_process(
-    state: Path, program: Sequence[str], *arguments: str, environment: Mapping[str, str]
+    state: Path,
+    program: Sequence[str],
+    *arguments: str,
+    environment: Mapping[str, str],
+    stdin: int = subprocess.DEVNULL,
 ) -> "subprocess.Popen[str]":
-    """Start a program of Python as a process of its own; its arguments are the state file, the idle time and these."""
+    """Start a program of Python as a process of its own; its arguments are the state file, the idle time and these.
+
+    stdin: of `subprocess.Popen`.
+    """
     idle_s = os.environ.get(IDLE_S) or str(DEFAULT_IDLE_S)
     with os.fdopen(_open_own(log_file(state), os.O_WRONLY | os.O_CREAT), "w") as log:
         log.truncate()
         process = subprocess.Popen(
             [sys.executable, "-P", *program, str(state), idle_s, *arguments],
             env=environment,
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,

@@ -114,6 +114,17 @@ def test_the_server_of_a_killed_command_ends_when_it_is_idle(tmp_path):
     assert have_ended(home), processes_of(home)
 
 
+@pytest.mark.parametrize("end", ["raise SystemExit(2)", "import os; os._exit(2)"])
+def test_the_server_of_a_command_that_ends_before_it_needs_one_ends_unused(tmp_path, end):
+    # As `gradebook evaluate` does: started while the request is checked, which is wrong.
+    code = f"from gradebook.flows.server.shared import start_ahead; start_ahead(); {end}"
+    finished = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=settings_of(tmp_path), check=False)
+    assert finished.returncode == 2
+    home = tmp_path / "home"
+    assert [*home.glob("gradebook-server-*.log")] and have_ended(str(home)), processes_of(str(home))
+    assert not [*home.glob("gradebook-server-*.json")]
+
+
 ENDED_BEFORE_ASKED = """
 import os, signal, time
 from gradebook.flows.server.shared import KIND, SharedServer, server_answers
