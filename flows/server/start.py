@@ -90,8 +90,8 @@ def prefect_set_up(lake: Lake, *, is_verbose: bool, has_page: bool = True, is_sh
     with shown_progress() if is_shown else nullcontext(), _interruptible():
         if server:
             server.announce()
-        import_flows()  # they bring Prefect, which reads the server's address, and take as long as its start
         start_suite_process()  # needed later than the server: earlier, three processes would share two cores
+        import_flows()  # they bring Prefect, which reads the server's address, and take as long as its start
         if server:
             server.wait()
         note_start()
