@@ -14,7 +14,7 @@ from types import FrameType
 
 from gradebook import LOADED_AT
 from gradebook.flows.display.ends import end_interrupted, end_unfinished
-from gradebook.flows.program.likeness import STANDARD, Likeness, likeness
+from gradebook.flows.program.likeness import Likeness, likeness
 from gradebook.flows.program.protocol import (
     AWAKE,
     ENDED,
@@ -31,6 +31,7 @@ from gradebook.flows.server.port_keeper import is_own
 SERVED = ("evaluate", "review", "rescore", "checks", "compare", "report", "runs", "why", "cost", "status")
 LEAVING = ("evaluate", "review", "rescore", "demo")  # and after which a ready process is left for the next command
 AHEAD = ("evaluate", "demo")  # they need Prefect's server unless their request is wrong: its start takes longest
+STANDARD = {0, 1, 2}  # stdin, stdout, stderr
 UNSERVED = {"--verbose", "--help"}  # Prefect's log is set up when Prefect is imported
 ANSWER_S = 2.0  # until a ready process has made the process of the command; it takes milliseconds
 FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGWINCH", "SIGCONT", "SIGTSTP")
@@ -76,7 +77,7 @@ def run_in_ready_process(like: Likeness, arguments: Sequence[str]) -> int | None
     import json
 
     numbers = given_descriptors()
-    if len(numbers) > MOST_DESCRIPTORS or not {*STANDARD} <= {*numbers} or _is_in_background():
+    if len(numbers) > MOST_DESCRIPTORS or not {*numbers} >= STANDARD or _is_in_background():
         return None
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(ANSWER_S)

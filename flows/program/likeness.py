@@ -12,8 +12,7 @@ UNREAD = {"_", "OLDPWD", "SHLVL"}  # variables that a shell sets for each comman
 # Lines of /proc/self/status: the user, signals, rights and processors.
 STATUS = ("Umask", "Uid", "Gid", "Groups", "SigBlk", "SigIgn", "Cap", "NoNewPrivs", "Seccomp", "Cpus_allowed:", "Mems")
 FILES = ("limits", "cgroup", "oom_score_adj", "personality", "attr/current")  # in /proc/self
-STANDARD = (0, 1, 2)  # stdin, stdout, stderr
-OF_THE_PROGRAM = ("argv[0]", "path", "terminals")
+OF_THE_PROGRAM = ("argv[0]", "path")
 
 
 def likeness() -> Likeness | None:
@@ -21,15 +20,13 @@ def likeness() -> Likeness | None:
     if sys.platform != "linux" or len(sys.orig_argv) < 2 or sys.orig_argv[1] != sys.argv[0]:
         return None
     try:
-        terminals = "".join(str(int(os.isatty(each))) for each in STANDARD)
-        program = {"argv[0]": sys.argv[0], "path": os.pathsep.join(sys.path), "terminals": terminals}
-        return program | _surroundings()
+        return {"argv[0]": sys.argv[0], "path": os.pathsep.join(sys.path)} | _surroundings()
     except OSError:
         return None
 
 
 def like_other(other: Likeness) -> Likeness | None:
-    """Likeness of this process with the script, path and terminals of another one; None if it can't be read."""
+    """Likeness of this process with the script and path of another one; None if it can't be read."""
     try:
         return {name: other[name] for name in OF_THE_PROGRAM} | _surroundings()
     except OSError:

@@ -18,9 +18,12 @@ MOST_DESCRIPTORS = 250  # that one message can carry
 
 
 def address_of(like: Likeness) -> str:
-    """Address of the ready process of a user and a home, in the kernel's names of one network namespace."""
-    home = like.get("PREFECT_HOME=") or like.get("HOME=", "")
-    return f"\0gradebook-ready-{os.geteuid()}-{home}"[:100]
+    """Address of the ready process of a user and a home, in the kernel's names of one network namespace.
+
+    Raises `OSError` if there is no such home.
+    """
+    home = os.stat(os.path.expanduser(like.get("PREFECT_HOME=") or "~"))
+    return f"\0gradebook-ready-{os.geteuid()}-{home.st_dev}-{home.st_ino}"
 
 
 def given_descriptors() -> list[int]:

@@ -158,7 +158,8 @@ class _Files:
         code = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
         settings = (profiles_file(), settings_path(os.environ), *map(Path, NAMES))
         package = Path(gradebook.__path__[0])
-        data = [path for folder in DATA for path in (package / folder).rglob("*") if path.is_file()]
+        found = [path for folder in DATA for path in (package / folder).rglob("*") if path.is_file()]
+        data = [path for path in found if path.suffix not in (".py", ".pyc")]  # compiled by the first import
         self._stamps = {str(path): _stamp(path) for path in {*filter(None, (*code, *settings)), *data}}
         self._is_old = any(stamp and stamp[0] > began_at * 1e9 for stamp in self._stamps.values())
 

@@ -147,8 +147,7 @@ def connect(
     """Open a connection with the lake as its default database, at version `at` or else `lake.at`.
 
     is_pinned: all reads of the block see the version that is the latest now, whatever others commit meanwhile. From
-    about
-    a dozen queries on, each takes half the time: DuckLake looks for no newer version.
+    about a dozen queries on, each takes half the time: DuckLake looks for no newer version.
     is_unshared: the block changes settings or the database `memory`, so the connection must not be cached.
     other_bytes: size of other data that the block reads: small queries run on one thread.
     Raises `LakeError` if there is no lake, it can't be opened or written, or its version lacks a table that the block

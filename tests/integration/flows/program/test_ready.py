@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from gradebook.flows.program.protocol import address_of
-from tests.support.prefect_homes import embedded, processes_of
+from tests.support.prefect_homes import embedded, have_ended
 
 GRADEBOOK = str(Path(sys.executable).with_name("gradebook"))
 REVIEW = [GRADEBOOK, "review", "reply.txt", "--rubrics", "rubric.yaml"]
@@ -30,6 +30,7 @@ class Home:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.environment = embedded(folder) | {"GRADEBOOK_SERVER_IDLE_S": "300", "PWD": str(folder)}
+        (folder / "home").mkdir(exist_ok=True)
         (folder / "reply.txt").write_text("A reply of five words.", encoding="utf-8")
 
     def run(self, *command: str, **more: str) -> "subprocess.CompletedProcess[str]":
@@ -92,7 +93,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     begin(made)
     yield made
     made.run(GRADEBOOK, "server", "stop")
-    assert processes_of(str(made.folder / "home")) == []
+    assert have_ended(str(made.folder / "home"))
 
 
 def begin(home: Home) -> None:
@@ -274,6 +275,9 @@ def test_a_terminal_is_one_for_the_command_too(home):
     assert home.served_ticks() > before
     assert forked == shown(sys.executable, "-m", "gradebook", "runs")
     assert b"\x1b[" in forked
+    before = home.served_ticks()
+    assert b"\x1b[" not in shown(GRADEBOOK, "runs", "|", "cat")
+    assert home.served_ticks() > before
     until_it_stops = "& for each in {1..300}; do [[ $(jobs) == *Stopped* ]] && break; sleep 0.1; done; jobs; kill -9 %1"
     assert b"Stopped" in shown("set -m;", *WAITING, until_it_stops)  # in the background nothing reads the terminal
     home.run(GRADEBOOK, "server", "stop")
