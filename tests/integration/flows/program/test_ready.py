@@ -89,6 +89,7 @@ def wait_until(is_so: Callable[[], object], timeout_s: float = 60) -> bool:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # where the tests run in the background it is ignored
     made = Home(tmp_path_factory.mktemp("ready"))
     begin(made)
     yield made
