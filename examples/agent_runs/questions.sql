@@ -8,6 +8,7 @@ select
     round(pass_rate, 3) as pass_rate,
     round(gate_failure_rate, 3) as gate_failure_rate,
 from latest_run_scores
+where rubric_id = 'agent_task'
 order by gate_failure_rate, mean desc;
 
 -- Does more work pay? Calls and errors of runs that reached the goal, and of those that did not.
@@ -19,7 +20,9 @@ select
     sum(called.error_count)::integer as errors,
 from latest_output_scores as scores
 inner join verdicts as goal
-    on scores.run_id = goal.run_id and scores.output_id = goal.output_id and goal.criterion_id = 'goal_reached'
+    on scores.run_id = goal.run_id
+    and scores.output_id = goal.output_id
+    and goal.criterion_id = 'goal_reached'
 left join (
     select
         output_id,

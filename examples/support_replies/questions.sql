@@ -8,6 +8,7 @@ select
     round(pass_rate, 3) as pass_rate,
     round(gate_failure_rate, 3) as gate_failure_rate,
 from latest_run_scores
+where rubric_id = 'support_replies'
 order by gate_failure_rate, mean desc;
 
 -- On which criteria do the two models differ most?

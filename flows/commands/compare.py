@@ -24,13 +24,17 @@ from gradebook.tasks.comparing.compare import Asked, compare_runs
 from gradebook.tasks.comparing.gate import gate_rule
 from gradebook.tasks.comparing.verdict import comparison_verdict
 from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.published.run_list import latest_run
 from gradebook.tasks.system.shell import shell_line
 
 MOST_RESAMPLES = 1_000_000
 
 
 def compare(  # noqa: PLR0913 - each is an option
-    run_a: Annotated[str, typer.Argument(help="id of run A, the baseline", autocompletion=complete_run)],
+    run_a: Annotated[
+        str | None,
+        typer.Argument(help="run A, the baseline; default: the latest published run", autocompletion=complete_run),
+    ] = None,
     run_b: Annotated[
         str | None,
         typer.Argument(help="id of run B; without it, two models of run A are compared", autocompletion=complete_run),
@@ -73,6 +77,7 @@ def compare(  # noqa: PLR0913 - each is an option
     gradebook compare nightly-1 nightly-2 \\
         --fail-if "mean_diff < -0.01 and p < 0.05"
     gradebook compare nightly-1 --model-a small --model-b large --json
+    gradebook compare --model-a small --model-b large
     gradebook compare nightly-1 nightly-2 --unpaired
 
     Exit: 0 done, 1 the gate failed or is undecidable, 2 bad input.
@@ -84,16 +89,11 @@ def compare(  # noqa: PLR0913 - each is an option
             raise InputError("--share-at", f"{score:g}", "a finite number")
     if unpaired and share_at:
         raise InputError("--unpaired", "--share-at, which compares pairs", "one of them")
-    asked = Asked(
-        (model_a, model_b),
-        gate_rule(fail_if, require),
-        resamples,
-        tuple(share_at or ()),
-        across_judges,
-        is_unpaired=unpaired,
-    )
+    rule, shares = gate_rule(fail_if, require), tuple(share_at or ())
+    asked = Asked((model_a, model_b), rule, resamples, shares, across_judges, is_unpaired=unpaired)
     try:
-        found = compare_runs(read_lake(lake, data, at), run_a, run_b, asked)
+        found_lake = read_lake(lake, data, at)
+        found = compare_runs(found_lake, run_a or latest_run(found_lake), run_b, asked)
     except InputError:
         _refuse_models(find_lake(lake, data), run_a, run_b)
         raise

@@ -32,6 +32,11 @@ def _lake_of(ctx: typer.Context) -> Lake:
     return find_lake(named, ctx.params.get("data"))
 
 
+def complete_word(words: Iterable[str]) -> Completion:
+    """Completion by the allowed words of an option."""
+    return _silent(lambda _ctx: words)
+
+
 @_silent
 def complete_rubric(_ctx: typer.Context) -> Iterable[str]:
     """Names of the shipped rubrics."""

@@ -59,6 +59,10 @@ def demo(
     """Evaluate the shipped example of support replies, or of agents' runs; no key needed.
 
     The judge's replies are recorded. The lake is created in the folder demo-lake.
+
+    \b
+    gradebook demo
+    gradebook demo --agents
     """
     example = _AGENTS if agents else _REPLIES
     folder = Path(str(resources.files("gradebook.examples"))) / example.folder

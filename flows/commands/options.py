@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from gradebook.flows.commands.completion import COMPLETIONS
+from gradebook.flows.commands.completion import COMPLETIONS, complete_run, complete_word
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.runs.request import OPTIONS, Option, Panel, Use, options_of
 
@@ -32,7 +32,7 @@ def option_of(name: str, *, has_panel: bool = False) -> Any:
         option.flag,
         envvar=option.envvar,
         help=f"{option.help}{form}",
-        autocompletion=COMPLETIONS.get(name),
+        autocompletion=COMPLETIONS.get(name) or (complete_word(option.choices) if option.choices else None),
         rich_help_panel=option.panel.value if has_panel else None,
     )
 
@@ -104,7 +104,11 @@ RequireOption = Annotated[str | None, option_of("require")]
 FailIfOption = Annotated[str | None, option_of("fail_if")]
 AtOption = Annotated[
     str | None,
-    typer.Option("--at", help="read the lake as of a version, a published run's id, a time (UTC) or the end of a day"),
+    typer.Option(
+        "--at",
+        help="read the lake as of a version, a published run's id, a time (UTC) or the end of a day",
+        autocompletion=complete_run,
+    ),
 ]
 
 

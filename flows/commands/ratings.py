@@ -109,7 +109,11 @@ def import_file(  # noqa: PLR0913 - each is an option
 def list_ratings(
     at: AtOption = None, lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_json: JsonOption = False
 ) -> None:
-    """Show the number of ratings per rater and criterion."""
+    """Show the number of ratings per rater and criterion.
+
+    \b
+    gradebook ratings list
+    """
     _show_rows(count_ratings(read_lake(lake, data, at)), as_json=as_json)
 
 
@@ -121,7 +125,11 @@ def show(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the ratings of an output, or of a case's outputs."""
+    """Show the ratings of an output, or of a case's outputs.
+
+    \b
+    gradebook ratings show case-17
+    """
     _show_rows(find_ratings(read_lake(lake, data, at), name), as_json=as_json)
 
 

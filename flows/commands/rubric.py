@@ -327,6 +327,9 @@ def delete(
     """Delete the pointer from a rubric's id to its latest version.
 
     Every version stays in the lake and can be named as ID@VERSION.
+
+    \b
+    gradebook rubric delete my_rubric
     """
     found = find_lake(lake, data)
     if not lake_exists(found):

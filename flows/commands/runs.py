@@ -18,6 +18,10 @@ def runs(
     """List the runs of a lake, newest first.
 
     The mean is that of the run's model; of several models, the lowest and the highest.
+
+    \b
+    gradebook runs
+    gradebook runs --at 2026-11-01 --json
     """
     rows = list_runs(read_lake(lake, data, at))
     if as_json:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gradebook.flows.commands.completion import complete_run
+from gradebook.flows.commands.completion import complete_criterion, complete_run
 from gradebook.flows.commands.options import DEFAULT_LAKE, DataOption, JsonOption, LakeOption, print_json
 from gradebook.flows.commands.read_lake import read_lake
 from gradebook.flows.display.terminal import for_stdout, people, plain, show_rows
@@ -23,7 +23,9 @@ LONGEST = 2_000  # characters of a text on the screen
 def why(
     run: Annotated[str, typer.Argument(help="a published run's id", autocompletion=complete_run)],
     case: Annotated[str, typer.Argument(help="a case's id, or an output's")],
-    criterion: Annotated[str | None, typer.Argument(help="a criterion; default: a line for each")] = None,
+    criterion: Annotated[
+        str | None, typer.Argument(help="a criterion; default: a line for each", autocompletion=complete_criterion)
+    ] = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
     as_json: JsonOption = False,

@@ -62,7 +62,7 @@ def show_run_comparison(comparison: RunComparison) -> None:
 def _baseline_table(pair: ComparedModels, comparison: RunComparison) -> Table:
     title = f"{pair.name}: {comparison.run_id} (B) compared with {comparison.baseline_run_id} (A)"
     table = table_titled(escape(plain(title)), "criterion")
-    for heading in ("A", "B", "B - A", "95% interval", "p", "better", "worse", "pairs"):
+    for heading in ("A", "B", "B - A", "95% interval", "p adj.", "better", "worse", "pairs"):
         table.add_column(heading, justify="right", no_wrap=True)
     rows = worst_first(pair.rows)
     for row in rows[:MOST_ROWS]:

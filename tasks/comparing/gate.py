@@ -113,6 +113,8 @@ class GateFinding:
     def brief(self) -> str:
         """Clause of a sentence: the rule that is not met, with its first reasons."""
         found = first_of(self.reasons, MOST_REASONS_NAMED)
+        if self.rule.require is None and self.rule.required != (text := _on_a_line(self.rule.fail_if or "")):
+            return f"the gate against the baseline fails on {text} ({found})"
         return f"{self.rule.required} against the baseline is not shown ({found})"
 
     def as_json(self) -> dict[str, Any]:

@@ -90,7 +90,8 @@ def _shipping(found: Grounds) -> str:
         return f"No model may ship: {'; '.join([_reasons(of_run), *_named_faults(bad, faults)])}"
     if not bad:
         what = "every gate and threshold" if found.has_rubric_requirement else "the rule against the baseline"
-        return f"{_listed(good)} may ship: {what} is met"
+        under = " under --gate baseline" if found.gate == "baseline" else ""
+        return f"{_listed(good)} may ship{under}: {what} is met"
     if len(bad) == 1:
         return f"{_listed(good)} may ship; {bad[0]} may not: {_reasons(faults[bad[0]])}"
     start = f"{_listed(good)} may ship; these may not" if good else "No model may ship"

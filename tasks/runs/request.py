@@ -118,7 +118,7 @@ class Option:
             is_right = (least is None or least <= value < math.inf) and (most is None or value <= most)
         if not is_right:
             shown = f"{value:g}" if isinstance(value, float) else repr(value)
-            raise InputError(self.flag, shown, self.expected)
+            raise InputError(self.flag, shown, self.expected or f"one of {', '.join(self.choices)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,6 @@ class EvaluationRequest:
             Panel.OUTPUTS,
             flag="--from",
             choices=GIVEN_FORMATS,
-            expected=f"one of {', '.join(GIVEN_FORMATS)}",
         ),
     ] = None
     sample: Annotated[
@@ -293,7 +292,7 @@ class EvaluationRequest:
     gate: Annotated[
         str,
         Option(
-            "basis of the exit code: the rubric's gates and thresholds, the gate against the baseline, or both",
+            "basis of the exit code: rubric (its gates and thresholds), baseline (the gate against it), both or none",
             ASKED | Use.SETTINGS,
             Panel.COMPARE,
             choices=("both", "rubric", "baseline", "none"),

@@ -44,6 +44,16 @@ def test_each_command_and_each_of_its_options_says_what_it_is_for(name):
 
 
 @law_over("name", ENTRIES)
+def test_each_command_without_subcommands_has_an_example(name):
+    found = {
+        place: command.help
+        for place, command in with_subcommands(load_command(name), name).items()
+        if not getattr(command, "commands", {})
+    }
+    assert [place for place, words in found.items() if f"gradebook {place}" not in words] == []
+
+
+@law_over("name", ENTRIES)
 def test_each_file_to_write_has_the_short_option_too(name):
     found = with_subcommands(load_command(name), name)
     options = [(place, each.opts) for place, command in found.items() for each in command.params]

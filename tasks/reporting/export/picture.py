@@ -25,6 +25,7 @@ from gradebook.tasks.system.number_format import difference_interval_words, scor
 MOST_CRITERIA = 20
 MOST_CHANGES = 16
 MOST_FACTS = 4
+MOST_STEPS = 2  # to do next: the cases to read, and the criterion to work on
 MOST_VERDICT_LINES = 4
 CELLS_WIDTH = 340  # the slanted name of the last model extends beyond it
 LINE, QUESTION_LINE = 20, 16  # units
@@ -70,10 +71,11 @@ def _head(source: ReportSource) -> tuple[list[Row], int]:
     facts = [f"run {run['run_id']}", counted(run["output_count"], "output"), f"judge: {run['judge'] or 'none'}"]
     facts += [f"{run['finished_at']:%Y-%m-%d}"] if run["finished_at"] else []
     sentence = [(line, kind, _TEXT + 3) for line in _lines(verdict.sentence, VERDICT_LETTERS, MOST_VERDICT_LINES)]
-    stated = [line for fact in verdict.facts[:MOST_FACTS] for line in _lines(f"• {fact.sentence}", HEAD_LETTERS, 2)]
+    said = [f"• {fact.sentence}" for fact in verdict.facts[:MOST_FACTS]]
+    said += [f"Next: {step.sentence}" for step in verdict.next_steps[:MOST_STEPS]]
     lines = [
         *sentence,
-        *((line, "plain", _TEXT) for line in stated),
+        *((line, "plain", _TEXT) for each in said for line in _lines(each, HEAD_LETTERS, 2)),
         (f"{run['rubric_id']} {run['rubric_version']}", "plain", _TITLE),
         (" · ".join(facts), "soft", _TEXT),
         *([] if any(row["n"] for row in summary.scores) else [("No output has an overall score.", "soft", _TEXT)]),

@@ -19,7 +19,7 @@ from gradebook.tasks.system.number_format import (
     signed_words,
 )
 
-COMPARED = ("A", "B", "B - A", "95% interval", "p", "{0}", "{1}", "Tied", "Pairs")
+COMPARED = ("A", "B", "B - A", "95% interval", "p adjusted", "{0}", "{1}", "Tied", "Pairs")
 COSTS = (
     *("Rows", "Wall, s", "CPU, s", "Requests", "Replayed", "Tokens in", "Cached", "Tokens out", "Billed"),
     "Saved",

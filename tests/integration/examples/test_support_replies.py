@@ -28,7 +28,7 @@ create table output_scores (run_id text, output_id text, case_id text, model tex
 create table criterion_scores (run_id text, model text, criterion_id text, category text, mean double, weight double);
 create table run_scores (run_id text, model text, n bigint, mean double, ci_low double, ci_high double,
     pass_rate double, gate_failure_rate double);
-create view latest_run_scores as from run_scores;
+create view latest_run_scores as select *, 'support_replies' as rubric_id from run_scores;
 create view latest_criterion_scores as from criterion_scores;
 create view latest_output_scores as from output_scores;
 """

@@ -79,9 +79,9 @@ def test_the_version_is_that_of_the_package(gradebook):
 
 
 def test_a_missing_argument_is_named_with_what_it_is(gradebook):
-    finished = gradebook("compare")
+    finished = gradebook("why")
     assert (finished.code, finished.out) == (2, "")
-    assert finished.err.startswith("gradebook: RUN_A: found none, expected id of run A, the baseline;")
+    assert finished.err.startswith("gradebook: RUN: found none, expected a published run's id;")
 
 
 @pytest.mark.parametrize("form", ["csv", *nightly(["json"])])

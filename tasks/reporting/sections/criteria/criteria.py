@@ -74,7 +74,7 @@ def criteria_reading(criteria: Sequence[MeasuredCriterion], groups: Sequence[Gro
     elif len(found) == 1:
         sentence = f"The only criterion with a score is {_with_mean(strongest, high)}{over}."
     else:
-        sentence = f"The strongest is {_with_mean(strongest, high)}, the weakest {_with_mean(weakest, low)}{over}."
+        sentence = f"The best mean is {_with_mean(strongest, high)}, the worst {_with_mean(weakest, low)}{over}."
     spans = [(max(merits.values()) - min(merits.values()), merits, each) for merits, each in found]
     span, merits, widest = max(spans, key=lambda entry: entry[0])
     if span < 5e-4:

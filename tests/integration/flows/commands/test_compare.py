@@ -98,6 +98,16 @@ def test_a_gate_sets_the_exit_code(compare, gate, code, words):
     assert (finished.code, shown.count(f"gate {words}")) == (code, 2), finished.err  # in the verdict and at the end
 
 
+def test_without_a_run_two_models_of_the_latest_are_compared(gradebook, tmp_path):
+    lake = make_lake(tmp_path)
+    for run_id, given in {
+        "a": rows("m", is_worse=False),
+        "both": rows("old", is_worse=False) + rows("new", is_worse=True),
+    }.items():
+        write_runs(lake, {run_id: (RUBRIC, given)}, COMPARED_MARTS)
+    assert "new is worse than old" in gradebook("compare", "--model-a", "old", f"--lake=sqlite:{lake.address}").out
+
+
 def test_a_rule_is_in_the_json_with_its_reasons(compare):
     found = compare("a", "b", "--fail-if", "worse_rate > 0.4", "--json")
     assert (found.code, found.json["gate"]["is_failed"]) == (1, True)

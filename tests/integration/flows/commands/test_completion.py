@@ -51,6 +51,9 @@ def completed(gradebook, monkeypatch: pytest.MonkeyPatch):
         (("rubric", "show", "json_"), ["json_record"]),
         (("checks", "show", "length_w"), ["length_words"]),
         (("agreement", "--criterion", "to"), ["tone"]),
+        (("why", "nightly-1", "c", "to"), ["tone"]),
+        (("runs", "--at", "nightly-1"), ["nightly-1"]),
+        (("evaluate", "outputs.jsonl", "--gate", "b"), ["baseline", "both"]),
         (("comp",), ["compact", "compare"]),
     ],
 )

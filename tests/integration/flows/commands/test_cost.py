@@ -145,4 +145,4 @@ def test_an_empty_lake_has_cost_nothing(gradebook, tmp_path: Path):
     prepare_lake(find_lake(f"sqlite:{tmp_path}/lake/catalog.sqlite"))
     shown = gradebook("cost")
     assert shown.code == 0
-    assert "no judge was asked" in shown.out
+    assert "no request was sent, and no paid reply was used again" in shown.out

@@ -369,10 +369,23 @@ def test_the_terminal_shows_regressions_first(folder, capsys):
     shown = capsys.readouterr().out
     assert (
         shown.index("m: b (B) compared with a (A)")
+        < shown.index("p adj.")  # the verdict's sentences have p itself
         < shown.index("overall")
         < shown.index("brief")
         < shown.index("full")
     )
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        (gate_rule("p < 0.05", None), "the gate against the baseline fails on p < 0.05 (m: p = 0.001)"),
+        (gate_rule(None, "p > 0.05"), "p > 0.05 against the baseline is not shown (m: p = 0.001)"),
+        (gate_rule("not_worse_by(0.1)", None), "not_worse_by(0.1) against the baseline is not shown (m: p = 0.001)"),
+    ],
+)
+def test_the_clause_on_a_failed_gate_repeats_the_rule_without_a_double_negation(rule, expected):
+    assert GateFinding(rule, is_failed=True, reasons=("m: p = 0.001",)).brief == expected
 
 
 def test_the_terminal_shows_the_banner_and_a_gate_that_passed(folder, capsys):

@@ -252,3 +252,5 @@ def test_cases_of_which_none_failed_are_not_the_worst(lakes):
 def test_a_rule_that_passed_alone_is_not_every_gate(lakes):
     found = replace(summarise(lakes["same"], "same"), has_requirement=True, has_rubric_requirement=False)
     assert found.verdict.sentence.startswith("m may ship: the rule against the baseline is met;")
+    alone = replace(found, run=found.run | {"settings": '{"gate": "baseline"}'})
+    assert alone.verdict.sentence.startswith("m may ship under --gate baseline: the rule against the baseline is met;")

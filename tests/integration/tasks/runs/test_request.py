@@ -197,6 +197,7 @@ def test_the_command_line_takes_the_options_by_their_flags_with_their_help():
         ({"budget_usd": float("inf")}, "--budget-usd: found inf, expected dollars"),
         ({"feedback": "human"}, "--feedback: found 'human', expected llm, or no --feedback at all"),
         ({"feedback": ""}, "--feedback: found '', expected llm"),
+        ({"gate": "all"}, "--gate: found 'all', expected one of both, rubric, baseline, none"),
         ({"judge": " "}, "--judge: found an empty text, expected a value, or no --judge at all"),
         ({"fail_if": ""}, "--fail-if: found an empty text"),
         ({"sample": 0}, "--sample: found 0, expected a number of cases, 1 or more"),

@@ -139,15 +139,13 @@ def test_criteria_that_are_left_out_are_counted():
 # -------- the sentence
 def test_the_sentence_names_the_strongest_the_weakest_and_the_most_different_criterion():
     criteria = [criterion("a", {"m": 0.9, "n & co": 0.7}), criterion("b", {"m": 0.1, "n & co": 0.5})]
-    expected = "The strongest is a with 0.800, the weakest b with 0.300, over 2 models."
+    expected = "The best mean is a with 0.800, the worst b with 0.300, over 2 models."
     assert criteria_reading(criteria, [M, N]) == f"{expected} The models differ most on b: n & co 0.500, m 0.100."
 
 
 def test_a_lower_mean_on_a_penalty_is_stronger():
     criteria = [criterion("a", {"m": 0.5}), criterion("p", {"m": 0.1}, -0.5)]
-    assert "The strongest is p with 0.100 (a penalty: lower is better), the weakest a" in criteria_reading(
-        criteria, [M]
-    )
+    assert "The best mean is p with 0.100 (a penalty: lower is better), the worst a" in criteria_reading(criteria, [M])
 
 
 def test_equal_means_have_no_strongest():
