@@ -5,6 +5,8 @@ with published as (
     select
         runs.version, runs.finished_at, runs.rubric_id, runs.rubric_version, runs.rubric_digest, runs.dataset,
         runs.dataset_digest, runs.judge, runs.judge_epoch, runs.stopped_at, scores.*,
+        -- a recording does not name whose replies it holds
+        regexp_replace(runs.judge, '^replay:.*', 'replay') as asked,
         coalesce(try_cast(regexp_extract(scores.checkpoint, '(\d+)$', 1) as bigint), -1) as step,
     from run_scores as scores
     inner join runs on scores.run_id = runs.run_id
@@ -14,7 +16,7 @@ with published as (
 followed as (
     select
         *,
-        struct_pack(run_id, checkpoint, mean, rubric_digest, dataset_digest, judge, judge_epoch) as this,
+        struct_pack(run_id, checkpoint, mean, rubric_digest, dataset_digest, asked, judge_epoch) as this,
         coalesce(
             max_by(this, version) over same_checkpoint,
             max_by(this, struct_pack(version, step, checkpoint)) over same_model
@@ -56,7 +58,7 @@ final as (
         mean - before.mean as change,
         before.rubric_digest = rubric_digest as is_same_rubric,
         case when before.run_id is not null then
-            before.judge is not distinct from judge
+            before.asked is not distinct from asked
             and coalesce(before.judge_epoch, judge_epoch) is not distinct from coalesce(judge_epoch, before.judge_epoch)
         end as is_same_judge,
         before.dataset_digest = dataset_digest as is_same_dataset,

@@ -10,11 +10,11 @@ import duckdb
 
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.judging.settings.judge import REPLAY_PREFIX
 from gradebook.tasks.judging.settings.panels import Judge
 from gradebook.tasks.lake.sql import query
 
 ACROSS_JUDGES = "--across-judges"
-REPLAY = "replay"
 _PROMPT = ("prompt_version", "prompt_digest")
 
 
@@ -73,11 +73,10 @@ def describe_judges(a: AskedJudge, b: AskedJudge) -> str | None:
     if a.name is None or b.name is None:
         return None
     of_a, of_b = a.identity, b.identity
-    if of_a is not None and of_b is not None:
-        if of_a.get("kind") == of_b.get("kind") == REPLAY:
-            return None
-        if of_a == of_b:
-            return _other_models(a, b) or _other_epochs(a, b)
+    if are_recorded(a.name, b.name):
+        return None
+    if of_a is not None and of_a == of_b:
+        return _other_models(a, b) or _other_epochs(a, b)
     if a.name != b.name:
         return f"different judges: {a.name} in A and {b.name} in B"
     if of_a is None or of_b is None:
@@ -86,6 +85,11 @@ def describe_judges(a: AskedJudge, b: AskedJudge) -> str | None:
     words = [f"{name} {_shown(of_a.get(name))} and {_shown(of_b.get(name))}" for name in names if name not in _PROMPT]
     words += ["another prompt"] if any(name in _PROMPT for name in names) else []
     return f"{a.name} was asked with different settings in A and B: {', '.join(words)}"
+
+
+def are_recorded(a: str | None, b: str | None) -> bool:
+    """Whether the judges of these names are both recorded replies."""
+    return all((name or "").startswith(REPLAY_PREFIX) for name in (a, b))
 
 
 def judges_banner(difference: str | None) -> str | None:

@@ -15,6 +15,7 @@ KNOWN_VIEWS = {
         "435a3322d631c11dc8b24f921b50624a",
         "f9ca5691521a6709cf0990e22e8f842e",
         "997048067ba6843b1476bc33872c0c77",
+        "2bfdf16f416b69c54c9f70d236817ead",
     ),
     "criterion_history": (
         "dc8e21866b3bacc1caf8834fef4efa5d",

@@ -99,10 +99,11 @@ def test_a_history_marks_equal_rubrics_and_outputs(insert, ask):
 
 
 def test_a_history_compares_judges_and_no_judge_equals_no_judge(insert, ask):
-    insert("runs", *(run(version, judge=judge) for version, judge in enumerate([None, None, "x", "x", "y"], 1)))
-    insert("run_scores", *(mean(version, 0.1) for version in range(1, 6)))
+    judges = (None, None, "x", "x", "y", "replay:a", "replay:b")
+    insert("runs", *(run(version, judge=judge) for version, judge in enumerate(judges, 1)))
+    insert("run_scores", *(mean(version, 0.1) for version in range(1, 8)))
     rows = ask("select is_same_judge from score_history order by version")
-    assert [row["is_same_judge"] for row in rows] == [None, True, False, True, False]
+    assert [row["is_same_judge"] for row in rows] == [None, True, False, True, False, False, True]
 
 
 def test_the_change_of_a_criterion_needs_the_same_text(insert, ask):

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gradebook.rubrics.model.counts import counted
+from gradebook.tasks.comparing.judges import are_recorded
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.reporting.drawing.figures import table_of
@@ -74,7 +75,9 @@ def _earlier(source: ReportSource, run: Row) -> Finding:
 
 def _differences(run: Row, before: Row) -> list[str]:
     found = []
-    if before["judge"] != run["judge"]:
+    if are_recorded(before["judge"], run["judge"]):
+        pass
+    elif before["judge"] != run["judge"]:
         found.append("another judge")
     elif before["identity"] != run["identity"]:
         found.append("other judge settings")
