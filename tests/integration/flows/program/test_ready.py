@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from gradebook.flows.program.protocol import address_of
-from tests.support.prefect_homes import embedded, processes_of
+from tests.support.prefect_homes import embedded, have_ended
 
 GRADEBOOK = str(Path(sys.executable).with_name("gradebook"))
 REVIEW = [GRADEBOOK, "review", "reply.txt", "--rubrics", "rubric.yaml"]
@@ -92,7 +92,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     begin(made)
     yield made
     made.run(GRADEBOOK, "server", "stop")
-    assert processes_of(str(made.folder / "home")) == []
+    assert have_ended(str(made.folder / "home"))
 
 
 def begin(home: Home) -> None:
@@ -158,6 +158,10 @@ def test_what_it_is_given_by_a_shell_it_reads(ready):
 def test_a_command_that_starts_elsewhere_runs_by_itself(ready, script):
     assert ready.serves(*LIST)
     assert not ready.serves("bash", "-c", script.format(" ".join(LIST), sys.executable))
+
+
+def test_a_closed_stderr_changes_no_exit_code(ready):
+    assert ready.run("bash", "-c", f"{GRADEBOOK} runs --nonsense <&- >&- 2>&-").returncode == 2
 
 
 def test_signals_reach_the_command(ready):
