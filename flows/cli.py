@@ -26,7 +26,7 @@ from gradebook.tasks.system.secret_values import without_secret_values
 
 USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]  # not public: base of the others
 INTERRUPTED = 130  # typer's exit code for Ctrl-C; typer prints no message
-INTERRUPTED_QUERY = "Query interrupted"  # DuckDB's error where Ctrl-C ends a query
+INTERRUPTED_QUERY = "Query interrupted"  # DuckDB's error
 NEW_OBJECTS = 10_000  # before garbage is searched for: imports make a million objects, hardly any of them garbage
 
 
@@ -199,7 +199,7 @@ def main() -> None:
     except KeyboardInterrupt:
         end_interrupted()
     except BaseException as error:  # noqa: BLE001 - last resort, and panics of Rust: the traceback goes to a file
-        if isinstance(error, RuntimeError) and str(error) == INTERRUPTED_QUERY:
+        if _is_interrupt(error):
             end_interrupted()
         from gradebook.tasks.system.files import is_full  # with Arrow and DuckDB
 
@@ -212,6 +212,12 @@ def main() -> None:
     if code == INTERRUPTED:
         end_interrupted()
     sys.exit(code)
+
+
+def _is_interrupt(error: BaseException) -> bool:
+    """Whether Ctrl-C has ended a query, or the import of a compiled module."""
+    is_query = isinstance(error, RuntimeError) and str(error) == INTERRUPTED_QUERY
+    return is_query or isinstance(error.__cause__, KeyboardInterrupt)
 
 
 def _refuse_broken_text(arguments: Sequence[str], environ: Mapping[str, str]) -> None:

@@ -40,9 +40,18 @@ FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SI
 def main() -> None:
     """Run the command that the arguments name, and exit with its code."""
     try:
+        _open_closed()
         _run()
     except KeyboardInterrupt:
         end_interrupted()
+
+
+def _open_closed() -> None:
+    """Open a closed stdin, stdout or stderr as an empty file: another file would get its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            descriptor = os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(descriptor, mode, encoding="utf-8", errors="replace", closefd=False))
 
 
 def _run() -> None:
@@ -52,7 +61,7 @@ def _run() -> None:
         code = run_in_ready_process(like, sys.argv[1:])
         if code is not None:
             _exit_like(code)
-    if is_plain and name in AHEAD:
+    if is_plain and name in AHEAD and "--dry-run" not in sys.argv:
         from gradebook.flows.server.shared import start_ahead
 
         start_ahead()

@@ -21,7 +21,6 @@ from pathlib import Path
 
 import gradebook
 from gradebook.rubrics.model.errors import InputError, UnfinishedError
-from gradebook.tasks.system.files import write_text
 from gradebook.tasks.system.folder_settings import NAMES, prefect_home, profiles_file, refuse_folder_settings
 from gradebook.tasks.system.kept_process import (
     KeptProcess,
@@ -74,7 +73,8 @@ class SharedServer:
     def give_up(self) -> None:
         """End a new server that waits."""
         if self._process is not None:
-            self._process.kill()
+            with self._process as waiting:
+                waiting.kill()
 
     def announce(self) -> None:
         """Put the server's address into the environment, from which Prefect takes it when it is imported.
@@ -98,14 +98,14 @@ class SharedServer:
             return
         timeout_s = float(os.environ[STARTUP_TIMEOUT])
         end = time.monotonic() + timeout_s
-        is_new = self._process is not None
+        is_again = False
         while True:
             # Looked at first: the process that holds the port of a killed server takes connections and never answers.
-            if find_process(self._state) is None:  # one that was found may end before it is asked
-                if is_new:
+            if find_process(self._state) is None:  # idle until now, while this process imported Prefect
+                if is_again:
                     raise UnfinishedError(f"Prefect's server did not start; its log is {log_file(self._state)}")
                 self._read_answer(self._start(self._running))
-                is_new = True
+                is_again = True
             elif server_answers(self._running):
                 break
             if time.monotonic() > end:
@@ -159,7 +159,7 @@ def start_ahead() -> None:
 
     Until then it only reads Prefect's settings; if the command ends before, so does the process.
     """
-    with suppress(InputError, OSError):  # `shared_server` raises it again
+    with suppress(Exception):  # `shared_server` raises it again, where it is reported
         _ahead.extend(filter(None, [_find_or_start(is_ahead=True)]))
 
 
@@ -216,7 +216,7 @@ def settings_digest(home: Path) -> str:
     for file in (profiles_file(), *map(Path, NAMES)):
         text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
         parts.append(text if file.name != "pyproject.toml" or "tool.prefect" in text else "")
-    return hashlib.blake2b("\0".join(parts).encode(), digest_size=6).hexdigest()
+    return hashlib.blake2b(os.fsencode("\0".join(parts)), digest_size=6).hexdigest()
 
 
 def _one_certificate(home: Path) -> Path:
@@ -228,6 +228,8 @@ def _one_certificate(home: Path) -> Path:
     path = home / "gradebook-certificate.pem"
     if not path.exists():
         import certifi
+
+        from gradebook.tasks.system.files import write_text  # with Arrow and DuckDB
 
         begin, end = "-----BEGIN", "-----END CERTIFICATE-----\n"
         first = Path(certifi.where()).read_text(encoding="utf-8").partition(begin)[2].partition(end)[0]

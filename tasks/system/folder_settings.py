@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gradebook.rubrics.model.errors import InputError
-from gradebook.rubrics.text.named_files import read_whole
-from gradebook.tasks.system.operator_settings import FOLDERS, read_operator_settings
 
 MOST_BYTES = 1_000_000
 NAMES = ("prefect.toml", "pyproject.toml", ".env")
@@ -33,8 +31,12 @@ def refuse_folder_settings(environ: Mapping[str, str]) -> None:
     if "prefect" in sys.modules:
         return
     found = folder_settings()
+    if not found:
+        return
+    from gradebook.tasks.system.operator_settings import FOLDERS, read_operator_settings  # with pydantic
+
     folder = Path.cwd()
-    if found and not any(folder.is_relative_to(place.resolve()) for place in read_operator_settings(environ).folders):
+    if not any(folder.is_relative_to(place.resolve()) for place in read_operator_settings(environ).folders):
         expected = f"them in the environment or a profile of Prefect, or {FOLDERS}={folder}, which allows them"
         raise InputError(" and ".join(found), "settings of Prefect in the current folder", expected)
 
@@ -48,6 +50,8 @@ def _has_settings(path: Path) -> bool:
     """Whether Prefect would find a setting of its own in a file; also if the file can't be read."""
     if not os.path.lexists(path):
         return False
+    from gradebook.rubrics.text.named_files import read_whole  # with pydantic
+
     try:
         text = read_whole(path, MOST_BYTES).decode("utf-8", "replace")
         if path.name == ".env":

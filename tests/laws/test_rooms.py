@@ -49,6 +49,8 @@ IMPORTED_LATE = {
     ("tasks/stages/suite_process.py", "gradebook.tasks.reporting.drawing.charts"): "jinja2, Vega; for pages",
     ("tasks/stages/suite_process.py", "gradebook.tasks.reporting.page"): "jinja2 and charts; for runs with a page",
     ("tasks/stages/suite_server.py", "gradebook.tasks.reporting.drawing.charts"): "Vega; after the suites' imports",
+    ("tasks/system/folder_settings.py", "gradebook.rubrics.text.named_files"): "pydantic; before Prefect's server",
+    ("tasks/system/folder_settings.py", "gradebook.tasks.system.operator_settings"): "pydantic; where there are some",
     ("tasks/system/tracing.py", "gradebook.tasks.system.exporters"): "opentelemetry; where an exporter is configured",
 }
 WITH_AN_EXTRA = {"tasks/system/exporters.py"}  # modules of an extra of pyproject.toml, imported late

@@ -162,6 +162,10 @@ def test_a_command_that_starts_elsewhere_runs_by_itself(ready, script):
     assert not ready.serves("bash", "-c", script.format(" ".join(LIST), sys.executable))
 
 
+def test_a_closed_stderr_changes_no_exit_code(ready):
+    assert ready.run("bash", "-c", f"{GRADEBOOK} runs --nonsense <&- >&- 2>&-").returncode == 2
+
+
 def test_signals_reach_the_command(ready):
     interrupted = ready.start(*WAITING)
     assert wait_until(ready.forks)

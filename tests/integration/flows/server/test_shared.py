@@ -60,7 +60,7 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     assert json.loads(finished.stdout)["address"] == state_of(folder)["address"]
     yield folder
     run(folder, "server", "stop")
-    assert processes_of(str(folder / "home")) == []
+    assert have_ended(str(folder / "home"))
 
 
 @pytest.mark.slow
@@ -118,18 +118,30 @@ def test_the_server_of_a_killed_command_ends_when_it_is_idle(tmp_path):
 def test_the_server_of_a_command_that_ends_before_it_needs_one_ends_unused(tmp_path, end):
     # As `gradebook evaluate` does: started while the request is checked, which is wrong.
     code = f"from gradebook.flows.server.shared import start_ahead; start_ahead(); {end}"
-    finished = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=settings_of(tmp_path), check=False)
-    assert finished.returncode == 2
+    line, environment = [sys.executable, "-W", "error", "-c", code], settings_of(tmp_path) | {"PREFECT_X": "\udcff"}
+    finished = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (finished.returncode, finished.stderr) == (2, "")
     home = tmp_path / "home"
     assert [*home.glob("gradebook-server-*.log")] and have_ended(str(home)), processes_of(str(home))
     assert not [*home.glob("gradebook-server-*.json")]
+
+
+def test_a_dry_run_and_a_home_without_a_name_start_no_server(tmp_path):
+    line = [sys.executable, "-m", "gradebook", "evaluate", "outputs.jsonl", "--rubric", "missing.yaml"]
+    environment = settings_of(tmp_path)
+    for more, named in ((["--dry-run"], {}), ([], {"PREFECT_HOME": "~nobody-at-all/home"})):
+        given = {"cwd": tmp_path, "env": environment | named, "capture_output": True, "text": True}
+        finished = subprocess.run([*line, *more], check=False, **given)
+        assert (finished.returncode, "gradebook: missing.yaml: found" in finished.stderr) == (2, True), finished.stderr
+    assert not (tmp_path / "home").exists()
 
 
 ENDED_BEFORE_ASKED = """
 import os, signal, time
 from gradebook.flows.server.shared import KIND, SharedServer, server_answers
 from gradebook.tasks.system.folder_settings import prefect_home
-from gradebook.tasks.system.kept_process import find_processes
+from gradebook.tasks.system.kept_process import find_processes, stop_processes
+stop_processes(prefect_home(), KIND)
 server = SharedServer(prefect_home())
 server.announce()
 (found,) = find_processes(prefect_home(), KIND)
@@ -143,7 +155,7 @@ print(again.address == found.address, again.process_id != found.process_id, serv
 
 
 @pytest.mark.slow
-def test_a_server_that_ends_between_being_found_and_being_asked_is_started_again(started):
+def test_a_server_that_ends_between_its_start_and_being_asked_is_started_again(started):
     line, environment = [sys.executable, "-c", ENDED_BEFORE_ASKED], settings_of(started)
     environment |= {"GRADEBOOK_SERVER_IDLE_S": "600"}
     done = subprocess.run(line, cwd=started, env=environment, capture_output=True, text=True, timeout=150, check=False)
