@@ -195,7 +195,7 @@ def _time_words(summary: RunSummary) -> str:
     longest = sorted(by_stage.items(), key=lambda stage: -stage[1])
     cpu_s = sum(row["cpu_s"] for row in summary.costs)
     named = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in longest[:MOST_STAGES])
-    return f"Time: {named or 'unknown'}; {cpu_s:.1f} s CPU in all. The table stage_costs has each stage and criterion."
+    return f"Time: {named or 'unknown'}; {cpu_s:.1f} s CPU so far. The table stage_costs has each stage and criterion."
 
 
 def _model(row: dict[str, Any]) -> str:

@@ -58,6 +58,7 @@ class SuiteEnd:
     fault: why there is no published run; None if there is one. unmet: gates and rules that are not met. unchecked: why
     the rule against the baseline was not checked; None if it was, or there is none. watch: of the judge on the suite's
     anchors; None without anchors, or where watch_fault says why. stopped: how its run stopped early, if it did.
+    has_requirement: whether a gate or rule was checked that decides.
     """
 
     suite: str
@@ -74,6 +75,7 @@ class SuiteEnd:
     watch: Watch | None = None
     watch_fault: str | None = None
     stopped: str | None = None
+    has_requirement: bool = True
 
     @property
     def spent_usd(self) -> float | None:
@@ -204,6 +206,7 @@ def published_end(suite: str, summary: RunSummary, report: Path) -> SuiteEnd:
         counted_usd=counted_usd,
         unchecked=_unchecked(summary),
         stopped=stopped_words(summary.run),
+        has_requirement=summary.has_requirement,
     )
 
 
@@ -271,7 +274,8 @@ def suite_rows(night: Night) -> list[tuple[str, ...]]:
 
 
 def _rows(end: SuiteEnd) -> list[tuple[str, ...]]:
-    verdict = "not finished" if end.fault is not None else "met" if end.is_met else "not met"
+    met = "met" if end.has_requirement else "no gate"
+    verdict = "not finished" if end.fault is not None else met if end.is_met else "not met"
     found = [
         (mean.model, score_words(mean.mean), score_words(mean.before), signed_words(mean.difference))
         for mean in end.means

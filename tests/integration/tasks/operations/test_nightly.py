@@ -17,6 +17,7 @@ from gradebook.tasks.operations.nightly import (
     failed_end,
     night_text,
     published_end,
+    suite_rows,
 )
 from gradebook.tasks.runs.request import EvaluationRequest, SeriesOfNights
 from tests.support.published_runs import NOW, publish
@@ -53,6 +54,11 @@ def asked(budget_usd: float | None) -> EvaluationRequest:
 )
 def test_the_remaining_budget_is_the_budget_minus_the_suites_costs(costs, left):
     assert budget_left(10.0, [(end("a", cost), asked(budget)) for cost, budget in costs]) == left
+
+
+def test_a_suite_whose_rule_was_not_checked_is_not_said_to_meet_it():
+    ends = tuple(end("a", 0.0, is_met=True, has_requirement=decides) for decides in (True, False))
+    assert [row[1] for row in suite_rows(Night(date(2026, 11, 1), ends, None))] == ["met", "no gate"]
 
 
 def test_requests_that_may_have_been_billed_count_toward_the_budget_of_the_night():
