@@ -51,10 +51,10 @@ class SharedServer:
     """The server that this command uses: found running, or started.
 
     While the command runs, a server that is gone is started again at the same address; Prefect's clients repeat their
-    requests until then. is_ahead: whether a new one waits for `go_on`.
+    requests until then. A new one serves from `go_on` or `announce` on.
     """
 
-    def __init__(self, home: Path, *, is_ahead: bool = False) -> None:
+    def __init__(self, home: Path) -> None:
         try:
             home.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -63,7 +63,7 @@ class SharedServer:
         self._home = home
         self._state = state_file(home, KIND, settings_digest(home))
         self._running = find_process(self._state)
-        self._process = None if self._running else self._start(is_ahead=is_ahead)
+        self._process = None if self._running else self._start()
 
     def go_on(self) -> None:
         """Let a new server that waits serve."""
@@ -126,19 +126,17 @@ class SharedServer:
         """The address, once it is announced; None if Prefect's settings name another server."""
         return self._running.address if self._running else None
 
-    def _start(self, before: KeptProcess | None = None, *, is_ahead: bool = False) -> "subprocess.Popen[str]":
+    def _start(self, before: KeptProcess | None = None) -> "subprocess.Popen[str]":
         """Start a server process, at the address and with the password of an earlier one if there was one."""
         auth = before.auth if before else os.environ.get(SERVER_AUTH) or f"gradebook:{secrets.token_urlsafe(32)}"
         program = [str(Path(__file__).with_name("process.py"))]
         port = str(before.port if before else 0)
         environment = inherited(but=(API_URL, API_AUTH, *LOG_LEVELS)) | {SERVER_AUTH: auth}
-        process = start_process(self._state, program, port, environment=environment, stdin=subprocess.PIPE)
-        if not is_ahead:
-            _let_serve(process)
-        return process
+        return start_process(self._state, program, port, environment=environment, stdin=subprocess.PIPE)
 
     def _read_answer(self, process: "subprocess.Popen[str]") -> KeptProcess | None:
-        """The server that a new process has started or found; None if it is not needed."""
+        """The server that a new process starts, once it is told to, or finds; None if it is not needed."""
+        _let_serve(process)
         try:
             return read_answer(process)
         except OSError as error:
@@ -160,7 +158,7 @@ def start_ahead() -> None:
     Until then it only reads Prefect's settings; if the command ends before, so does the process.
     """
     with suppress(Exception):  # `shared_server` raises it again, where it is reported
-        _ahead.extend(filter(None, [_find_or_start(is_ahead=True)]))
+        _ahead.extend(filter(None, [_find_or_start()]))
 
 
 @atexit.register
@@ -175,21 +173,20 @@ def shared_server() -> SharedServer | None:
     Raises `InputError` for settings of Prefect in the current folder, which the operator does not allow, and for a
     folder of Prefect that can't be made.
     """
-    if not _ahead:
-        return _find_or_start()
-    server = _ahead.pop()
-    server.go_on()
+    server = _ahead.pop() if _ahead else _find_or_start()
+    if server is not None:
+        server.go_on()
     return server
 
 
-def _find_or_start(*, is_ahead: bool = False) -> SharedServer | None:
+def _find_or_start() -> SharedServer | None:
     refuse_folder_settings(os.environ)
     is_embedded = "prefect" in sys.modules and not gradebook.IS_READY
-    return None if os.environ.get(API_URL) or is_embedded else SharedServer(prefect_home(), is_ahead=is_ahead)
+    return None if os.environ.get(API_URL) or is_embedded else SharedServer(prefect_home())
 
 
 def _let_serve(process: "subprocess.Popen[str]") -> None:
-    if process.stdin:
+    if process.stdin and not process.stdin.closed:
         with suppress(BrokenPipeError), process.stdin as told:  # it has ended: its answer is missing
             told.write("go\n")
 
