@@ -33,6 +33,7 @@ from gradebook.flows.display.ends import end_interrupted
 from gradebook.flows.program.likeness import OF_THE_PROGRAM, Likeness, like_other
 from gradebook.flows.program.protocol import AWAKE, ENDED, GO, LENGTH, MOST_DESCRIPTORS, STARTED, address_of
 from gradebook.flows.server.port_keeper import is_own
+from gradebook.tasks.lake.schema import table_names
 from gradebook.tasks.system.folder_settings import NAMES, prefect_home, profiles_file, refuse_folder_settings
 from gradebook.tasks.system.kept_process import (
     IDLE_S,
@@ -62,7 +63,6 @@ LATE = (
     "prefect.task_engine",
     "pyarrow.acero",
     "pyarrow.dataset",
-    "pytz",
 )
 DATA = ("sql", "pages", "rubrics", "examples")  # folders of the package with files that are no modules
 
@@ -148,6 +148,8 @@ def _import_all(served: Iterable[str]) -> None:
         for name in LATE:
             import_module(name)
         import_late()
+    table_names()  # known from now on: a database of its own tells
+    len(import_module("pytz").all_timezones_set)  # found in 600 files when a time is first read
     duckdb.default_connection().close()  # the import opened it, with threads that no fork has and each would wait for
 
 

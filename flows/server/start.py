@@ -15,8 +15,8 @@ from typing import cast
 from gradebook.flows.display.progress_bars import shown_progress
 from gradebook.flows.server.shared import shared_server
 from gradebook.rubrics.model.errors import UnfinishedError
-from gradebook.tasks.lake.address import Lake
-from gradebook.tasks.lake.connections import prepare_lake, refuse_unusable
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.connections import open_for_writing, prepare_lake, refuse_unusable
 from gradebook.tasks.lake.object_store import probe_store
 from gradebook.tasks.operations.doctor.machine import without_secrets
 from gradebook.tasks.published.summary import RunSummary
@@ -50,6 +50,7 @@ def evaluate_here(
     Raises `InputError` within a second if the request is wrong, and `UnfinishedError` if its judge does not answer or
     its budget is too small for one reply: no server is started for it.
     """
+    open_for_writing(find_lake(request.lake, request.data))
     checked = check_request(request)
     refuse_bad_start(request, checked)
     refuse_taken_id(request, checked)

@@ -1,5 +1,6 @@
 -- No output has a per-case criterion twice.
 -- severity: error
+-- empty without: source_case_criteria
 with criteria as (select * from stg_case_criteria),
 
 final as (

@@ -1,5 +1,6 @@
 -- Every per-case criterion belongs to an output of the run.
 -- severity: error
+-- empty without: source_case_criteria
 with criteria as (select * from stg_case_criteria),
 
 outputs as (select * from int_outputs_numbered),

@@ -1,5 +1,6 @@
 -- No per-case criterion has the id of a criterion of the rubric.
 -- severity: error
+-- empty without: source_case_criteria
 with own as (select * from stg_case_criteria),
 
 criteria as (select * from stg_criteria),

@@ -1,5 +1,6 @@
 -- Contributions of top categories in category_scores add up to run_scores' mean (0..1) where all verdicts are scored.
 -- severity: error
+-- empty without: category_scores
 with parts as (select * from category_scores),
 
 runs as (select * from run_scores),

@@ -1,5 +1,6 @@
 -- category_scores has one row per run_id, model, checkpoint, category.
 -- severity: error
+-- empty without: category_scores
 with mart as (select * from category_scores),
 
 final as (

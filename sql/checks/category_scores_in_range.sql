@@ -1,5 +1,6 @@
 -- Rates of category_scores are in 0..1, the ends of its intervals and its quantiles in order and not above 1.
 -- severity: error
+-- empty without: category_scores
 with mart as (select * from category_scores),
 
 final as (

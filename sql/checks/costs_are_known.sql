@@ -1,5 +1,6 @@
 -- Every judgment has a known price.
 -- severity: warning
+-- empty without: source_judgments
 with judgments as (select * from stg_judgments),
 
 final as (

@@ -1,5 +1,6 @@
 -- Every judgment paid for is about an output of the run, or its cost would be lost in run_scores.
 -- severity: error
+-- empty without: source_judgments
 with judgments as (select * from stg_judgments),
 
 outputs as (select * from int_outputs_numbered),

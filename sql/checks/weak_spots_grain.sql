@@ -1,5 +1,6 @@
 -- One row of weak_spots per model, checkpoint, criterion_id, slice_key, slice_value.
 -- severity: error
+-- empty without: weak_spots
 with mart as (select * from weak_spots),
 
 final as (

@@ -1,5 +1,6 @@
 -- Means and interval ends of weak_spots are in 0..1, gains in 0..1 or null, and each has an example.
 -- severity: error
+-- empty without: weak_spots
 with mart as (select * from weak_spots),
 
 final as (

@@ -7,7 +7,7 @@ no other process changes the catalog's file: it may be another lake by then.
 import atexit
 import os
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import duckdb
 
@@ -49,22 +49,25 @@ class ConnectionCache:
     connections: dict[tuple[bool, bool], tuple[Attached, duckdb.DuckDBPyConnection]] = field(default_factory=dict)
     inherited: list[duckdb.DuckDBPyConnection] = field(default_factory=list)
 
-    def take(self, attached: Attached) -> duckdb.DuckDBPyConnection | None:
-        """Take a connection attached with these options out of the cache; None if there is none or the file changed."""
+    def take(self, attached: Attached) -> tuple[Attached, duckdb.DuckDBPyConnection] | None:
+        """Take a connection out of the cache, with the options that it is attached with; None if there is none.
+
+        A block that reads is given one that writes, if there is no other: to open another takes as long as many reads.
+        """
         state = _file_state(attached.lake)
         if attached.lake != self.lake or state != self.state:
             self.close()
             self.lake, self.state = attached.lake, state
-        kept, connection = self.connections.get(attached.slot, (None, None))
-        if kept != attached:
-            return None
-        del self.connections[attached.slot]
-        return connection
+        for options in (attached, replace(attached, read_only=False)):
+            found = self.connections.get(options.slot)
+            if found is not None and found[0] == options:
+                return self.connections.pop(options.slot)
+        return None
 
-    def keep(self, attached: Attached, connection: duckdb.DuckDBPyConnection) -> None:
-        """Cache a connection for the next block. Its transactions have ended."""
+    def keep(self, attached: Attached, connection: duckdb.DuckDBPyConnection, *, is_written: bool) -> None:
+        """Cache a connection for the next block. Its transactions have ended. is_written: the last block wrote."""
         state = _file_state(attached.lake)
-        if attached.lake != self.lake or not _is_still(self.state, state, is_written=not attached.read_only):
+        if attached.lake != self.lake or not _is_still(self.state, state, is_written=is_written):
             release(connection)
             return
         self.state = state

@@ -53,7 +53,8 @@ def attached_lake(
     is_cached = attached.is_cacheable and not is_unshared
     if is_cached and is_pinned:
         attached = replace(attached, at=_version_now(attached))
-    root = (cached_connections.take(attached) if is_cached else None) or _open(attached)
+    is_written = not attached.read_only
+    attached, root = (cached_connections.take(attached) if is_cached else None) or (attached, _open(attached))
     connection = root
     try:
         if is_cached:
@@ -76,20 +77,20 @@ def attached_lake(
         if connection is not root:
             connection.close()
         if is_cached:
-            cached_connections.keep(attached, root)
+            cached_connections.keep(attached, root, is_written=is_written)
         else:
             release(root)
 
 
 def _version_now(attached: Attached) -> int:
     """Latest version of a cacheable lake."""
-    root = cached_connections.take(attached) or _open(attached)
+    attached, root = cached_connections.take(attached) or (attached, _open(attached))
     try:
         version = last_version(root, attached.lake)
     except BaseException:
         release(root)
         raise
-    cached_connections.keep(attached, root)
+    cached_connections.keep(attached, root, is_written=False)
     return version
 
 
@@ -173,6 +174,15 @@ def connect(
             yield connection
 
 
+def open_for_writing(lake: Lake) -> None:
+    """Open a lake, if it is there, for a process that is going to write: its blocks that read share the connection.
+
+    Raises as `connect`.
+    """
+    with suppress(NoLakeThere), connect(lake):
+        return
+
+
 @contextmanager
 def connect_up_to_date(
     lake: Lake, *, is_pinned: bool = False, is_unshared: bool = False
@@ -248,6 +258,8 @@ def prepare_lake(lake: Lake) -> None:
     if lake.bucket is not None:
         probe_store(lake.bucket)
     state = _schema_state(lake)
+    if state in _UP_TO_DATE:
+        return
     try:
         with connect(lake, read_only=True) as connection:  # readers without write permission need not write
             if _is_up_to_date(connection, state):

@@ -14,9 +14,9 @@ from gradebook.rubrics.statistics.weak_slices import shortfall_test
 
 def add_functions(connection: duckdb.DuckDBPyConnection) -> None:
     """Make the functions; those of an earlier build on this connection stay."""
-    double = duckdb.sqltype("double")
-    ends = duckdb.struct_type({"low": double, "high": double})
-    test = duckdb.struct_type({"p": double, "standard_error": double})
+    double = connection.sqltype("double")  # duckdb.sqltype opens a database of its own
+    ends = connection.struct_type({"low": double, "high": double})
+    test = connection.struct_type({"p": double, "standard_error": double})
     # DuckDB refuses a second function of a name; its list of all functions would take longer than a run's marts.
     with suppress(duckdb.NotImplementedException):
         connection.create_function("score_ends", _score_ends, [double] * 7, ends, type=ARROW, null_handling=SPECIAL)

@@ -35,7 +35,8 @@ SOURCES = frozenset(
 # to the file; compression takes longer, but in the file ten million rows need a third of the space.
 MATERIALIZED: Mapping[str, str] = MappingProxyType({"view": "temp view", "table": "temp table", "file": "table"})
 _MATERIALIZED = re.compile(r"^-- materialized: (\w+)$", re.MULTILINE)
-# A mart or check with this line is not built or run where the source has no rows: planning a query takes longer.
+# A mart or check with this line is not built or run where the source has no rows, or the mart that a check reads:
+# planning a query takes longer.
 _EMPTY_WITHOUT = re.compile(r"^-- empty without: (\w+)$", re.MULTILINE)
 # What DuckDB's parser finds in the files of sql/, a hundred times as fast: a test holds the two to each other.
 _COMMENT = re.compile(r"--[^\n]*")
@@ -113,10 +114,12 @@ def build_marts(connection: duckdb.DuckDBPyConnection, only: str | tuple[str, ..
 
 
 def _empty_models(connection: duckdb.DuckDBPyConnection, models: Iterable[Model]) -> list[Model]:
-    """Models whose header names a source that has no rows: they have none either."""
-    sources = {model: found[1] for model in models if (found := _EMPTY_WITHOUT.search(model.sql))}
-    empty = {name for name in set(sources.values()) if not connection.execute(f"from {name} limit 1").fetchall()}
-    return [model for model, source in sources.items() if source in empty]
+    """Models whose header names a source, or a built model, that has no rows: they have none either."""
+    named = {model: found[1] for model in models if (found := _EMPTY_WITHOUT.search(model.sql))}
+    relations = sorted(set(named.values()))
+    (filled,) = connection.execute(f"select {', '.join(f'exists (from {name})' for name in relations)}").fetchall()
+    empty = {name for name, is_filled in zip(relations, filled, strict=True) if not is_filled}
+    return [model for model, name in named.items() if name in empty]
 
 
 def _without_rows(mart: str) -> str:

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from gradebook.rubrics.files.case_criteria import CASE_CRITERIA_SCHEMA
 from gradebook.rubrics.files.tables import criteria_table
+from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
 from gradebook.rubrics.model.opinions import OPINION_SCHEMA
 from gradebook.rubrics.model.rubric import Rubric, category_weights, tree_steps
 from gradebook.tasks.datasets.case_criteria import case_criteria_files
@@ -24,6 +25,10 @@ ONE_THREAD_BYTES = 2**20
 CATEGORIES_SCHEMA = pa.schema([pa.field("category", pa.string()), pa.field("parent", pa.string())])
 CATEGORY_WEIGHTS_SCHEMA = pa.schema(
     [pa.field("category", pa.string()), pa.field("criterion_id", pa.string()), pa.field("weight", pa.float64())]
+)
+_TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens")
+_PAID_SCHEMA = pa.schema(
+    [JUDGMENT_SCHEMA.field(name) for name in ("output_id", "criterion_id", *_TOKENS, "cost_usd", "attempts")]
 )
 STEPS_SCHEMA = pa.schema(
     [
@@ -82,15 +87,13 @@ def add_rubric_sources(connection: duckdb.DuckDBPyConnection, run_id: str, rubri
 def add_cost_sources(connection: duckdb.DuckDBPyConnection, run: Run) -> None:
     """Make the sources of the mart `stage_costs`: the run's timings and the judgments it paid for."""
     connection.register("source_timings", read_timings(run.folder))
-    connection.register("source_judgments", paid_judgments(run.lake, run.run_id))
+    paid = paid_judgments(run.lake, run.run_id) if run.asks_models else _PAID_SCHEMA.empty_table()
+    connection.register("source_judgments", paid)
 
 
 def paid_judgments(lake: Lake, run_id: str) -> pa.Table:
     """Columns of a run's paid judgments that the marts read, without texts."""
-    query = (
-        "select output_id, criterion_id, prompt_tokens, cached_tokens, completion_tokens, cost_usd, attempts "
-        "from judgments where run_id = ?"
-    )
+    query = f"select {', '.join(_PAID_SCHEMA.names)} from judgments where run_id = ?"
     with connect(lake, read_only=True) as connection:
         return connection.execute(query, [run_id]).to_arrow_table()
 

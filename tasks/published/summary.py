@@ -147,6 +147,11 @@ def _sum(rows: tuple[Row, ...], name: str) -> float | None:
     return None if None in values else float(sum(values))
 
 
+# Tables that the queries of a summary name more than once.
+_OF_RUBRIC = ("rubrics", "criteria", "case_criteria")
+OF_SUMMARY = frozenset({"runs", "run_scores", "criterion_scores", "output_scores", "verdicts", "outputs", *_OF_RUBRIC})
+
+
 def summarise(lake: Lake, run_id: str) -> RunSummary:
     """Read a published run's summary. Raises `InputError` for an unknown id."""
     with connect_up_to_date(lake, is_pinned=True) as connection:

@@ -93,7 +93,8 @@ def set_state(
         key = [artifact.name, artifact.digest]
         found = connection.execute(f"select target_type, created_at {_ROW}", key).fetchone()
         earlier_type, created_at = found or (None, now)
-        connection.execute(f"delete {_ROW}", key)
+        if found:
+            connection.execute(f"delete {_ROW}", key)
         target_type = artifact.target_type or earlier_type
         values = [target_type, state, judge, list(run_ids), artifact.provenance, created_at, now]
         connection.execute("insert into artifacts values (?, ?, ?, ?, ?, ?, ?, ?, ?)", [*key, *values])

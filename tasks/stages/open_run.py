@@ -240,19 +240,24 @@ def run_row(run: Run, status: str, reason: str | None) -> dict[str, object]:
 
 def replace_row(connection: duckdb.DuckDBPyConnection, row: Mapping[str, object]) -> None:
     """Replace the row of a run; the row of a published run is left as it is."""
-    if not remove_row(connection, row["run_id"]):
-        return
+    if remove_row(connection, row["run_id"]):
+        insert_row(connection, row)
+
+
+def insert_row(connection: duckdb.DuckDBPyConnection, row: Mapping[str, object]) -> None:
+    """Insert the row of a run that has none."""
     names = ", ".join(row)
     marks = ", ".join("?" for _ in row)
     connection.execute(f"insert into runs ({names}) values ({marks})", list(row.values()))
 
 
 def remove_row(connection: duckdb.DuckDBPyConnection, run_id: object) -> bool:
-    """Delete the row of a run; False if the run is published, whose row stays."""
+    """Delete the row of a run, if it has one; False if the run is published, whose row stays."""
     earlier = connection.execute("select status from runs where run_id = ?", [run_id]).fetchall()
     if ("published",) in earlier:
         return False
-    connection.execute("delete from runs where run_id = ?", [run_id])
+    if earlier:
+        connection.execute("delete from runs where run_id = ?", [run_id])
     return True
 
 

@@ -49,10 +49,15 @@ def evaluate_run(run: Run, stages: Stages) -> None:
 
 def complete_run(run: Run, stages: Stages, evaluate: Callable[[Run, Stages], None] = evaluate_run) -> RunSummary:
     """Evaluate an open run, unless it is published already; returns its summary."""
+    evaluate_once(run, stages, evaluate)
+    return stages.call(conclude_run, run)
+
+
+def evaluate_once(run: Run, stages: Stages, evaluate: Callable[[Run, Stages], None] = evaluate_run) -> None:
+    """Evaluate an open run, unless it is published already."""
     if not is_published(run):  # an earlier command may have published it and been interrupted after the commit
         with recorded(run), stages.opened(run):
             evaluate(run, stages)
-    return stages.call(conclude_run, run)
 
 
 def plan_evaluation(run: Run, stages: Stages, *, is_preview: bool = False) -> tuple[Ingested, RunPlan]:

@@ -6,7 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -27,11 +27,11 @@ from gradebook.tasks.lake.sql import quoted
 from gradebook.tasks.ledger.recordings import write_recording
 from gradebook.tasks.marts.models import model_order
 from gradebook.tasks.marts.sources import run_costs
-from gradebook.tasks.published.summary import RunSummary, read_summary
+from gradebook.tasks.published.summary import OF_SUMMARY, RunSummary, read_summary
 from gradebook.tasks.ratings.table import insert_ratings
 from gradebook.tasks.rubric_store.versions import store_rubric
 from gradebook.tasks.runs.run import Run
-from gradebook.tasks.stages.open_run import is_published, replace_findings, replace_row, run_row
+from gradebook.tasks.stages.open_run import insert_row, is_published, remove_row, replace_findings, run_row
 from gradebook.tasks.stages.quality import read_findings
 from gradebook.tasks.system.events import Piece, piece_span
 from gradebook.tasks.system.files import write_parquet, write_text
@@ -122,7 +122,7 @@ def _publish(run: Run, ingested: Ingested, notes: list[str]) -> int:
     files, added = RunFiles(run.lake, folder), set[str]()
 
     def body(connection: duckdb.DuckDBPyConnection, version: int) -> None:
-        _refuse_published(connection, run.run_id)
+        _remove_unfinished(connection, run.run_id)
         added.clear()  # the transaction may be retried
         store_rubric(connection, run.rubric, run.created_at)
         for index, shard in enumerate(ingested.shards):
@@ -145,7 +145,7 @@ def _publish(run: Run, ingested: Ingested, notes: list[str]) -> int:
         _insert_cost(connection, run, "publish", ingested.output_count, *clock)
         epoch = read_epoch(connection, run.judge)
         row = {**run_row(run, "published", None), **totals, "version": version, "judge_epoch": epoch}
-        replace_row(connection, row)
+        insert_row(connection, row)
 
     extra = json.dumps({"run_id": run.run_id, "rubric": f"{run.rubric.id} {run.rubric.version}"})
     try:
@@ -183,32 +183,42 @@ def _remove_unpublished(run: Run, files: RunFiles, added: Collection[str]) -> No
         files.remove(added if is_published(run) else ())
 
 
-def _refuse_published(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
-    """Raise `InputError` if another process has published the run id: its verdicts would be stored twice."""
-    if connection.execute("select 1 from runs where run_id = ? and status = 'published'", [run_id]).fetchall():
-        raise InputError("--run-id", f"{run_id}, which another process has published meanwhile", "a new id")
-
-
 def conclude_run(run: Run) -> RunSummary:
     """Write the report and the recording of a published run, and mark it as finished; returns its summary.
 
     Reviews and runs from Python get no page, whose charts take longer than they do; `gradebook report` draws one.
     """
+    with concluded_run(run) as (summary, _):
+        return summary
+
+
+def _remove_unfinished(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
+    """Delete the row of the unfinished run; `InputError` if another process has published the run meanwhile.
+
+    Its verdicts would be stored twice.
+    """
+    if not remove_row(connection, run_id):
+        raise InputError("--run-id", f"{run_id}, which another process has published meanwhile", "a new id")
+
+
+@contextmanager
+def concluded_run(run: Run) -> Iterator[tuple[RunSummary, duckdb.DuckDBPyConnection]]:
+    """As `conclude_run`; yields the summary, and the connection with the lake's small tables in memory."""
     folder = run.folder
     clock = time.perf_counter(), process_cpu_s()
     if run.request.record is not None:
         write_recording(run.lake, folder, Path(run.request.record))
-    with connect_up_to_date(run.lake, is_pinned=True) as connection:
-        copy_small_tables(connection)
+    with connect_up_to_date(run.lake, is_pinned=run.request.has_page) as connection:  # else few queries read the lake
+        copy_small_tables(connection, None if run.request.has_page else OF_SUMMARY)
         summary = read_summary(connection, run.lake, run.run_id)
         if run.request.has_page:
             from gradebook.tasks.reporting.page import write_own_report
 
             summary = write_own_report(connection, run.lake, summary, folder.report_file)
+        yield summary, connection
     if run.request.has_page:
         _keep_report_cost(run, *clock)
     write_text(folder.published_file, json.dumps(summary.as_json(), default=str))
-    return summary
 
 
 def _keep_report_cost(run: Run, wall_s: float, cpu_s: float) -> None:

@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import duckdb
+
 from gradebook.rubrics.files.digest import rubric_digest
 from gradebook.rubrics.model.columns import holds_conversations
 from gradebook.rubrics.model.errors import Fault, GradebookError, OutputsError, RubricError
@@ -16,8 +18,9 @@ from gradebook.tasks.datasets.case_criteria import OwnCount, refuse_no_criteria,
 from gradebook.tasks.datasets.conversations import answered_row
 from gradebook.tasks.datasets.row_parser import RowFitter
 from gradebook.tasks.lake.address import find_lake
-from gradebook.tasks.lake.connections import connect, prepare_lake
+from gradebook.tasks.lake.connections import open_for_writing, prepare_lake
 from gradebook.tasks.lake.rows import Row, read_rows
+from gradebook.tasks.lake.schema import narrow_to_outputs
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.runs.request import OPTIONS, EvaluationRequest
@@ -26,12 +29,13 @@ from gradebook.tasks.runs.runner import THREADS
 from gradebook.tasks.stages.artifacts import Artifact, ArtifactState, set_state
 from gradebook.tasks.stages.check_request import CheckedRequest, check_request
 from gradebook.tasks.stages.open_run import opened_run
-from gradebook.tasks.stages.pipeline import complete_run
+from gradebook.tasks.stages.pipeline import evaluate_once
+from gradebook.tasks.stages.publish import concluded_run
 from gradebook.tasks.stages.submit import StagesInThreads
 
 STDIN = "-"
 APPROVED, NEEDS_REVISION = ArtifactState.approved.value, ArtifactState.needs_revision.value
-_OUTPUT = "select score, score_low, score_high, is_passed, failed_gates from output_scores where run_id = ?"
+_OUTPUT = "select output_id, score, failed_gates from output_scores where run_id = ?"
 _FEEDBACK = "select feedback from output_feedback where run_id = ?"
 
 
@@ -94,14 +98,15 @@ def review_artifact(
             request, outputs=str(path), trigger="review", dataset=name, max_bad_rate=0.0, runner=THREADS, has_page=False
         )
         requests = [replace(asked, rubric=rubric, again=_again(name, rubric, request)) for rubric in rubrics]
+        lake = find_lake(request.lake, request.data)
+        open_for_writing(lake)
         checked = [check_request(each) for each in requests]
         _refuse_misfits(name, row, [each.rubric for each in checked], request)
-        lake = find_lake(request.lake, request.data)
         prepare_lake(lake)
         artifact = Artifact.of(name, content, row, target_type)
         set_state(lake, artifact, ArtifactState.in_review, request.judge)
         try:
-            evaluations = [_evaluation(_evaluate(*pair), pair[0]) for pair in zip(requests, checked, strict=True)]
+            evaluations = [_evaluate(*pair) for pair in zip(requests, checked, strict=True)]
         except BaseException:  # the judge is gone, the budget reached, Ctrl-C
             with suppress(GradebookError):  # the lake may be what failed
                 set_state(lake, artifact, ArtifactState.pending, request.judge)
@@ -166,16 +171,18 @@ def _is_conversation(row: Row) -> bool:
     return bool(messages) and are_chat and holds_conversations(row, {})
 
 
-def _evaluate(request: EvaluationRequest, checked: CheckedRequest) -> RunSummary:
+def _evaluate(request: EvaluationRequest, checked: CheckedRequest) -> Evaluation:
     with opened_run(request, datetime.now(UTC), checked) as run:
-        return complete_run(run, StagesInThreads())
+        evaluate_once(run, StagesInThreads())
+        with concluded_run(run) as (summary, connection):
+            return _evaluation(summary, connection)
 
 
-def _evaluation(summary: RunSummary, request: EvaluationRequest) -> Evaluation:
-    with connect(find_lake(request.lake, request.data), read_only=True) as connection:
-        (output,) = read_rows(connection, _OUTPUT, summary.run_id)
-        verdicts = read_rows(connection, query("stages/verdicts_of_run"), run_id=summary.run_id)
-        (feedback,) = read_rows(connection, _FEEDBACK, summary.run_id)
+def _evaluation(summary: RunSummary, connection: duckdb.DuckDBPyConnection) -> Evaluation:
+    (output,) = read_rows(connection, _OUTPUT, summary.run_id)
+    narrow_to_outputs(connection, summary.run_id, [output["output_id"]])
+    verdicts = read_rows(connection, query("stages/verdicts_of_run"), run_id=summary.run_id)
+    (feedback,) = read_rows(connection, _FEEDBACK, summary.run_id)
     # Without requirements, an unknown score still means no approval.
     is_approved = summary.is_met and (summary.has_requirement or output["score"] is not None)
     return Evaluation(

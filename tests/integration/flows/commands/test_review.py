@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gradebook.tasks.stages import pipeline
+from gradebook.tasks.stages import review as stages_review
 from tests.support.loopback_judge import LoopbackJudge
 from tests.support.nightly import nightly
 from tests.support.samples import judged_criteria
@@ -38,7 +38,7 @@ def write_rubric(path: Path, rubric_id: str, criterion_id: str = "length", max_w
 def test_a_review_interrupted_after_its_commit_is_not_published_twice(gradebook, tmp_path, monkeypatch):
     artifact, rubric = write_row(tmp_path / "a.json"), write_rubric(tmp_path / "r.yaml", "short")
     with monkeypatch.context() as cut:
-        cut.setattr(pipeline, "conclude_run", lambda _run: (_ for _ in ()).throw(OSError("power")))
+        cut.setattr(stages_review, "concluded_run", lambda _run: (_ for _ in ()).throw(OSError("power")))
         assert gradebook("review", artifact, "--rubrics", rubric).code == 3
     assert gradebook("review", artifact, "--rubrics", rubric).code == 0
     counts = gradebook("sql", "select count(*) as n from output_scores", "--format", "json").json

@@ -13,7 +13,7 @@ from gradebook.rubrics.model.errors import LakeError
 from gradebook.tasks.lake import connections as lake_connections
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connection_cache import Attached, cached_connections
-from gradebook.tasks.lake.connections import commit, connect, prepare_lake
+from gradebook.tasks.lake.connections import commit, connect, open_for_writing, prepare_lake
 from gradebook.tasks.lake.user_queries import run_query
 from tests.support.other_writer import written_by_another
 
@@ -54,21 +54,30 @@ def add_in_a_process(lake: Lake, run_id: str) -> None:
     assert process.exitcode == 0
 
 
-def test_a_process_attaches_a_lake_once_to_read_and_once_to_write(lake, opened):
+@pytest.mark.parametrize("is_opened_for_writing", [False, True])
+def test_a_process_attaches_a_lake_at_most_once_to_read_and_once_to_write(lake, opened, is_opened_for_writing):
+    if is_opened_for_writing:
+        open_for_writing(lake)
+    assert run_ids(lake) == []
     for run_id in "abc":
         add_run(lake, run_id)
         assert run_ids(lake)[-1] == run_id
-    assert [attached.read_only for attached in opened] == [False, True]
+    assert [attached.read_only for attached in opened] == ([False] if is_opened_for_writing else [True, False])
+
+
+def test_a_lake_that_is_not_there_is_not_made_by_opening_it_for_writing(tmp_path):
+    open_for_writing(find_lake(f"sqlite:{tmp_path}/none/lake.sqlite"))
+    assert not (tmp_path / "none").exists()
 
 
 def test_one_version_is_attached_once(lake, opened):
     version = add_run(lake, "a")
     for _ in range(3):
         assert run_ids(lake, is_pinned=True) == ["a"]
-    assert [attached.at for attached in opened if attached.read_only] == [None, version]
+    assert [attached.at for attached in opened] == [None, version]
     add_run(lake, "b")
     assert run_ids(lake, is_pinned=True) == ["a", "b"]
-    assert len(cached_connections.connections) == 3
+    assert len(cached_connections.connections) == 2
 
 
 @pytest.mark.nightly
@@ -114,8 +123,8 @@ def test_a_lake_that_is_replaced_while_a_block_reads_it_is_read_anew(lake, opene
     with connect(lake, read_only=True) as connection:
         assert connection.execute("select count(*) from runs").fetchall() == [(2,)]
         shutil.copytree(tmp_path / "backup", tmp_path / "lake", dirs_exist_ok=True)
-    assert (len(opened), run_ids(lake)) == (2, ["a"])
-    assert len(opened) == 3
+    assert (len(opened), run_ids(lake)) == (1, ["a"])
+    assert len(opened) == 2
 
 
 @pytest.mark.nightly
