@@ -177,10 +177,11 @@ def connect(
 def open_for_writing(lake: Lake) -> None:
     """Open a lake, if it is there, for a process that is going to write: its blocks that read share the connection.
 
-    Raises as `connect`.
+    Does nothing for a lake whose connections are not cached. Raises as `connect`.
     """
-    with suppress(NoLakeThere), connect(lake):
-        return
+    if Attached(lake, read_only=False, at=lake.at).is_cacheable:
+        with suppress(NoLakeThere), connect(lake):
+            return
 
 
 @contextmanager
