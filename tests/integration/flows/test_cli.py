@@ -79,9 +79,9 @@ def test_the_version_is_that_of_the_package(gradebook):
 
 
 def test_a_missing_argument_is_named_with_what_it_is(gradebook):
-    finished = gradebook("why")
+    finished = gradebook("rescore", "--rubric", "rubric.yaml")
     assert (finished.code, finished.out) == (2, "")
-    assert finished.err.startswith("gradebook: RUN: found none, expected a published run's id;")
+    assert finished.err.startswith("gradebook: RUN: found none, expected id of the published run with the verdicts;")
 
 
 @pytest.mark.parametrize("form", ["csv", *nightly(["json"])])
