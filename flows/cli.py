@@ -21,6 +21,7 @@ from typer.main import get_command, get_group
 
 from gradebook.flows.display.ends import end_interrupted
 from gradebook.rubrics.model.errors import GradebookError, InputError, UnfinishedError
+from gradebook.tasks.system.kept_process import idle_time_s
 from gradebook.tasks.system.lazy_imports import refuse_pandas
 from gradebook.tasks.system.secret_values import without_secret_values
 
@@ -182,9 +183,11 @@ def main() -> None:
     """Run the command; expected failures end with a sentence on stderr and an exit code."""
     refuse_pandas()
     gc.set_threshold(NEW_OBJECTS)
+    has_folder = _has_folder()
     atexit.register(gc.freeze)  # at its end, Python would search all that was imported for garbage: half a second
     try:
         _refuse_broken_text(sys.argv[1:], os.environ)
+        idle_time_s()  # also where no process is started: a wrong setting is found at once
         code = app(prog_name="gradebook", standalone_mode=False)
     except GradebookError as error:
         _print_error(str(error))
@@ -201,17 +204,37 @@ def main() -> None:
     except BaseException as error:  # noqa: BLE001 - last resort, and panics of Rust: the traceback goes to a file
         if _is_interrupt(error):
             end_interrupted()
-        from gradebook.tasks.system.files import is_full  # with Arrow and DuckDB
-
-        if isinstance(error, Exception) and is_full(error):  # no room for a traceback either
-            _print_error(f"the disk is full: {error}; free some space, then run the same command again")
-            sys.exit(UnfinishedError.exit_code)
-        told = without_secret_values(f"unexpected {type(error).__name__}: {error}", os.environ)
-        _print_error(f"{told} (traceback in {_write_traceback()})")
-        sys.exit(UnfinishedError.exit_code)
+        _end_unexpected(error, has_folder=has_folder)
     if code == INTERRUPTED:
         end_interrupted()
     sys.exit(code)
+
+
+def _end_unexpected(error: BaseException, *, has_folder: bool) -> NoReturn:
+    """Exit after an error that no command expects; its traceback goes to a file.
+
+    has_folder: whether the command began in a folder that was there.
+    """
+    from gradebook.tasks.system.files import is_full  # with Arrow and DuckDB
+
+    if isinstance(error, Exception) and is_full(error):  # no room for a traceback either
+        _print_error(f"the disk is full: {error}; free some space, then run the same command again")
+        sys.exit(UnfinishedError.exit_code)
+    if isinstance(error, FileNotFoundError) and not has_folder:
+        _print_error(str(InputError("the working folder", "none: it was deleted", "a folder that exists")))
+        sys.exit(InputError.exit_code)
+    told = without_secret_values(f"unexpected {type(error).__name__}: {error}", os.environ)
+    _print_error(f"{told} (traceback in {_write_traceback()})")
+    sys.exit(UnfinishedError.exit_code)
+
+
+def _has_folder() -> bool:
+    """Whether the working folder exists."""
+    try:
+        os.getcwd()  # noqa: PTH109 - pathlib is not imported for it
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _is_interrupt(error: BaseException) -> bool:

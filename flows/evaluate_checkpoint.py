@@ -17,7 +17,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from pydantic import PositiveInt
 
 from gradebook.flows.deployment.artifacts import LONGEST_S
-from gradebook.flows.deployment.names import GATES_NOT_MET, checkpoint_name
+from gradebook.flows.deployment.names import GATES_NOT_MET, artifact_key, checkpoint_name
 from gradebook.flows.deployment.parameters import Dollars, takes_options
 from gradebook.flows.deployment.run_evaluation import WORKER_COUNT, publish_evaluation
 from gradebook.flows.deployment.run_ids import deployed_run_id
@@ -166,7 +166,8 @@ async def _show(decision: CheckpointDecision) -> None:
     words = f"{decision.row['model']} @ {decision.row['checkpoint']}: {decision.row['status']}"
     try:
         async with asyncio.timeout(LONGEST_S):
-            await acreate_markdown_artifact(checkpoint_text(decision), key="checkpoint", description=words)
+            key = artifact_key(decision.row["rubric_id"], "checkpoint")
+            await acreate_markdown_artifact(checkpoint_text(decision), key=key, description=words)
     except Exception as error:  # noqa: BLE001 - see above
         get_run_logger().warning("%s; the artifact could not be stored: %r", words, error)
 

@@ -71,7 +71,7 @@ async def evaluate_nightly(
     warm_up()
     day = date or flow_date()
     night = _with_upkeep(Night(day, await _evaluate_all(suites, file, chosen, day), file.budget_usd), file)
-    await show_night(night)
+    await show_night(night, suites)
     if night.failed:
         raise NightUnfinished(night)  # raised, not returned: Prefect retries a flow run only after an exception
     if night.unmet:

@@ -23,15 +23,16 @@ examples  outputs, replies and ratings of the demo
 """
 
 import time
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # as in typing, whose import takes a third of the start of `gradebook`
 LOADED_AT = time.perf_counter()  # the start of a command, for its costs
 # In a fork of a ready process, see gradebook.flows.program.ready.
 IS_READY = False
 CALLER_CPU_S = 0.0  # CPU seconds of the process that asked for the command
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from gradebook.flows.api.evaluation import evaluate
     from gradebook.flows.api.given import lint, load_rubric
     from gradebook.flows.api.published import Difference, Lake, Run, open_lake
@@ -100,8 +101,10 @@ _MODULES = {
 _PLACES = {name: module for module, names in _MODULES.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """Import a public name when it is first used."""
+    from importlib import import_module
+
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(import_module(f"{__name__}.{_PLACES.get(name, _ERRORS)}"), name)

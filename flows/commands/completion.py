@@ -1,8 +1,10 @@
-"""Shell completion of values: names of rubrics, ids of runs and criteria. An error completes nothing, silently."""
+"""Shell completion of values: rubrics, ids of runs and criteria. An error completes nothing, silently."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import wraps
+from pathlib import Path
 
 import typer
 
@@ -10,6 +12,7 @@ from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.workspace.folder import usual_lake
 
 Completion = Callable[[typer.Context, str], list[str]]
+_RUBRIC_KEYS = re.compile(rb"^(criteria|extends):", re.MULTILINE)  # judges and suites are YAML files too
 _CRITERIA = "select distinct criterion_id from criteria order by all"
 
 
@@ -18,9 +21,10 @@ def _silent(names: Callable[[typer.Context], Iterable[str]]) -> Completion:
 
     @wraps(names)
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
+        found: list[str] = []
         with suppress(Exception):  # whatever it is: the shell would show it in the middle of the typed line
-            return [name for name in names(ctx) if name.startswith(incomplete) and name.isprintable()]
-        return []
+            found += (name for name in names(ctx) if name.startswith(incomplete) and name.isprintable())
+        return found
 
     complete.__annotations__ = {"ctx": typer.Context, "incomplete": str}
     del complete.__wrapped__  # typer reads the signature
@@ -38,11 +42,18 @@ def complete_word(words: Iterable[str]) -> Completion:
 
 
 @_silent
-def complete_rubric(_ctx: typer.Context) -> Iterable[str]:
-    """Names of the shipped rubrics."""
+def complete_rubric(ctx: typer.Context) -> Iterator[str]:
+    """Names of the shipped rubrics, rubric files of the working folder, and versions in the lake."""
     from gradebook.rubrics.files.load import shipped_rubrics
 
-    return shipped_rubrics()
+    yield from shipped_rubrics()
+    for path in (*Path().glob("*.yaml"), *Path().glob("*.yml")):
+        if path.is_file() and _RUBRIC_KEYS.search(path.read_bytes()):
+            yield path.name
+    from gradebook.tasks.rubric_store.versions import list_versions
+
+    for row in list_versions(_lake_of(ctx)):
+        yield f"{row['rubric_id']}@{row['rubric_version']}"
 
 
 @_silent

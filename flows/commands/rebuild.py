@@ -19,11 +19,14 @@ from gradebook.flows.commands.options import (
 from gradebook.flows.commands.read_lake import read_lake
 from gradebook.flows.display.rebuild import show_rebuilt
 from gradebook.rubrics.model.errors import InputError
+from gradebook.tasks.published.run_list import latest_run
 from gradebook.tasks.stages.rebuild import rebuild_run
 
 
 def rebuild(
-    run: Annotated[str, typer.Argument(help="a run's id", autocompletion=complete_run)],
+    run: Annotated[
+        str | None, typer.Argument(help="a run's id; default: the latest published run", autocompletion=complete_run)
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="compare them with the published tables, to the bit")] = False,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="write each table as Parquet into this folder")
@@ -38,7 +41,7 @@ def rebuild(
     Give --check, --out or both. Published tables never change. Ratings count as of the run's publication.
 
     \b
-    gradebook rebuild 20261101-020000-a1b2c3 --check
+    gradebook rebuild --check
     gradebook rebuild nightly-1 --check --json
     gradebook rebuild nightly-1 --out rebuilt
 
@@ -48,7 +51,8 @@ def rebuild(
         raise InputError("--out", "no folder name", "one for the files of the marts")
     if not check and out is None:
         raise InputError("rebuild", "neither --check nor --out", "one of them, or both")
-    rebuilt = rebuild_run(read_lake(lake, data), run, out=out, is_forced=is_forced, is_checked=check)
+    found = read_lake(lake, data)
+    rebuilt = rebuild_run(found, run or latest_run(found), out=out, is_forced=is_forced, is_checked=check)
     if as_json:
         print_json(rebuilt.as_json())
     else:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gradebook.flows.commands.tables import show_columns, show_tables
 from gradebook.flows.display.terminal import notes, plain
-from gradebook.rubrics.model.errors import GradebookError
+from gradebook.rubrics.model.errors import GradebookError, InputError
 
 PROMPT, CONTINUED = "gradebook> ", "      ...> "
 MOST_HISTORY = 1000
@@ -65,8 +65,10 @@ def _obey(command: str) -> None:
         show_columns(name.strip().rstrip(";"))
     elif word == ".tables":
         show_tables()
-    else:
+    elif word == ".help":
         notes.print(HELP, markup=False)
+    else:
+        raise InputError("sql", repr(word), "a statement, .tables, .help or .quit")
 
 
 @contextmanager

@@ -11,9 +11,11 @@ from gradebook.flows.commands.completion import complete_criterion, complete_run
 from gradebook.flows.commands.options import DEFAULT_LAKE, DataOption, JsonOption, LakeOption, print_json
 from gradebook.flows.commands.read_lake import read_lake
 from gradebook.flows.display.terminal import for_stdout, people, plain, show_rows
-from gradebook.tasks.lake.address import find_lake
+from gradebook.rubrics.model.errors import InputError
+from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.published.provenance import Origin, read_origins
+from gradebook.tasks.published.run_list import is_run, latest_run
 from gradebook.tasks.system.number_format import price_words, score_words
 from gradebook.tasks.system.shell import shell_line
 
@@ -21,8 +23,11 @@ LONGEST = 2_000  # characters of a text on the screen
 
 
 def why(
-    run: Annotated[str, typer.Argument(help="a published run's id", autocompletion=complete_run)],
-    case: Annotated[str, typer.Argument(help="a case's id, or an output's")],
+    run: Annotated[
+        str | None,
+        typer.Argument(help="a published run's id; left out: the latest published run", autocompletion=complete_run),
+    ] = None,
+    case: Annotated[str | None, typer.Argument(help="a case's id, or an output's; needed")] = None,
     criterion: Annotated[
         str | None, typer.Argument(help="a criterion; default: a line for each", autocompletion=complete_criterion)
     ] = None,
@@ -33,12 +38,17 @@ def why(
     """Trace a verdict back to the output, prompt, reply, rubric, ratings and price.
 
     \b
-    gradebook why 20261101-020000-a1b2c3 case-17
+    gradebook why case-17
+    gradebook why case-17 tone
     gradebook why 20261101-020000-a1b2c3 case-17 tone
 
     Exit: 0 done, 2 bad input.
     """
-    origins = read_origins(read_lake(lake, data), run, case, criterion)
+    if run is None:
+        raise _no_case()
+    found = read_lake(lake, data)
+    run, case, criterion = _named(found, tuple(word for word in (run, case, criterion) if word is not None))
+    origins = read_origins(found, run, case, criterion)
     if as_json:
         print_json({"verdicts": [origin.as_json() for origin in origins]})
     elif criterion is None:
@@ -49,6 +59,20 @@ def why(
     else:
         for origin in origins:
             _show(origin)
+
+
+def _named(lake: Lake, words: tuple[str, ...]) -> tuple[str, str, str | None]:
+    """Run, case and criterion; of the latest run if the first of one or two words is no run's id."""
+    if len(words) < 3 and not is_run(lake, words[0]):
+        words = (latest_run(lake), *words)
+    run, case, criterion = (*words, None, None)[:3]
+    if case is None:
+        raise _no_case()
+    return str(run), case, criterion
+
+
+def _no_case() -> InputError:
+    return InputError("CASE", "none", "a case's id, or an output's", "`gradebook why --help` lists what it takes")
 
 
 def _show_output(rows: Sequence[Row]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from prefect import get_run_logger
 from prefect.artifacts import acreate_link_artifact, acreate_markdown_artifact
 
-from gradebook.flows.deployment.names import artifact_key
+from gradebook.flows.deployment.names import artifact_key, suites_title
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.operations.nightly import Night, night_text
 from gradebook.tasks.published.summary import RunSummary
@@ -43,11 +43,14 @@ def report_url(run_id: str, report: Path) -> str:
     return f"{site}/runs/{run_id}.html" if site else report.as_uri()
 
 
-async def show_night(night: Night) -> None:
-    """Store the outcomes of a nightly run's suites as an artifact. A missing server is only logged."""
+async def show_night(night: Night, suites: str) -> None:
+    """Store the outcomes of a nightly run's suites as an artifact, under a key of their file.
+
+    A missing server is only logged.
+    """
     try:
         async with asyncio.timeout(LONGEST_S):
-            description = f"Nightly run of {night.date}"
-            await acreate_markdown_artifact(night_text(night), key="nightly", description=description)
+            key, description = artifact_key(suites_title(suites), "nightly"), f"Nightly run of {night.date}"
+            await acreate_markdown_artifact(night_text(night), key=key, description=description)
     except Exception as error:  # noqa: BLE001 - the suites are already published
         get_run_logger().warning("nightly run of %s: its artifact could not be stored: %r", night.date, error)

@@ -1,17 +1,20 @@
 """Sentences that end a command, also before gradebook is imported."""
 
 import sys
-from typing import NoReturn
+
+TYPE_CHECKING = False  # typing takes longer to import than all else up to here
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 NOT_FINISHED = 3  # as the exit code of UnfinishedError
 
 
-def end_interrupted() -> NoReturn:
+def end_interrupted() -> "NoReturn":
     """Exit after Ctrl-C with a sentence."""
     end_unfinished("interrupted; run the same command again to resume")
 
 
-def end_unfinished(sentence: str) -> NoReturn:
+def end_unfinished(sentence: str) -> "NoReturn":
     """Exit with a sentence on stderr."""
     sys.stderr.write(f"gradebook: {sentence}\n")
     sys.exit(NOT_FINISHED)

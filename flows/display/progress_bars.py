@@ -21,17 +21,7 @@ from rich.text import Text
 from gradebook.flows.display.terminal import notes
 from gradebook.tasks.system import progress
 from gradebook.tasks.system.logs import wanted_form
-
-STAGE_WORDS = {
-    "collect": "collecting outputs",
-    "ingest": "reading outputs",
-    "embed": "embedding texts",
-    "plan": "planning judgments",
-    "score": "scoring",
-    "judge": "asking the judge",
-    "aggregate": "building tables",
-    "publish": "publishing",
-}
+from gradebook.tasks.workspace.timings import stage_words
 
 
 class RateColumn(TextColumn):
@@ -58,7 +48,7 @@ class TerminalReporter:
         task = self._tasks.get(stage)
         if task is not None and not self._bars.tasks[self._bars.task_ids.index(task)].finished:
             return
-        self._tasks[stage] = self._bars.add_task(STAGE_WORDS.get(stage, stage), total=total)
+        self._tasks[stage] = self._bars.add_task(stage_words(stage), total=total)
 
     def advance(self, stage: str, count: int) -> None:
         """Move the stage's bar."""
@@ -86,7 +76,7 @@ class LineReporter:
             is_new = stage not in self._begun
             self._begun.add(stage)
         if is_new:
-            words = STAGE_WORDS.get(stage, stage)
+            words = stage_words(stage)
             notes.print(words if total is None else f"{words}: {total:,}", markup=False)
 
     def advance(self, stage: str, count: int) -> None:

@@ -2,12 +2,12 @@
 
 from rich.markup import escape
 
-from gradebook.flows.display.progress_bars import STAGE_WORDS
 from gradebook.flows.display.terminal import people, plain, show_rows
 from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.published.status import Status, UnpublishedRun
 from gradebook.tasks.system.number_format import price_words, signed_words, size_words
+from gradebook.tasks.workspace.timings import stage_words
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 QUIET_S = 900.0  # a running run that wrote nothing for longer is marked as quiet
@@ -54,7 +54,7 @@ def _row_at_work(run: UnpublishedRun, status: Status) -> tuple[str, ...]:
     return (
         run.run_id,
         f"{of_run['rubric_id']} {of_run['rubric_version']}" if of_run else "",
-        STAGE_WORDS.get(run.stage, run.stage),
+        stage_words(run.stage),
         "" if run.done_rate is None else f"{run.done_rate:.0%}",
         judged,
         "" if run.cost_usd is None else f"{price_words(run.cost_usd)} of {price_words(run.planned_usd)}",

@@ -3,29 +3,33 @@
 It imports as little as it can: with a ready process (see flows.program.ready) this is all that a command imports.
 """
 
-import os
-import signal
-import socket
-import sys
-import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from types import FrameType
-
-from gradebook import LOADED_AT
 from gradebook.flows.display.ends import end_interrupted, end_unfinished
-from gradebook.flows.program.likeness import Likeness, likeness
-from gradebook.flows.program.protocol import (
-    AWAKE,
-    ENDED,
-    GO,
-    LENGTH,
-    MOST_DESCRIPTORS,
-    STARTED,
-    address_of,
-    given_descriptors,
-)
-from gradebook.flows.server.port_keeper import is_own
+
+try:
+    import os
+    import signal
+    import socket
+    import sys
+    import time
+    from collections.abc import Callable, Sequence
+    from contextlib import suppress
+    from types import FrameType
+
+    from gradebook import LOADED_AT
+    from gradebook.flows.program.likeness import Likeness, likeness
+    from gradebook.flows.program.protocol import (
+        AWAKE,
+        ENDED,
+        GO,
+        LENGTH,
+        MOST_DESCRIPTORS,
+        STARTED,
+        address_of,
+        given_descriptors,
+    )
+    from gradebook.flows.server.port_keeper import is_own
+except KeyboardInterrupt:  # before `main`
+    end_interrupted()
 
 # Commands that a ready process runs: they are called again and again, prompt for nothing and end by themselves.
 SERVED = ("evaluate", "review", "rescore", "checks", "compare", "report", "runs", "why", "cost", "status")

@@ -33,13 +33,14 @@ from gradebook.flows.display.ends import end_interrupted
 from gradebook.flows.program.likeness import OF_THE_PROGRAM, Likeness, like_other
 from gradebook.flows.program.protocol import AWAKE, ENDED, GO, LENGTH, MOST_DESCRIPTORS, STARTED, address_of
 from gradebook.flows.server.port_keeper import is_own
+from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.lake.schema import table_names
 from gradebook.tasks.system.folder_settings import NAMES, prefect_home, profiles_file, refuse_folder_settings
 from gradebook.tasks.system.kept_process import (
-    IDLE_S,
     READY,
     claim_state,
     find_process,
+    idle_time_s,
     start_process,
     state_file,
     write_state,
@@ -97,10 +98,10 @@ def leave_ready_process(like: Likeness, served: Iterable[str]) -> None:
 
     served: the commands that it is to run, whose imports it has to know.
     """
-    with suppress(OSError, ValueError, RuntimeError):  # no such home, for example: commands take longer
+    with suppress(OSError, ValueError, InputError):  # no such home, for example: commands take longer
         state = state_file(prefect_home(), READY, "all")
         prefect_home().mkdir(mode=0o700, parents=True, exist_ok=True)
-        if float(os.environ.get(IDLE_S) or 1) > 0 and find_process(state) is None:
+        if idle_time_s() > 0 and find_process(state) is None:
             environment = {name.removesuffix("="): value for name, value in like.items() if name.endswith("=")}
             program = ["-m", "gradebook.flows.program.ready"]
             others = json.dumps({name: like[name] for name in OF_THE_PROGRAM})  # arguments are seen by all users

@@ -6,6 +6,7 @@ into the command for that, and ends it with each command.
 """
 
 import atexit
+import errno
 import hashlib
 import http.client
 import os
@@ -20,8 +21,14 @@ from importlib import metadata
 from pathlib import Path
 
 import gradebook
-from gradebook.rubrics.model.errors import InputError, UnfinishedError
-from gradebook.tasks.system.folder_settings import NAMES, prefect_home, profiles_file, refuse_folder_settings
+from gradebook.rubrics.model.errors import UnfinishedError
+from gradebook.tasks.system.folder_settings import (
+    NAMES,
+    prefect_home,
+    profiles_file,
+    refuse_folder_settings,
+    unusable_home,
+)
 from gradebook.tasks.system.kept_process import (
     KeptProcess,
     find_process,
@@ -40,6 +47,7 @@ CERTIFICATES = "PREFECT_API_SSL_CERT_FILE"
 STARTUP_TIMEOUT = "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"  # Prefect's setting; gradebook.flows sets it
 REVIVAL_COUNT = 5  # restarts for one command, after which a server is taken for broken
 LOOK_S = 0.5
+UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS)
 # A command keeps its own log quiet; the server's log has to say why it did not start.
 LOG_LEVELS = ("PREFECT_LOGGING_", "PREFECT_INTERNAL_LOGGING_", "PREFECT_SERVER_LOGGING_")
 # Settings of the command that do not change what the server is; all others are part of its identity.
@@ -58,8 +66,7 @@ class SharedServer:
         try:
             home.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            found = f"{home}, which can't be made ({error.strerror})"
-            raise InputError("PREFECT_HOME", found, "a folder that this user can write") from error
+            raise unusable_home(f"{home}, which can't be made ({error.strerror})") from error
         self._home = home
         self._state = state_file(home, KIND, settings_digest(home))
         self._running = find_process(self._state)
@@ -132,7 +139,12 @@ class SharedServer:
         program = [str(Path(__file__).with_name("process.py"))]
         port = str(before.port if before else 0)
         environment = inherited(but=(API_URL, API_AUTH, *LOG_LEVELS)) | {SERVER_AUTH: auth}
-        return start_process(self._state, program, port, environment=environment, stdin=subprocess.PIPE)
+        try:
+            return start_process(self._state, program, port, environment=environment, stdin=subprocess.PIPE)
+        except OSError as error:
+            if error.errno not in UNWRITABLE:
+                raise
+            raise unusable_home(f"{error.filename}, which can't be written ({error.strerror})") from error
 
     def _read_answer(self, process: "subprocess.Popen[str]") -> KeptProcess | None:
         """The server that a new process starts, once it is told to, or finds; None if it is not needed."""

@@ -12,6 +12,7 @@ GradebookError
 └── UnfinishedError       the run stopped early: judgments so far are saved (exit 3)
     ├── BudgetReached
     ├── EndpointUnavailable
+    │   └── MissingKey    no key is set for the judge's endpoint: nothing was sent (exit 2)
     ├── LakeUnavailable
     ├── StorageUnavailable
     ├── QualityNotMet
@@ -177,6 +178,12 @@ class BudgetReached(UnfinishedError):
 
 class EndpointUnavailable(UnfinishedError):
     """The judge's endpoint refused the key or does not answer."""
+
+
+class MissingKey(EndpointUnavailable):
+    """No key is set for an endpoint that needs one, so nothing was sent to it."""
+
+    exit_code = InputError.exit_code
 
 
 class LakeUnavailable(UnfinishedError):

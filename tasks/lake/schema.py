@@ -122,7 +122,8 @@ def make_views(connection: duckdb.DuckDBPyConnection) -> None:
 def _comment(connection: duckdb.DuckDBPyConnection) -> None:
     """Store the descriptions of sql/columns.yml as comments on tables and columns, for other programs.
 
-    Comments alone do not make a lake outdated: comparing them would slow down every command.
+    DuckLake takes none on columns of views. Comments alone do not make a lake outdated: comparing them would slow down
+    every command.
     """
     for table, words in described_tables().items():
         kind = "view" if table in KNOWN_VIEWS else "table"

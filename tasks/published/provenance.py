@@ -57,7 +57,8 @@ def read_origins(lake: Lake, run_id: str, case: str, criterion_id: str | None = 
         names = {"run_id": run_id, "name": case}
         outputs = connection.execute(query("published/outputs_of_case"), names).fetchall()
         if not outputs:
-            raise InputError("case", f"no case or output {case!r} in run {run_id}", "one of the table output_scores")
+            expected = "one of the table output_scores, after the id of its run if that is another"
+            raise InputError("case", f"no case or output {case!r} in run {run_id}", expected)
         chosen = [name for (name,) in outputs[:MOST_OUTPUTS]]
         rows = read_rows(connection, query("published/provenance_of"), run_id=run_id, output_ids=chosen)
         known = list(dict.fromkeys(row["criterion_id"] for row in rows))

@@ -20,6 +20,12 @@ def latest_run(lake: Lake) -> str:
     return str(rows[0]["run_id"])
 
 
+def is_run(lake: Lake, name: str) -> bool:
+    """Whether a run, published or not, has this id."""
+    with connect(lake, read_only=True) as connection:
+        return bool(connection.execute("select 1 from runs where run_id = ?", [name]).fetchall())
+
+
 def refuse_unknown_run(lake: Lake, run_id: str, option: str) -> None:
     """Raise `InputError`, at an option, unless a published run has this id."""
     with connect(lake, read_only=True) as connection:

@@ -1,5 +1,6 @@
 """The verdict on a published run: which model may ship and why, how far to trust that, and what to do next."""
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from gradebook.rubrics.statistics.chance import Chance
 from gradebook.rubrics.statistics.rule_parser import NOT_WORSE
 from gradebook.rubrics.statistics.rules import OVERALL
 from gradebook.tasks.agreement.standing import JudgeStanding, Trust
+from gradebook.tasks.comparing.gate import gate_rule
 from gradebook.tasks.comparing.run_comparison import ComparedModels, RunComparison
 from gradebook.tasks.comparing.stopping import stopped_by_suite, stopped_words
 from gradebook.tasks.comparing.verdict import MOST_NAMED, MOST_PAIRS, Fact, NextStep, RunVerdict, change_fact
@@ -77,9 +79,7 @@ def _shipping(found: Grounds) -> str:
     """Clause on shipping: the models that may, and the reasons why others may not."""
     names = [model_name(row) for row in found.scores]
     if not found.has_requirement:
-        why = "the rubric has no gate and no pass_threshold"
-        if found.gate != "both":
-            why = f"no requirement counts under --gate {found.gate}"
+        why = _undecided_words(found)
         return f"Nothing decides whether {_listed(names)} may ship: {why}" if names else f"Nothing is decided: {why}"
     of_run = [each for each in found.unmet if each.model is None]
     faults = {name: [each for each in found.unmet if each.model == name] for name in names}
@@ -96,6 +96,20 @@ def _shipping(found: Grounds) -> str:
         return f"{_listed(good)} may ship; {bad[0]} may not: {_reasons(faults[bad[0]])}"
     start = f"{_listed(good)} may ship; these may not" if good else "No model may ship"
     return f"{start}: {', '.join(_named_faults(bad, faults))}"
+
+
+def _undecided_words(found: Grounds) -> str:
+    """Why a run without a requirement that counts has none."""
+    match found.gate:
+        case "none":
+            return "no requirement counts under --gate none"
+        case "baseline":
+            settings = json.loads(found.run.get("settings") or "{}")
+            has_rule = gate_rule(settings.get("fail_if"), settings.get("require")) is not None
+            missing = "there is no run to compare with" if has_rule else "neither --fail-if nor --require was given"
+            return f"--gate baseline counts only the rule against a baseline, and {missing}"
+    alone = ", and --gate rubric counts nothing else" if found.gate == "rubric" else ""
+    return f"the rubric has no gate and no pass_threshold{alone}"
 
 
 def _named_faults(names: Sequence[str], faults: dict[str, list[Unmet]]) -> list[str]:

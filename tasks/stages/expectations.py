@@ -7,6 +7,7 @@ suites checked in a process of their own, see `suite_process`.
 import logging
 import os
 import threading
+import warnings
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -116,6 +117,8 @@ SUITES: dict[str, Callable[[], list[Any]]] = {
 def import_great_expectations() -> Any:
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "False")  # read at import
     allow_pandas()
+    # Under PYTHONWARNINGS=error the import would end the run. The filter stays: other threads import at the same time.
+    warnings.filterwarnings("ignore", "module 'sre_", DeprecationWarning)
     # gradebook uses neither the statistics nor the charts that need these.
     with _IMPORT, uncollected(), deferred_imports("scipy.stats", "altair"):
         import great_expectations

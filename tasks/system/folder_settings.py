@@ -13,8 +13,16 @@ NAMES = ("prefect.toml", "pyproject.toml", ".env")
 
 
 def prefect_home() -> Path:
-    """Prefect's folder of this person, in which the state files of servers lie."""
-    return Path(os.environ.get("PREFECT_HOME") or "~/.prefect").expanduser()
+    """Prefect's folder of this person, in which the state files of servers lie. Raises `InputError` without a home."""
+    try:
+        return Path(os.environ.get("PREFECT_HOME") or "~/.prefect").expanduser()
+    except RuntimeError:
+        raise unusable_home("no home folder of this user") from None
+
+
+def unusable_home(found: str) -> InputError:
+    """Error of a folder of Prefect that a command needs and can't use."""
+    return InputError("PREFECT_HOME", found, "a folder that this user can write; default: .prefect in HOME")
 
 
 def profiles_file() -> Path:

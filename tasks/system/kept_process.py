@@ -8,6 +8,7 @@ import atexit
 import errno
 import fcntl
 import json
+import math
 import os
 import signal
 import stat
@@ -21,6 +22,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
+
+from gradebook.rubrics.model.errors import InputError
+from gradebook.tasks.system.folder_settings import unusable_home
 
 READY = "ready"  # kind of the process of flows.program.ready
 IDLE_S = "GRADEBOOK_SERVER_IDLE_S"  # how long a process stays after the last command that used it
@@ -66,8 +70,8 @@ def find_process(state: Path) -> KeptProcess | None:
 
 
 def find_processes(home: Path, kind: str) -> Iterator[KeptProcess]:
-    """All processes of a kind whose state files lie in a folder."""
-    for state in sorted(home.glob(f"gradebook-{kind}-*.json")):
+    """All processes of a kind whose state files lie in a folder. Raises `InputError` if it can't be read."""
+    for state in _states(home, kind):
         if process := find_process(state):
             yield process
 
@@ -91,6 +95,18 @@ def inherited(but: tuple[str, ...] = ()) -> dict[str, str]:
     }
 
 
+def idle_time_s() -> float:
+    """How long a process stays after the last command that used it. Raises `InputError` for a wrong setting."""
+    text = os.environ.get(IDLE_S) or str(DEFAULT_IDLE_S)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise InputError(IDLE_S, repr(text), "a number of seconds, 0 or more")
+    return seconds
+
+
 def start_process(
     state: Path,
     program: Sequence[str],
@@ -102,11 +118,10 @@ def start_process(
 
     stdin: of `subprocess.Popen`.
     """
-    idle_s = os.environ.get(IDLE_S) or str(DEFAULT_IDLE_S)
     with os.fdopen(_open_own(log_file(state), os.O_WRONLY | os.O_CREAT), "w") as log:
         log.truncate()
         process = subprocess.Popen(
-            [sys.executable, "-P", *program, str(state), idle_s, *arguments],
+            [sys.executable, "-P", *program, str(state), str(idle_time_s()), *arguments],
             env=environment,
             stdin=stdin,
             stdout=subprocess.PIPE,
@@ -139,7 +154,7 @@ def read_answer(process: "subprocess.Popen[str]") -> KeptProcess | None:
 def stop_processes(home: Path, kind: str) -> int:
     """End all processes of a kind; returns how many there were."""
     stopped = 0
-    for state in sorted(home.glob(f"gradebook-{kind}-*.json")):
+    for state in _states(home, kind):
         if process := find_process(state):
             _signal(process.process_id, signal.SIGTERM)
             end = time.monotonic() + STOP_TIMEOUT_S
@@ -149,6 +164,13 @@ def stop_processes(home: Path, kind: str) -> int:
                 _signal(process.process_id, signal.SIGKILL)
             stopped += 1
     return stopped
+
+
+def _states(home: Path, kind: str) -> list[Path]:
+    try:
+        return sorted(home.glob(f"gradebook-{kind}-*.json"))
+    except PermissionError as error:
+        raise unusable_home(f"{home}, which can't be read ({error.strerror})") from None
 
 
 def claim_state(state: Path) -> IO[str] | None:

@@ -30,8 +30,25 @@ TIMING_SCHEMA = pa.schema(
     ]
 )
 
+_STAGES = {  # and waits, as people read them
+    "start": "starting",
+    "collect": "collecting outputs",
+    "ingest": "reading outputs",
+    "embed": "embedding texts",
+    "plan": "planning judgments",
+    "score": "scoring",
+    "judge": "asking the judge",
+    "quality": "checking quality",
+    "aggregate": "building tables",
+    "publish": "publishing",
+}
 _NO_COUNTS = {"row_count": 0, "replayed_count": 0, "saved_usd": 0.0}
 Row = dict[str, Any]
+
+
+def stage_words(stage: str) -> str:
+    """A stage or wait in words, as progress, `status` and the page show it."""
+    return _STAGES.get(stage, stage)
 
 
 @dataclass(slots=True)

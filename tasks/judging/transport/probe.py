@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from gradebook.rubrics.model.errors import EndpointUnavailable, JudgeSettingsError
+from gradebook.rubrics.model.errors import EndpointUnavailable, JudgeSettingsError, MissingKey
 from gradebook.tasks.judging.replies.completion import read_error
 from gradebook.tasks.judging.settings.judge import Address, JudgeSettings
 from gradebook.tasks.judging.settings.keys import NO_KEY, missing_key_words
@@ -26,8 +26,8 @@ def probe(settings: JudgeSettings, keys: Sequence[str]) -> None:
     """Request the list of models, which is free; any answer but a refused key or a wrong path will do.
 
     Raises `EndpointUnavailable` if every address of the judge fails: no answer after three quick attempts, a missing
-    or refused key, or a list of models that is only found below `/v1`; `JudgeSettingsError` if an address has no host
-    name. keys: as `read_keys` returns them.
+    (`MissingKey`) or refused key, or a list of models that is only found below `/v1`; `JudgeSettingsError` if an
+    address has no host name. keys: as `read_keys` returns them.
     """
     faults: list[EndpointUnavailable] = []
     for address, key in zip(settings.addresses, keys, strict=True):
@@ -44,7 +44,7 @@ def _probe(address: Address, key: str) -> None:
     import httpx2
 
     if key == NO_KEY and (words := missing_key_words(address, os.environ)):
-        raise EndpointUnavailable(f"{address.base_url}: {words}")
+        raise MissingKey(f"{address.base_url}: {words}")
     try:
         answers = (_asked(address, key, turn) for turn in range(PROBE_TRIES))
         status = next((status for status in answers if status is not None), None)

@@ -17,6 +17,7 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.attaching import folders_of
 from gradebook.tasks.lake.schema import CATALOG
 from gradebook.tasks.operations.doctor.findings import NOTE, OK, PROBLEM, DoctorFinding, or_fine
+from gradebook.tasks.system.folder_settings import prefect_home
 
 SERVER_TIMEOUT_S = 5.0
 LEAST_FREE_BYTES = 2**30
@@ -86,9 +87,10 @@ def examine_access(lake: Lake) -> Iterator[DoctorFinding]:
     private = lake.root if lake.root.is_dir() and not _mode(lake.root) & OTHERS else None
     folders = [folder for folder in dict.fromkeys(folders_of(lake)) if folder.is_dir() and _mode(folder) & OTHERS]
     opened = [folder for folder in folders if private is None or not folder.is_relative_to(private)]
-    home = Path(os.environ.get("PREFECT_HOME") or "~/.prefect").expanduser()
+    home = prefect_home()
     database = home / "prefect.db"
-    if database.is_file() and _mode(home) & OTHERS and _mode(database) & OTHERS:
+    is_there = os.path.isfile(database)  # noqa: PTH113 - Path raises where the folder may not be read
+    if is_there and _mode(home) & OTHERS and _mode(database) & OTHERS:
         opened.append(database)
     findings = (
         DoctorFinding(

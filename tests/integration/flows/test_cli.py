@@ -73,15 +73,32 @@ entry.main()
     assert (finished.returncode, finished.stderr) == (3, told)
 
 
+def test_ctrl_c_during_the_first_imports_is_told_in_a_sentence(tmp_path):
+    code = """
+import sys
+
+class Interrupted:
+    def find_spec(self, name, path=None, target=None):
+        if name == "gradebook.flows.program.likeness":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupted())
+import gradebook.flows.program.entry
+"""
+    finished = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    told = "gradebook: interrupted; run the same command again to resume\n"
+    assert (finished.returncode, finished.stderr) == (3, told)
+
+
 def test_the_version_is_that_of_the_package(gradebook):
     finished = gradebook("--version")
     assert (finished.code, finished.out) == (0, f"gradebook {metadata.version('gradebook')}\n")
 
 
 def test_a_missing_argument_is_named_with_what_it_is(gradebook):
-    finished = gradebook("why")
+    finished = gradebook("rescore", "--rubric", "rubric.yaml")
     assert (finished.code, finished.out) == (2, "")
-    assert finished.err.startswith("gradebook: RUN: found none, expected a published run's id;")
+    assert finished.err.startswith("gradebook: RUN: found none, expected id of the published run with the verdicts;")
 
 
 @pytest.mark.parametrize("form", ["csv", *nightly(["json"])])

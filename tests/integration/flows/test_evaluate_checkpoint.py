@@ -36,7 +36,7 @@ async def artifacts_of(title: str) -> list[str]:
     from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
 
     async with get_client() as client:
-        chosen = ArtifactFilter(key=ArtifactFilterKey(any_=["checkpoint"]))
+        chosen = ArtifactFilter(key=ArtifactFilterKey(any_=["brief-checkpoint"]))
         return [found.data for found in await client.read_artifacts(artifact_filter=chosen) if title in found.data]
 
 

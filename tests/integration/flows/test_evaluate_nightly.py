@@ -63,7 +63,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 async def read_night(name: str) -> tuple[Any, list[str]]:
-    """State of the last flow run of that name, and its artifacts with the key `nightly`."""
+    """State of the last flow run of that name, and its artifacts under the key of the suites file."""
     from prefect import get_client
     from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterName
 
@@ -72,7 +72,7 @@ async def read_night(name: str) -> tuple[Any, list[str]]:
         runs = await client.read_flow_runs(flow_run_filter=chosen)
         last = max(runs, key=lambda run: run.end_time)
         artifacts = await client.read_artifacts(flow_run_filter=FlowRunFilter(id={"any_": [last.id]}))
-    return last.state, [str(each.data) for each in artifacts if each.key == "nightly"]
+    return last.state, [str(each.data) for each in artifacts if each.key == "night-nightly"]
 
 
 @pytest.mark.server

@@ -70,7 +70,7 @@ def rows_of(text: str) -> list[list[str]]:
 def test_an_evaluation_leaves_its_names_states_and_artifacts(evaluate, words):
     finished = evaluate(*words)
     assert finished.code == 0, finished.err
-    run, tasks, artifacts = asyncio.run(read_run(f"rubric over {words[0].name}", "report"))
+    run, tasks, artifacts = asyncio.run(read_run(f"rubric over {words[0].name}: large, small", "report"))
     assert run.state.is_completed()
     assert {"ingest", "plan", "clarity · shard 0", "length · shard 0", "publish"} <= {task.name for task in tasks}
     assert all(task.state.is_completed() for task in tasks)
@@ -90,7 +90,7 @@ def test_an_evaluation_with_a_baseline_shows_the_comparison(evaluate, words):
     first, again = (evaluate(outputs, *words[1:], *rule) for outputs in (earlier, words[0]))
     assert (first.code, first.json["comparison"], again.code) == (0, None, 1), again.err
     assert again.json["unmet"][0].startswith("gate failed: required not (mean_diff <= 0), found large: mean_diff = 0")
-    _, _, artifacts = asyncio.run(read_run(f"rubric over {words[0].name}", "report"))
+    _, _, artifacts = asyncio.run(read_run(f"rubric over {words[0].name}: large, small", "report"))
     (comparison,) = [artifact.data for artifact in artifacts if artifact.key == "short-answer-comparison"]
     overall = [(row[0], row[5]) for row in rows_of(comparison) if row[1] == "overall"]
     assert overall == [("large", "+0.000"), ("small", "+0.000")]

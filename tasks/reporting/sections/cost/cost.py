@@ -7,11 +7,12 @@ from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.ledger.spending import CostSum, sum_spending
 from gradebook.tasks.reporting.drawing.figures import Figure, Table, table_of
-from gradebook.tasks.reporting.sections.cost.cost_figures import criterion_figure, stage_figure, stage_name
+from gradebook.tasks.reporting.sections.cost.cost_figures import criterion_figure, stage_figure
 from gradebook.tasks.reporting.sections.cost.forecast import Forecast, read_forecast, without_ledger
 from gradebook.tasks.reporting.source.report_source import ReportSource
 from gradebook.tasks.system.number_format import count_words, known_words, price_words, rate_words, seconds_words
 from gradebook.tasks.system.shell import shell_line
+from gradebook.tasks.workspace.timings import stage_words
 
 STAGE_NUMBERS = (
     *("Rows", "Wall, s", "CPU, s", "Requests", "Replayed", "Tokens in", "Cached", "Tokens out"),
@@ -114,7 +115,7 @@ def _billed_words(total: CostSum) -> str:
 
 def _stage_cells(row: Row) -> tuple[str, ...]:
     return (
-        stage_name(row["stage"]),
+        stage_words(row["stage"]),
         row["criterion_id"] or "",
         _known_cell(row["row_count"]),
         _known_cell(row["wall_s"], ".2f"),

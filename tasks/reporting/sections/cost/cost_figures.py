@@ -9,20 +9,11 @@ from gradebook.tasks.ledger.spending import CostSum
 from gradebook.tasks.reporting.drawing.charts import distinct_labels, draw
 from gradebook.tasks.reporting.drawing.figures import Drawn, Figure, table_of
 from gradebook.tasks.system.number_format import known_words, price_words, rate_words, seconds_words
+from gradebook.tasks.workspace.timings import stage_words
 
 MOST_BARS = 12
 BILLED, SAVED, SPENT = "billed", "saved by the ledger", "CPU time"
 _NAMES = {"(own)": "criteria of rows", "(feedback)": "written feedback"}
-_STAGES = {
-    "start": "starting",
-    "ingest": "reading outputs",
-    "embed": "embedding texts",
-    "plan": "planning",
-    "score": "scoring",
-    "quality": "checking quality",
-    "aggregate": "building tables",
-    "publish": "publishing",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +41,8 @@ def criterion_figure(rows: Sequence[Row], sums: Sequence[CostSum]) -> Figure | N
 
 def stage_figure(rows: Sequence[Row]) -> Figure | None:
     """CPU time by stage; None if there was none."""
-    seconds = _seconds((stage_name(row["stage"]), row["cpu_s"]) for row in rows)
+    seconds = _seconds((stage_words(row["stage"]), row["cpu_s"]) for row in rows)
     return _times("cost-stages", "CPU time by stage", "Stage", seconds)
-
-
-def stage_name(stage: str) -> str:
-    """Display name of a stage."""
-    return _STAGES.get(stage, stage)
 
 
 def _criterion_name(row: Row) -> str:

@@ -184,7 +184,10 @@ def _label(name: str, count: int, total: int) -> str:
 
 
 def _reading(source: ReportSource, criteria: Sequence[_Criterion], drawn: Sequence[_Criterion]) -> str:
-    """Sentences on the weakest criterion, with the levels of the model that is weakest on it."""
+    """Sentences on the criterion furthest from its best score, with the levels of the model that is worst on it.
+
+    No weight counts here, so another criterion may cost most score.
+    """
     weakest = criteria[0]
     scored = {group: shares for group, shares in weakest.shares.items() if shares.row["n"]}
     if not scored:
@@ -195,10 +198,12 @@ def _reading(source: ReportSource, criteria: Sequence[_Criterion], drawn: Sequen
         parts = ", ".join(f"{name} {rate_words(shares.share(count))}" for name, count in shares.parts)
         is_one = len(criteria) == 1
         name = short_names(source.groups)[group]
-        words = f"{weakest.id}{' is' * (len(scored) > 1)}" if is_one else f"The weakest criterion is {weakest.id},"
+        words = (
+            f"{weakest.id}{' is' * (len(scored) > 1)}" if is_one else f"Furthest from its best score is {weakest.id},"
+        )
         words += f" worst for {name}: {parts}." if len(scored) > 1 else f" for {name}: {parts}."
     if len(drawn) < len(criteria):
-        words += f" The picture shows the {len(drawn)} weakest of {len(criteria)} criteria, the table all."
+        words += f" The picture shows the first {len(drawn)} of {len(criteria)} criteria, the table all."
     if len(source.groups) > len(source.drawn_groups):
         words += f" The picture shows {len(source.drawn_groups)} of {len(source.groups)} models, the table all."
     return words

@@ -49,6 +49,7 @@ def completed(gradebook, monkeypatch: pytest.MonkeyPatch):
         (("evaluate", "outputs.jsonl", "--baseline", "l"), ["latest"]),
         (("evaluate", "outputs.jsonl", "--rubric", "general"), ["general_answer"]),
         (("rubric", "show", "json_"), ["json_record"]),
+        (("rubric", "show", "r@"), ["r@1.0.0"]),
         (("checks", "show", "length_w"), ["length_words"]),
         (("agreement", "--criterion", "to"), ["tone"]),
         (("why", "nightly-1", "c", "to"), ["tone"]),
@@ -60,6 +61,12 @@ def completed(gradebook, monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.usefixtures("lake")
 def test_names_are_completed(completed, words, names):
     assert completed(*words) == names
+
+
+def test_rubric_files_are_completed_but_no_other_settings(completed, lake):
+    for name, text in (("my.yaml", "id: my\ncriteria: []"), ("my_judge.yaml", "model: m")):
+        (lake / name).write_text(text, encoding="utf-8")
+    assert completed("rubric", "show", "my") == ["my.yaml"]
 
 
 def test_run_ids_are_those_of_the_lake_that_is_named(completed, lake):

@@ -90,6 +90,9 @@ def test_an_equal_rebuild_exits_with_0(runs, gradebook):
     assert (finished.code, finished.err, finished.json["is_equal"]) == (0, "", True)
     assert sorted(mart["mart"] for mart in finished.json["marts"]) == sorted(mart_names())
     assert all(mart["row_count"] == mart["published_count"] for mart in finished.json["marts"])
+    latest = gradebook("rebuild", "--check", "--lake", lake_of(runs), "--json").json
+    assert latest == gradebook("rebuild", latest["run_id"], "--check", "--lake", lake_of(runs), "--json").json
+    assert latest["run_id"] == gradebook("runs", "--lake", lake_of(runs), "--json").json["runs"][0]["run_id"]
 
 
 def test_the_run_with_two_judges_and_two_raters_fills_every_mart(runs):

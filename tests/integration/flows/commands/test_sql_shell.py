@@ -59,6 +59,13 @@ def test_a_fault_is_printed_and_the_shell_goes_on(typed):
     assert "a statement of type DROP, expected one that only reads" in finished.err
 
 
+def test_an_unknown_command_of_the_shell_names_those_that_there_are(typed):
+    finished, _ = typed(".nope", ".help")
+    told = finished.err.partition("gradebook: ")[2].splitlines()
+    assert told[0] == "sql: found '.nope', expected a statement, .tables, .help or .quit"
+    assert told[2].startswith(".tables [NAME]")
+
+
 def test_the_limits_are_those_of_a_query_on_the_command_line(typed):
     finished, _ = typed("select count(*) from range(10_000_000_000) as a, range(1000);", words=("--timeout", "0.1"))
     assert "a query that takes longer than 0.1 s" in finished.err

@@ -61,6 +61,9 @@ def test_one_screen_has_all_of_it_and_a_wrong_name_is_told(gradebook, sent):
     ]
     assert "  of two lines." in screen
     assert "clarity" in gradebook("why", "plain", "c1").out
+    for words in (("c1",), ("c1", "clarity")):  # of the latest run
+        assert gradebook("why", *words, "--json").json == gradebook("why", "packed", *words, "--json").json
+    assert "CASE: found none" in gradebook("why", "plain").err
     for words, said in ((("c9",), "no case or output 'c9' in run plain"), (("c1", "tone"), "'tone', expected one of")):
         refused = gradebook("why", "plain", *words)
         assert refused.code == 2

@@ -254,3 +254,14 @@ def test_a_rule_that_passed_alone_is_not_every_gate(lakes):
     assert found.verdict.sentence.startswith("m may ship: the rule against the baseline is met;")
     alone = replace(found, run=found.run | {"settings": '{"gate": "baseline"}'})
     assert alone.verdict.sentence.startswith("m may ship under --gate baseline: the rule against the baseline is met;")
+
+
+@pytest.mark.parametrize(
+    ("settings", "missing"),
+    [("", "neither --fail-if nor --require was given"), (', "fail_if": "p < 1"', "there is no run to compare with")],
+)
+def test_a_run_without_the_rule_that_alone_counts_says_what_is_missing(lakes, settings, missing):
+    found = replace(summarise(lakes["met"], "met"), has_requirement=False)
+    found = replace(found, run=found.run | {"settings": f'{{"gate": "baseline"{settings}}}'})
+    why = f"--gate baseline counts only the rule against a baseline, and {missing}"
+    assert found.verdict.sentence == f"Nothing decides whether m may ship: {why}."

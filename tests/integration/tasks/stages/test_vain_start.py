@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gradebook.rubrics.model.errors import BudgetReached, EndpointUnavailable
+from gradebook.rubrics.model.errors import BudgetReached, EndpointUnavailable, MissingKey
 from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.stages.check_request import check_request
 from gradebook.tasks.stages.preview import refuse_vain_start
@@ -50,8 +50,9 @@ NAMED = NOWHERE + "\nkey: env:MINE"  # by the judge file
 def test_a_key_that_is_missing_is_named_before_any_address_is_asked(start, monkeypatch, address, name):
     monkeypatch.delenv("OPENAI_API_KEY")
     monkeypatch.setenv("GRADEBOOK_ALLOW_KEYS", f"MINE@{NOWHERE.split('/')[2]}")
-    with pytest.raises(EndpointUnavailable, match=f"found no key in {name}, expected one"):
+    with pytest.raises(MissingKey, match=f"found no key in {name}, expected one") as refused:
         start(address)
+    assert refused.value.exit_code == 2
     start(address, is_judged=False)
 
 

@@ -1,5 +1,6 @@
 """Suites of great-expectations: errors stop a publication, warnings do not."""
 
+import warnings
 from pathlib import Path
 
 import pyarrow as pa
@@ -7,6 +8,7 @@ import pytest
 
 from gradebook.rubrics.model.errors import QualityNotMet
 from gradebook.rubrics.model.verdicts import VERDICT_SCHEMA
+from gradebook.tasks.stages.expectations import import_great_expectations
 from gradebook.tasks.stages.quality import read_findings, validate
 from gradebook.tasks.workspace.folder import RunFolder
 
@@ -21,6 +23,14 @@ def folder(tmp_path: Path) -> RunFolder:
 
 def verdicts(*rows: dict) -> pa.Table:
     return pa.Table.from_pylist([VERDICT | row for row in rows], schema=VERDICT_SCHEMA)
+
+
+@pytest.mark.slow
+def test_a_warning_of_an_import_ends_no_run():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # as PYTHONWARNINGS=error
+        import_great_expectations()
+        warnings.warn("module 'sre_constants' is deprecated", DeprecationWarning, stacklevel=1)  # of its import
 
 
 @pytest.mark.slow

@@ -138,6 +138,19 @@ def test_a_comment_begins_with_the_verdict_and_its_reasons(comment):
     assert "#### Requirements not met\n\n- large: 9 of 12 outputs fail" in comment
 
 
+def test_what_is_not_counted_has_a_heading_of_its_own(folder):
+    with opened(folder, "b") as source:
+        run, faults = source.summary.run | {"settings": '{"gate": "baseline"}'}, source.summary.unmet
+        texts = [
+            run_comment(replace(source, summary=replace(source.summary, run=run, unmet=unmet, waived=faults)))
+            for unmet in ((), faults[:1])
+        ]
+    heading = "\n\n#### Not counted under `--gate baseline`\n\n- large: 9 of 12 outputs fail"
+    assert heading in texts[0] and "not met" not in texts[0].partition(heading)[0]
+    begin, _, rest = texts[1].partition("#### Rule against the baseline not met\n\n- ")
+    assert begin and heading in rest
+
+
 def test_a_comment_has_the_scores_by_model(comment):
     # 3 of 12 and 6 of 12 say yes
     assert line_of(comment, "| small | 0.5")[1] == "0.500"

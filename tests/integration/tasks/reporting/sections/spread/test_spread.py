@@ -128,7 +128,7 @@ def test_the_weakest_category_and_criterion_come_first(sources: Mapping[str, Rep
     # x: (3.375 + 1.5) / 7 = 0.696, b in it 4.5 / 7 and a 5 / 7; y: (2.5 + 1.5) / 6 = 0.667
     assert [category.name for category in categories] == ["y", "x"]
     assert list(dict.fromkeys(row[0] for row in categories[1].figure.table.rows)) == ["b", "a"]
-    assert categories[1].figure.reading.startswith("The weakest criterion is b, worst for A: ")
+    assert categories[1].figure.reading.startswith("Furthest from its best score is b, worst for A: ")
 
 
 def test_shares_are_of_all_outputs_including_unscored_ones(sources: Mapping[str, ReportSource]):
@@ -150,7 +150,7 @@ def test_on_a_penalty_the_highest_score_is_the_worst(sources: Mapping[str, Repor
     # d: 0, 1, 0, 1, 0.5 and, for B, 0, 1: both means are 0.5
     assert figure.reading.startswith("d is worst for ")
     (figure,) = [each.figure for each in read_levels(sources["points"]) if each.name == "x"]
-    assert figure.reading.startswith("The weakest criterion is a, worst for B: ")
+    assert figure.reading.startswith("Furthest from its best score is a, worst for B: ")
 
 
 def test_surplus_per_case_criteria_are_counted_and_not_shown(sources: Mapping[str, ReportSource]):
