@@ -107,7 +107,7 @@ UNDECIDED = "Nothing decides whether m may ship: the rubric has no gate and no p
 
 
 @pytest.mark.parametrize(
-    "world", ["worse", "same", "gate", "chance", "lenient", *nightly(["better", "met", "good", "unrated"])]
+    "world", ["worse", "same", "gate", "chance", *nightly(["better", "met", "good", "lenient", "unrated"])]
 )
 def test_the_sentence_is_the_one_a_lead_acts_on(world, summary):
     assert summary.verdict.sentence == EXPECTED.get(world, UNDECIDED)
