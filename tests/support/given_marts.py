@@ -1,5 +1,6 @@
 """Marts of a small run given as plain values, built in a real DuckDB."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -16,10 +17,9 @@ from gradebook.tasks.agreement.mart import AGREEMENT_SCHEMA
 from gradebook.tasks.comparing.mart_rows import RUN_COMPARISON_SCHEMA
 from gradebook.tasks.datasets.sample import CASE_WEIGHTS_SCHEMA
 from gradebook.tasks.lake.schema import make_tables, make_views
-from gradebook.tasks.marts.models import build_marts
+from gradebook.tasks.marts.models import build_marts, model_order
 
 Row = dict[str, Any]
-Build = Callable[..., duckdb.DuckDBPyConnection]
 
 CRITERIA_SCHEMA = pa.schema(
     [
@@ -118,25 +118,42 @@ def load() -> Callable[..., None]:
     return load_sources
 
 
-@pytest.fixture
-def build(request: pytest.FixtureRequest) -> Iterator[Build]:
-    """Function that builds the marts of a run and returns their connection.
+class Marts:
+    """Connection to the sources of a run. A statement's marts are built before it runs: all take four times as long."""
 
-    For a module with a constant MART only that mart and its dependencies are built: all marts take four times as long.
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+        self._models, self._built = set(model_order()), set[str]()
+        self.register = connection.register
+        self._build({"agreement"})  # the least of all, and every macro
+
+    def execute(self, statement: str, *parameters: Any) -> duckdb.DuckDBPyConnection:
+        """As of a connection."""
+        self._build(self._models.intersection(re.findall(r"\w+", statement)) - self._built)
+        return self._connection.execute(statement, *parameters)
+
+    def _build(self, names: set[str]) -> None:
+        if names:
+            build_marts(self._connection, tuple(names))
+            self._built |= names
+
+
+Build = Callable[..., Marts]
+
+
+@pytest.fixture
+def build() -> Iterator[Build]:
+    """Function that makes the sources of a run and returns its `Marts`.
+
     criteria: rows by id, `{"tone": {"weight": 0.5}}`. scores: by output and criterion, None if unscored; a missing key
     gives no verdict row. outputs: columns of an output by id, if they matter. categories: a tree, as in a rubric file.
     own: per-case criteria by output, `{"o": {"tone": {"weight": 0.5}}}`.
     """
     with duckdb.connect(config={"threads": 1}) as connection:
 
-        def call(
-            criteria: Mapping[str, Row],
-            scores: Mapping[str, Mapping[str, float | None]],
-            **others: Any,
-        ) -> Any:
+        def call(criteria: Mapping[str, Row], scores: Mapping[str, Mapping[str, float | None]], **others: Any) -> Marts:
             load_sources(connection, criteria, scores, **others)
-            build_marts(connection, getattr(request.module, "MART", None))
-            return connection
+            return Marts(connection)
 
         yield call
 

@@ -121,6 +121,7 @@ def test_swapped_levels_are_measured_but_count_in_no_verdict(evaluate, gradebook
     assert count(gradebook, "judge_noise where swap_flip_rate is not null and n = 0") == 2
 
 
+@pytest.mark.nightly
 def test_a_run_with_one_opinion_a_verdict_has_no_opinions(evaluated, gradebook, tmp_path):
     write_judge(tmp_path, "model: m")
     evaluated("once")

@@ -326,6 +326,7 @@ def test_a_run_with_checks_only_needs_no_network(alone):
     assert finished.returncode == 0, finished.stderr
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.server
 def test_a_run_without_a_server_is_recorded_as_completed(alone):

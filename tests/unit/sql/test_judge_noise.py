@@ -8,7 +8,6 @@ import pytest
 
 from tests.support.nightly import nightly
 
-MART = "judge_noise"
 LEVELS = {"bad": 0.0, "partial": 0.5, "good": 1.0}
 MEASURES = (*("output_variance", "judge_variance", "flip_rate", "swap_flip_rate", "agreement_rate", "effective_votes"),)
 

@@ -5,7 +5,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-MART = "agreement"  # the least of all: macros are there before any
 GIVEN = ({"tone": {}}, {"o": {"tone": 1.0}})
 
 

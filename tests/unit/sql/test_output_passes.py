@@ -2,7 +2,6 @@
 
 import pytest
 
-MART = "output_scores"
 GATED = {"tone": {"weight": 1.0}, "safe": {"weight": 0.0, "is_gate": True, "gate_threshold": 0.5}}
 TWO_GATES = {name: {"weight": 0.0, "is_gate": True} for name in ("safe", "legal")}
 STRICT = {"tone": {"weight": 1.0, "threshold": 0.5}, "facts": {"weight": 1.0, "threshold": 0.5}}

@@ -6,7 +6,6 @@ import duckdb
 import numpy as np
 import pytest
 
-MART = "output_scores"
 WEIGHTS = {"tone": {"weight": 0.5}, "facts": {"weight": 0.3}, "length": {"weight": 0.2}}
 PENALTY = {"met": {"weight": 2.0}, "also": {"weight": 1.0}, "rude": {"weight": -1.0}}
 ONLY_GATES = {"safe": {"weight": 0.0, "is_gate": True}}

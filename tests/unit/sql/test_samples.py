@@ -10,7 +10,6 @@ import pytest
 from gradebook.rubrics.statistics.score_intervals import score_interval
 from tests.support.nightly import nightly
 
-MART = "run_scores"
 TONE = {"tone": {}}
 FIGURES = "sample_k, pass_at_k, pass_hat_k, best_of_k"
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-MART = "score_distribution"
 TONE = {"tone": {}}
 
 

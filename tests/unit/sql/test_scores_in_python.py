@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from gradebook.rubrics.model.rubric import CaseCriterion, Rubric
 from gradebook.rubrics.model.scores import ScoreRule
 
-MART = "output_scores"
 METHOD = {"type": "check", "check": "any"}
 SHARES = st.sampled_from([0.25, 0.5, 1.0])
 SCORES = st.sampled_from([None, 0.0, 0.25, 0.5, 1.0, 1.0])

@@ -1,6 +1,5 @@
 """stage_costs: time and cost of each stage."""
 
-MART = "stage_costs"
 TONE = {"tone": {}}
 SCORES = {"o": {"tone": 1.0}}
 

@@ -25,7 +25,7 @@ def report(folder, gradebook):
 
 
 @pytest.mark.parametrize(
-    ("form", "begin"), [("html", b"<!doctype html>"), ("md", b"**m may ship"), ("png", b"\x89PNG")]
+    ("form", "begin"), [("html", b"<!doctype html>"), ("md", b"**m may ship"), *nightly([("png", b"\x89PNG")])]
 )
 def test_a_report_has_the_name_of_its_run_and_format(report, tmp_path, form, begin):
     (tmp_path / f"a.{form}").write_text("written earlier", encoding="utf-8")
@@ -53,6 +53,7 @@ def test_a_report_compares_the_run_with_the_named_one(report):
     assert "| overall | worse | 1.000 | 0.250 | -0.750 |" in finished.out
 
 
+@pytest.mark.nightly
 def test_a_run_is_compared_as_the_lake_was_then(report):
     finished = report("b", "--against", "a", "--at", "b", "--format", "md", "--out", "-")
     assert "A is run a, B this one, b." in finished.out

@@ -84,7 +84,6 @@ def query(gradebook, sql, place, *options):
     return json.loads(finished.out)
 
 
-@pytest.mark.server
 def test_an_evaluation_is_published_and_read_back(evaluate, gradebook, place, request_words):
     finished = evaluate(*request_words)
     assert finished.code == 0, finished.err

@@ -107,7 +107,7 @@ UNDECIDED = "Nothing decides whether m may ship: the rubric has no gate and no p
 
 
 @pytest.mark.parametrize(
-    "world", ["worse", "same", "gate", "chance", "lenient", *nightly(["better", "met", "good", "unrated"])]
+    "world", ["worse", "same", "gate", "chance", *nightly(["better", "met", "good", "lenient", "unrated"])]
 )
 def test_the_sentence_is_the_one_a_lead_acts_on(world, summary):
     assert summary.verdict.sentence == EXPECTED.get(world, UNDECIDED)
@@ -135,7 +135,7 @@ def fact(verdict, topic):
     return next((each for each in verdict.facts if each.topic == topic), None)
 
 
-@pytest.mark.parametrize("world", ["chance", "lenient", *nightly([*COMPARED, "good", "unrated"])])
+@pytest.mark.parametrize("world", ["chance", *nightly([*COMPARED, "good", "lenient", "unrated"])])
 def test_no_section_says_otherwise_of_the_judge(world, source):
     verdict, people = report_verdict(source), read_people(source)
     trust = {each.topic: each for each in read_trust(source).findings}
@@ -154,7 +154,7 @@ def test_no_section_says_otherwise_of_the_judge(world, source):
         assert ("beyond chance and without bias on tone" in told.sentence) == (world == "good")
 
 
-@pytest.mark.parametrize("world", ["worse", "same", *nightly(["better", "gate", "met", *RATED])])
+@pytest.mark.parametrize("world", ["worse", *nightly(["better", "same", "gate", "met", *RATED])])
 def test_no_section_says_otherwise_of_the_change(world, source):
     verdict, change = report_verdict(source), read_change(source)
     told = fact(verdict, "change")

@@ -269,6 +269,7 @@ def test_the_claims_of_a_reference_measure_the_retriever(judge: LoopbackJudge, t
     assert verdicts_in(tmp_path / "none")["a"][:2] == (None, "no_reference: nothing to check")
 
 
+@pytest.mark.nightly
 def test_without_a_judge_or_with_recorded_replies_nothing_is_claimed(tmp_path: Path):
     rubric = tmp_path / "rubric.yaml"
     rubric.write_text(RUBRIC.format(settings=""), encoding="utf-8")

@@ -143,6 +143,7 @@ def test_a_dry_run_counts_the_questions_and_the_steps_that_are_left(judge: Loopb
     assert steps.prompt_tokens > 9 * 500
 
 
+@pytest.mark.nightly
 def test_a_run_that_lost_its_judge_goes_on_where_it_stopped(judge: LoopbackJudge, tmp_path: Path):
     judge.faults = ["", "", "", "", *["401"] * 50]
     with pytest.raises(UnfinishedError):

@@ -63,7 +63,7 @@ def test_a_check_gives_a_verdict_on_large_texts_that_are_made_to_stall_it(name, 
 
 @pytest.mark.slow
 @law_over("name", NAMES)
-@pytest.mark.parametrize("chosen", [slice(2), *nightly([slice(2, 4)])], ids=str)
+@pytest.mark.parametrize("chosen", [slice(1), *nightly([slice(1, 4)])], ids=str)
 def test_a_check_gives_a_verdict_on_every_shape_with_the_worst_settings(name, chosen):
     check = find_check(name)
     texts, others = list(hostile_texts(SMALL).values()), check.examples[0].others

@@ -1,6 +1,7 @@
 """The JSON Schema of a rubric file: what an editor accepts and what it underlines."""
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from tests.support.law_over import law_over
 
 ROOT = Path(__file__).parents[4]
 FILES = [f"rubrics/definitions/{name}.yaml" for name in shipped_rubrics()] + ["examples/support_replies/rubric.yaml"]
-EDITOR = Draft202012Validator(editor_schema())
 LEVELS = [{"id": 1, "score": 0}, {"id": "good", "score": 1}]
 TONE = {"id": "tone", "description": "Kind?", "method": {"type": "judge"}, "levels": LEVELS}
 LENGTH = {"id": "length", "description": "Short?", "method": {"type": "check", "check": "length_words"}}
@@ -23,8 +23,14 @@ HEAD = {"id": "reply", "version": "1.0.0"}
 COMPOSED = HEAD | {"extends": "reference_dimensions"}
 
 
+@cache
+def _editor() -> Draft202012Validator:
+    """Not made in the module's head: every worker would make it when it collects."""
+    return Draft202012Validator(editor_schema())
+
+
 def is_accepted(values: dict[str, Any]) -> bool:
-    return EDITOR.is_valid(values)
+    return _editor().is_valid(values)
 
 
 def tone(**changes: Any) -> dict[str, Any]:
@@ -60,7 +66,7 @@ def test_every_reference_stays_inside_the_schema():
 @pytest.mark.parametrize("file", FILES)
 def test_a_rubric_that_ships_is_accepted(file: str):
     values = read_yaml((ROOT / file).read_bytes(), file).values
-    assert [error.message for error in EDITOR.iter_errors(values)] == []
+    assert [error.message for error in _editor().iter_errors(values)] == []
 
 
 @pytest.mark.parametrize(
@@ -120,7 +126,7 @@ def test_what_a_file_may_not_say_is_underlined(values: dict[str, Any]):
 
 @law_over("name", check_names())
 def test_a_check_refuses_a_setting_that_it_does_not_have(name: str):
-    errors = EDITOR.iter_errors(check(name, no_such_setting=1))
+    errors = _editor().iter_errors(check(name, no_such_setting=1))
     assert any("no_such_setting" in cause.message for error in errors for cause in [error, *_causes(error)])
 
 
