@@ -61,12 +61,21 @@ def unchanged_sentence(rows: Sequence[ComparedRow]) -> str:
         return "No case has a score on both sides."
     is_paired = all(row.is_paired for row in rows)
     if is_paired and not any(row.figures.better_count + row.figures.worse_count for row in rows):
-        return "No score changed."
+        return _no_change_words([row_name(row) for row in rows if not row.figures.n])
     if all(row.chance is None for row in rows):
         return f"Too few {'pairs' if is_paired else 'cases on a side'} to tell a change from chance."
     overall = overall_row(rows)
     power = "" if overall is None or overall.figures.detectable_diff is None else power_sentence(overall)
     return f"Nothing got worse or better beyond chance. {power}".rstrip()
+
+
+def _no_change_words(without: Sequence[str]) -> str:
+    """Statement that no score changed. without: rows that have no score on both sides."""
+    if not without:
+        return "No score changed."
+    others = f" and {len(without) - MOST_NAMED} more" if len(without) > MOST_NAMED else ""
+    verb = "has" if len(without) == 1 else "have"
+    return f"No score changed, but {', '.join(without[:MOST_NAMED])}{others} {verb} no score on both sides."
 
 
 def pair_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:

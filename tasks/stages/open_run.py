@@ -313,7 +313,11 @@ def _fingerprint(request: EvaluationRequest, checked: CheckedRequest, dataset_di
     }
     if request.stop is not None:  # what is judged depends on it
         by_content["baseline"] = request.baseline
-    set_by_flows = {"checkpoint": asdict(request.checkpoint) if request.checkpoint else None}
+    set_by_flows = {
+        "checkpoint": asdict(request.checkpoint) if request.checkpoint else None,
+        "suite": request.suite,  # a run of a night that failed is not finished by another command, as that one's
+        "night": None if request.night is None else request.night.isoformat(),
+    }
     parts = json_values(request, Use.FINGERPRINT) | by_content | set_by_flows | {"code_version": code_version()}
     return digest_of(json.dumps(parts, sort_keys=True))
 

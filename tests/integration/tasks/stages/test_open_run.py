@@ -1,7 +1,8 @@
 """Opening of a run: deadlines of repeated commands, and notes of a run that ends early."""
 
 import json
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,17 @@ def test_a_resumed_run_counts_its_rows_once_and_its_own_criteria_are_no_gates():
     counts = {row["stage"]: row["row_count"] for row in summary.costs if row["stage"] in ("ingest", "plan")}
     assert counts == {"ingest": 4, "plan": 4}
     assert {row["criterion_id"]: row["is_gate"] for row in summary.criteria} == {"brief": False, "strict": True}
+
+
+@pytest.mark.usefixtures("request_files")
+def test_an_unfinished_run_of_a_night_is_resumed_by_its_night_alone():
+    by_hand = wanted("batch.yaml")
+    night = replace(by_hand, suite="answers", night=date(2026, 11, 20))
+    found = []
+    for asked in (night, by_hand, replace(night, night=date(2026, 11, 21)), replace(night, suite="other"), night):
+        with opened_run(asked, NOW) as run:
+            found.append(run.run_id)
+    assert (found[-1], len(set(found))) == (found[0], 4)
 
 
 # -------- many criteria

@@ -76,6 +76,15 @@ def test_without_a_change_the_smallest_detectable_difference_is_given():
     assert unchanged_sentence([row]) == f"Nothing got worse or better beyond chance. {expected}"
 
 
+def test_rows_without_a_score_on_both_sides_are_not_called_unchanged():
+    same = compared(CRITERION, "length", [0.0] * 5)
+    assert unchanged_sentence([same]) == "No score changed."
+    left_out = [compared(OVERALL, "overall", []), *(compared(CRITERION, f"c{n}", []) for n in range(7))]
+    expected = "No score changed, but overall{} no score on both sides."
+    assert unchanged_sentence([left_out[0], same]) == expected.format(" has")
+    assert unchanged_sentence([*left_out, same]) == expected.format(", c0, c1, c2, c3, c4 and 2 more have")
+
+
 def test_too_few_pairs_are_not_called_unchanged():
     assert unchanged_sentence([compared(OVERALL, "", [])]) == "No case has a score on both sides."
     assert unchanged_sentence([compared(OVERALL, "", [0.5])]) == "Too few pairs to tell a change from chance."
