@@ -1,6 +1,5 @@
 """The command `gradebook`: the table of its commands, and the handling of errors and exit codes."""
 
-import atexit
 import gc
 import os
 import shutil
@@ -184,7 +183,6 @@ def main() -> None:
     refuse_pandas()
     gc.set_threshold(NEW_OBJECTS)
     has_folder = _has_folder()
-    atexit.register(gc.freeze)  # at its end, Python would search all that was imported for garbage: half a second
     try:
         _refuse_broken_text(sys.argv[1:], os.environ)
         idle_time_s()  # also where no process is started: a wrong setting is found at once

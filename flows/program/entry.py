@@ -3,7 +3,7 @@
 It imports as little as it can: with a ready process (see flows.program.ready) this is all that a command imports.
 """
 
-from gradebook.flows.display.ends import end_interrupted, end_unfinished
+from gradebook.flows.display.ends import end_interrupted, end_process, end_unfinished
 
 try:
     import os
@@ -43,6 +43,13 @@ FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SI
 
 def main() -> None:
     """Run the command that the arguments name, and exit with its code."""
+    try:
+        _run_interruptibly()
+    except SystemExit as end:
+        end_process(end)
+
+
+def _run_interruptibly() -> None:
     try:
         _open_closed()
         _run()
