@@ -29,7 +29,7 @@ def runs(
     elif rows:
         show_rows(HEADINGS, map(_cells, rows))
     else:
-        notes.print(f"no run in {escape(plain(lake))}; gradebook evaluate makes one")
+        notes.print(f"no run in {escape(plain(lake))}; `gradebook evaluate` makes one")
 
 
 def _mean_words(row: Row) -> str:

@@ -146,7 +146,7 @@ def test_names_of_models_in_place_of_runs_get_the_command_that_compares_them(gra
     finished = gradebook("compare", *models)
     assert finished.code == 2
     command = f"gradebook compare {RUNS[1]} --model-a {models[0]} --model-b {models[1]}"
-    assert f"found the models {models[0]} and {models[1]}, expected runs; for models: {command}" in finished.err
+    assert f"found the models {models[0]} and {models[1]}, expected runs; for models: `{command}`" in finished.err
     assert f"found no '{models[0]}'" in gradebook("compare", models[0], "nonesuch").err
 
 
@@ -214,6 +214,14 @@ def test_an_error_is_wrapped_between_words(in_terminal, monkeypatch):
     lines = in_terminal("evaluate", path, "--rubric", "no_such_rubric_of_that_name").err.splitlines()
     assert [line for line in lines if len(line) > COLUMNS and path not in line] == []
     assert "general_answer," in " ".join(lines).split()
+
+
+@pytest.mark.usefixtures("lake")
+def test_a_command_in_a_sentence_stays_in_one_line(in_terminal, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    models = [f"the-model-with-the-long-name-{place}" for place in (0, 1)]
+    error = in_terminal("compare", *models).err.splitlines()
+    assert f"`gradebook compare {RUNS[1]} --model-a {models[0]} --model-b {models[1]}`" in error
 
 
 NIGHT = """
