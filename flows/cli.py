@@ -5,12 +5,10 @@ import os
 import shutil
 import sys
 import tempfile
-import textwrap
 import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
@@ -272,12 +270,14 @@ def _refuse_usage(error: Any) -> NoReturn:
 def _print_error(sentence: str) -> None:
     """Print a sentence on stderr; control characters, for example of a file name, are escaped."""
     shown = "".join(letter if letter.isprintable() or letter == "\n" else repr(letter)[1:-1] for letter in sentence)
-    lines = f"gradebook: {shown}".split("\n")
+    text = f"gradebook: {shown}"
     if sys.stderr.isatty():  # a terminal breaks lines within words
-        width = shutil.get_terminal_size().columns
-        fill = partial(textwrap.fill, width=width, break_long_words=False, break_on_hyphens=False)
-        lines = [fill(line, replace_whitespace=False, drop_whitespace=True) for line in lines]
-    typer.echo("\n".join(lines), err=True)
+        from rich.text import Text
+
+        from gradebook.flows.display.wrapping import filled
+
+        text = filled(Text(text), shutil.get_terminal_size().columns).plain
+    typer.echo(text, err=True)
 
 
 def _write_traceback() -> str:

@@ -116,4 +116,4 @@ def _refuse_models(lake: Lake, *names: str | None) -> None:
         command = shell_line(
             ("gradebook", "compare", max(common), "--model-a", model_a, "--model-b", model_b, *lake.words())
         )
-        raise InputError("compare", f"the models {model_a} and {model_b}", f"runs; for models: {command}")
+        raise InputError("compare", f"the models {model_a} and {model_b}", f"runs; for models: `{command}`")

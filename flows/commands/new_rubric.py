@@ -12,7 +12,7 @@ from gradebook.flows.commands.options import DEFAULT_LAKE, DataOption, ForceOpti
 from gradebook.flows.display.rubric import show_findings
 from gradebook.flows.display.terminal import notes, people, plain
 from gradebook.rubrics.files.draft import Answers, copied_text, drafted_text, id_from
-from gradebook.rubrics.files.load import shipped_rubrics, shipped_text
+from gradebook.rubrics.files.load import read_rubric, shipped_rubrics, shipped_text
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.text.plain_words import unknown_word
 from gradebook.tasks.lake.address import find_lake
@@ -45,10 +45,12 @@ def new(
     people.print(f"wrote {plain(file)}", markup=False, soft_wrap=True)
     name = str(file) if "/" in str(file) else f"./{file}"
     show_findings(lint_rubrics([name], find_lake(lake, data)), 1)
-    notes.print("edit it, lint it again with `gradebook rubric lint`, then see what a judge costs:", markup=False)
-    command = shlex.join(
-        ["gradebook", "evaluate", "outputs.jsonl", "--rubric", name, "--judge", "gpt-4o-mini", "--dry-run"]
-    )
+    asked = read_rubric(name).asked_criteria
+    then = "see what a judge costs" if asked else "evaluate outputs with it"
+    lint = plain(shlex.join(["gradebook", "rubric", "lint", name]))
+    notes.print(f"edit it, lint it again with `{lint}`, then {then}:", markup=False)
+    judge = ["--judge", "gpt-4o-mini", "--dry-run"] if asked else []
+    command = shlex.join(["gradebook", "evaluate", "outputs.jsonl", "--rubric", name, *judge])
     notes.print(plain(command), markup=False, soft_wrap=True)
 
 

@@ -189,7 +189,7 @@ def _run_to_rate(
             raise InputError(run, "a file", "--rubric, with which its outputs are rated, or a run's id")
         return run or latest_run  # found where the tasks are: a process less to start
     if run is None:
-        raise InputError("--rubric", "no file of outputs", "one: gradebook rate OUTPUTS --rubric RUBRIC")
+        raise InputError("--rubric", "no file of outputs", "one: `gradebook rate OUTPUTS --rubric RUBRIC`")
     given = {"outputs": run, "rubric": rubric, "column_map": column_map or (), "lake": lake, "data": data}
     from gradebook.flows.display.progress_bars import shown_progress
     from gradebook.tasks.stages.unjudged import run_to_rate

@@ -4,12 +4,12 @@ from rich.markup import escape
 
 from gradebook.flows.commands.options import DEFAULT_LAKE, AtOption, DataOption, JsonOption, LakeOption, print_json
 from gradebook.flows.commands.read_lake import read_lake
-from gradebook.flows.display.terminal import notes, plain, show_rows
+from gradebook.flows.display.terminal import notes, plain, say, show_rows
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.published.run_list import list_runs
 from gradebook.tasks.system.number_format import price_words, score_words
 
-HEADINGS = ("run", "status", "mean", "rubric", "outputs", "billed", "judge", "version", "dataset", "reason")
+HEADINGS = ("run", "status", "mean", "rubric", "outputs", "billed", "judge", "version", "dataset")
 
 
 def runs(
@@ -17,7 +17,8 @@ def runs(
 ) -> None:
     """List the runs of a lake, newest first.
 
-    The mean is that of the run's model; of several models, the lowest and the highest.
+    The mean is that of the run's model; of several models, the lowest and the highest. The reasons of failed runs
+    follow the table.
 
     \b
     gradebook runs
@@ -28,8 +29,10 @@ def runs(
         print_json({"runs": list(rows)})
     elif rows:
         show_rows(HEADINGS, map(_cells, rows))
+        reasons = ((row, row["reason"].partition("\n")[0]) for row in rows if row["reason"])
+        say(*(f"{row['run_id']} {row['status']}: {reason}" for row, reason in reasons))
     else:
-        notes.print(f"no run in {escape(plain(lake))}; gradebook evaluate makes one")
+        notes.print(f"no run in {escape(plain(lake))}; `gradebook evaluate` makes one")
 
 
 def _mean_words(row: Row) -> str:
@@ -51,5 +54,4 @@ def _cells(row: Row) -> tuple[object, ...]:
         row["judge"],
         row["version"],
         row["dataset"],
-        (row["reason"] or "").partition("\n")[0],
     )

@@ -27,7 +27,7 @@ def show_checks(listed: Sequence[Mapping[str, Any]]) -> None:
             table.add_row(f"  {check['name']}", Text(check["summary"]))
         people.print(table)
     if not listed:
-        people.print("no check fits; gradebook checks list shows them all")
+        people.print("no check fits; `gradebook checks list` shows them all")
 
 
 def show_check(check: Mapping[str, Any]) -> None:

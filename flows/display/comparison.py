@@ -13,7 +13,7 @@ from gradebook.tasks.comparing.compare import Comparison, ModelComparison
 from gradebook.tasks.comparing.figures import ComparedRow, worst_first
 from gradebook.tasks.comparing.gate import GateFinding
 from gradebook.tasks.comparing.run_comparison import ComparedModels, RunComparison
-from gradebook.tasks.comparing.sentences import pair_sentences
+from gradebook.tasks.comparing.sentences import left_out_sentences, pair_sentences
 from gradebook.tasks.comparing.verdict import comparison_verdict
 from gradebook.tasks.system.number_format import (
     difference_interval_words,
@@ -90,6 +90,8 @@ def _show_pair(pair: ModelComparison) -> None:
     if pair.rows and not any(row.figures.n for row in pair.rows):
         return  # the verdict says so
     people.print(_score_table(pair))
+    for sentence in left_out_sentences(pair.rows):
+        people.print(escape(plain(sentence)))
     if pair.rows:
         people.print(_test_table(pair))
     for sentence in pair_sentences(pair.rows):

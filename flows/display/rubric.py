@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Sequence
 
 from rich.markup import escape
-from rich.padding import Padding
 
 from gradebook.flows.display.terminal import notes, people, plain
 from gradebook.rubrics.files.semver import VersionStep, next_version, step_between
@@ -24,7 +23,7 @@ def show_findings(found: Sequence[LintFinding], file_count: int) -> None:
         colour = COLOURS[finding.severity]
         place = f"{finding.place}: " if finding.place else ""
         _print_finding(where, f"[{colour}]{finding.severity}[/] [bold]{finding.rule}[/]", f"{place}{finding.message}")
-        people.print(Padding(escape(plain(finding.mend)), (0, 0, 0, 4), expand=False))
+        people.print(f"    {escape(plain(finding.mend))}")
     files = counted(file_count, "rubric")
     if not found:
         people.print(f"[green]{files}, no faults found[/]")
@@ -80,7 +79,7 @@ def show_lost(lost: Sequence[str]) -> None:
 
 
 def _print_finding(where: str, kind: str, words: str) -> None:
-    people.print(f"{escape(plain(where))}: {kind} {escape(plain(words))}", soft_wrap=True)
+    people.print(f"{escape(plain(where))}: {kind} {escape(plain(words))}")
 
 
 def _size(step: str) -> int:

@@ -62,7 +62,7 @@ def show_summary(summary: RunSummary, report: str | None, lake_words: Sequence[s
         people.print(f"not counted by --gate {summary.run_gate}: {escape(plain(sentence))}")
     people.print(f"run {run['run_id']}, published as version {run['version']}", highlight=False)
     if summary.report_fault:
-        fault = f"{summary.report_fault}; gradebook report {run['run_id']} tries again"
+        fault = f"{summary.report_fault}; `gradebook report {run['run_id']}` tries again"
         people.print(f"[yellow]no report could be drawn:[/] {escape(plain(fault))}", soft_wrap=True)
     elif report:
         people.print(f"report {report}", highlight=False, soft_wrap=True)

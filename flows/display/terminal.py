@@ -6,11 +6,13 @@ import re
 import sys
 from collections.abc import Container, Iterable, Sequence
 from datetime import datetime
+from typing import Any
 
 from rich.console import Console, ConsoleDimensions
 from rich.markup import escape
 
 from gradebook.flows.display.fitted_table import FittedTable
+from gradebook.flows.display.wrapping import filled
 
 NO_WIDTH = 1_000_000
 _NUMBER = re.compile(r"[-+<>≤]*\$?\d[\d,]*(\.\d+)?(e[-+]\d+)?%?")  # a column of these alone goes to the right
@@ -32,6 +34,17 @@ class _Console(Console):
     @property  # type: ignore[misc]
     def width(self) -> int:
         return self.size.width
+
+    def print(self, *objects: Any, soft_wrap: bool | None = None, **options: Any) -> None:
+        """Print as rich does, but break a line only between words, and never a command in backticks.
+
+        soft_wrap: leave lines as they are.
+        """
+        if soft_wrap or self.width == NO_WIDTH or len(objects) != 1 or not isinstance(objects[0], str):
+            super().print(*objects, soft_wrap=soft_wrap, **options)
+            return
+        text = self.render_str(objects[0], markup=options.get("markup"), highlight=options.get("highlight"))
+        super().print(filled(text, self.width), soft_wrap=True, **options)
 
     def on_broken_pipe(self) -> None:
         """Go on without output: `| head` changes no exit code."""
@@ -112,7 +125,7 @@ def heading_words(column: str) -> str:
 
 
 def say(*sentences: str) -> None:
-    """Print sentences on stdout, a line each; a terminal wraps them between words."""
+    """Print sentences on stdout, a line each; a terminal wraps them between words and commands."""
     for sentence in sentences:
         people.print(plain(sentence), markup=False)
 

@@ -87,6 +87,16 @@ def pair_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
     yield from outcome_sentences(rows)
 
 
+def left_out_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
+    """Remark on criteria whose means leave out pairs, as a score is missing in them."""
+    remarks = (
+        (row.name, f"{row.figures.n:,} of {row.figures.n + row.counts.unscored_count:,} pairs have both scores.")
+        for row in rows
+        if row.is_paired and row.scope == "criterion" and row.counts.unscored_count
+    )
+    yield from each_once(remarks)
+
+
 def case_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
     """Remark that pairs share cases, if they do."""
     cases = {row.figures.case_count for row in rows if row.figures.case_count < row.figures.n}

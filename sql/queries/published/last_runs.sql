@@ -1,5 +1,5 @@
--- last_runs: one row per rubric_id: its last published run, newest first. cost_usd is in US dollars. stopped: the
--- outcome of a stopped run in words; null for others.
+-- last_runs: one row per rubric_id: its last published run, newest first. A review counts only where the rubric has no
+-- other run. cost_usd is in US dollars. stopped: the outcome of a stopped run in words; null for others.
 with final as (
     select
         run_id,
@@ -16,7 +16,9 @@ with final as (
         cost_usd,
     from runs
     where status = 'published'
-    qualify row_number() over (partition by rubric_id order by version desc) = 1
+    qualify row_number() over (
+        partition by rubric_id order by trigger is not distinct from 'review', version desc
+    ) = 1
     order by version desc
 )
 

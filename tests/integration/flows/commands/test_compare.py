@@ -51,6 +51,17 @@ def test_regressions_come_first_with_their_p(compare):
     assert "-0.500" in shown and "<0.001" in shown
 
 
+def test_a_criterion_whose_mean_leaves_out_pairs_is_named(gradebook, tmp_path):
+    found = make_lake(tmp_path / "gaps")
+    given = {run_id: rows("m", is_worse=run_id == "b") for run_id in "ab"}
+    for row in given["a"][:2]:
+        row["scores"] |= {"tone": None}
+    write_runs(found, {run_id: (RUBRIC, each) for run_id, each in given.items()}, COMPARED_MARTS)
+    shown = gradebook("compare", "a", "b", "--resamples", "0", f"--lake=sqlite:{found.address}").out
+    remarks = [line for line in shown.splitlines() if line.endswith("pairs have both scores.")]
+    assert remarks == ["tone: 28 of 30 pairs have both scores."]
+
+
 def test_the_terminal_shows_parts_cases_and_the_smallest_difference(compare):
     shown = compare("a", "b").out
     assert "overall difference by criterion" in shown

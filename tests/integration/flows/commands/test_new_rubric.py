@@ -41,6 +41,8 @@ def test_a_copy_of_a_shipped_rubric_is_valid_and_has_its_comments(gradebook, tmp
     text = (tmp_path / "my copy.yaml").read_text(encoding="utf-8")
     copy = parse_rubric(text, "my copy.yaml", tmp_path)
     assert (copy.id, copy.version, text.count("# Copied from the shipped rubric")) == ("my_copy", "1.0.0", 1)
+    assert ("--judge" in finished.err) is bool(copy.asked_criteria)
+    assert "`gradebook rubric lint './my copy.yaml'`" in finished.err
 
 
 def test_answers_become_a_rubric_without_errors(typed, tmp_path):

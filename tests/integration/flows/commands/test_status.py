@@ -86,6 +86,16 @@ def test_the_last_run_of_each_rubric_is_shown_with_its_verdict_and_the_size_of_t
     assert shown.json["sizes"]["version_count"] >= 1 and shown.json["sizes"]["catalog_bytes"] > 0
 
 
+def test_a_review_is_not_the_last_run_of_a_rubric_that_has_another(gradebook, lake: Path):
+    review = "select * replace ('later' as run_id, 'review' as trigger, version + 1 as version) from runs"
+    commit(
+        find_lake(f"sqlite:{lake}/catalog.sqlite"),
+        "a review",
+        lambda connection, _version: connection.execute(f"insert into runs by name {review}"),
+    )
+    assert [row["run_id"] for row in gradebook("status", "--json").json["last_published"]] == ["first"]
+
+
 def test_a_run_in_progress_shows_its_stage_progress_and_cost(gradebook, held: RunFolder):
     shown = gradebook("status", "--json")
     (run,) = shown.json["at_work"]

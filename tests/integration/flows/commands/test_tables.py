@@ -11,10 +11,11 @@ import pytest
 
 from gradebook.flows.cli import ENTRIES, load_command
 from gradebook.flows.display.terminal import people
+from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import commit
 from tests.support.nightly import nightly
 from tests.support.replicated_lake import make_rubric, write_replicates
-from tests.support.samples import RUBRIC, write_outputs
+from tests.support.samples import RUBRIC, write_outputs, write_rubric
 from tests.support.scored_lake import make_lake
 
 RUNS = ("20261101-020000-a1b2c3", "20261102-020000-d4e5f6")
@@ -147,7 +148,7 @@ def test_names_of_models_in_place_of_runs_get_the_command_that_compares_them(gra
     finished = gradebook("compare", *models)
     assert finished.code == 2
     command = f"gradebook compare {RUNS[1]} --model-a {models[0]} --model-b {models[1]}"
-    assert f"found the models {models[0]} and {models[1]}, expected runs; for models: {command}" in finished.err
+    assert f"found the models {models[0]} and {models[1]}, expected runs; for models: `{command}`" in finished.err
     assert f"found no '{models[0]}'" in gradebook("compare", models[0], "nonesuch").err
 
 
@@ -215,6 +216,32 @@ def test_an_error_is_wrapped_between_words(in_terminal, monkeypatch):
     lines = in_terminal("evaluate", path, "--rubric", "no_such_rubric_of_that_name").err.splitlines()
     assert [line for line in lines if len(line) > COLUMNS and path not in line] == []
     assert "general_answer," in " ".join(lines).split()
+
+
+@pytest.mark.usefixtures("lake")
+def test_a_command_in_a_sentence_stays_in_one_line(in_terminal, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    models = [f"the-model-with-the-long-name-{place}" for place in (0, 1)]
+    error = in_terminal("compare", *models).err.splitlines()
+    assert f"`gradebook compare {RUNS[1]} --model-a {models[0]} --model-b {models[1]}`" in error
+
+
+def test_the_reason_of_a_failed_run_is_shown_in_a_narrow_terminal(in_terminal, lake):
+    failed = "select * replace ('broken' as run_id, 'failed' as status, 'the budget is used up' as reason) from runs"
+    commit(
+        find_lake(f"sqlite:{lake}/lake/catalog.sqlite"),
+        "run broken failed",
+        lambda connection, _version: connection.execute(f"insert into runs by name {failed} limit 1"),
+    )
+    assert "broken failed: the budget is used up" in lines_of(in_terminal("runs").out)
+
+
+@pytest.mark.usefixtures("lake")
+def test_a_fault_of_a_rubric_is_wrapped(in_terminal, tmp_path):
+    with write_rubric(tmp_path / "rubric.yaml").open("a", encoding="utf-8") as file:
+        file.write("targets: []\n")
+    lines = lines_of(in_terminal("rubric", "lint", "rubric.yaml").out)
+    assert "unknown-key" in lines[0] and [line for line in lines if len(line) > COLUMNS] == []
 
 
 NIGHT = """

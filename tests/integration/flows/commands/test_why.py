@@ -52,6 +52,22 @@ def test_a_request_of_several_criteria_is_not_guessed(gradebook, sent):
     assert found[0]["why_no_messages"].startswith("the request held further criteria")
 
 
+LENGTH = """
+id: short
+version: 1.0.0
+criteria:
+  - {id: length, description: Short., method: {type: check, check: length_words, settings: {max: 3}}}
+"""
+
+
+def test_the_worst_output_of_a_case_comes_first(gradebook, tmp_path):
+    answers = {"a": "Yes.", "b": "One two three four five six."}
+    rows = [{"case_id": "c", "model": model, "output": output} for model, output in answers.items()]
+    (tmp_path / "short.yaml").write_text(LENGTH, encoding="utf-8")
+    publish(write_lines(tmp_path / "outputs.jsonl", rows), tmp_path / "short.yaml", run_id="two")
+    assert [row["model"] for row in gradebook("why", "two", "c", "--json").json["verdicts"]] == ["b", "a"]
+
+
 def test_one_screen_has_all_of_it_and_a_wrong_name_is_told(gradebook, sent):
     screen = gradebook("why", "plain", "c1", "clarity").out
     parts = [line.partition(":")[0] for line in screen.splitlines() if not line.startswith(" ")]

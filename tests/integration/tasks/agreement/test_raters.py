@@ -77,7 +77,7 @@ def test_an_unknown_criterion_is_refused_and_nobody_is_no_fault(gradebook, lake,
     empty = make_lake(tmp_path)
     publish_runs(empty, {"r": JudgedRun(JUDGED)}, {})
     assert (
-        "note: nobody rated the outputs of this run; to collect ratings: gradebook rate r --n 50"
+        "note: nobody rated the outputs of this run; to collect ratings: `gradebook rate r --n 50`"
         in gradebook("raters", f"--lake=sqlite:{empty.address}").out
     )
 

@@ -1,0 +1,21 @@
+"""Sentences in lines as wide as a terminal."""
+
+import pytest
+from rich.text import Text
+
+from gradebook.flows.display.wrapping import filled
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("to rate: `rate RUN --n 50`; then go on", ["to rate:", "`rate RUN --n 50`;", "then go on"]),
+        ("run `rate RUN --n 50 --lake here`, then", ["run", "`rate RUN --n 50 --lake here`,", "then"]),
+        ("a lone ` breaks between words alone", ["a lone ` breaks", "between words", "alone"]),
+        ("    one that is indented goes on so", ["    one that is", "    indented goes", "    on so"]),
+        ("/a/path/longer/than/the/line is whole", ["/a/path/longer/than/the/line", "is whole"]),
+        ("first\n\nthird", ["first", "", "third"]),
+    ],
+)
+def test_a_line_is_broken_between_words_and_never_within_a_command(text, lines):
+    assert filled(Text(text), 18).plain.split("\n") == lines
