@@ -25,6 +25,8 @@ from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.system.number_format import difference_interval_words, price_words, signed_words
 from gradebook.tasks.system.shell import shell_line
 
+REFERENCE = 3  # replies on each output that an epoch begins with
+
 app = typer.Typer(
     help="Watch a judge on fixed outputs, asked again each night.", no_args_is_help=True, rich_markup_mode=None
 )
@@ -63,7 +65,9 @@ def make(  # noqa: PLR0913 - each is an option
     counts = f"{counted(made['output_count'], 'output')}, {counted(made['anchor_count'], 'anchor')}"
     say(f"{made['anchor_set']}: {counts}{rated_words}")
     command = shell_line(("gradebook", "anchors", "ask", made["anchor_set"], *found.words()))
-    notes.print(f"ask a judge about them:\n  {plain(command)} --judge MODEL", markup=False, soft_wrap=True)
+    count = counted(made["output_count"] * made["criterion_count"] * REFERENCE, "question")
+    sentence = f"the first night asks one judge {count}; their price:"
+    notes.print(f"{sentence}\n  {plain(command)} --judge MODEL --dry-run", markup=False, soft_wrap=True)
 
 
 @app.command("list")
@@ -93,7 +97,7 @@ def ask(  # noqa: PLR0913 - each is an option
     per_night: Annotated[int, typer.Option("--per-night", help="outputs to ask about")] = 40,
     reference: Annotated[
         int, typer.Option("--reference", help="replies on each output that a new epoch begins with")
-    ] = 3,
+    ] = REFERENCE,
     alpha: Annotated[float, typer.Option("--alpha", help="maximum probability of a false alarm in an epoch")] = 0.05,
     night: Annotated[str | None, typer.Option("--date", help="date of the night; default: today")] = None,
     budget_usd: Annotated[float | None, option_of("budget_usd")] = None,
@@ -104,7 +108,7 @@ def ask(  # noqa: PLR0913 - each is an option
 ) -> None:
     """Ask a judge about anchors again, and report whether it changed.
 
-    The first night of an epoch asks about all anchors several times, as a reference. A night that is stored is only
+    The first night of an epoch asks about all outputs several times, as a reference. A night that is stored is only
     shown again. Nightly runs ask by themselves if a suite has the key `anchors`.
 
     \b

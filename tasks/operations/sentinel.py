@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from itertools import chain
 
 import duckdb
 import numpy as np
@@ -14,13 +15,16 @@ from gradebook.rubrics.model.errors import InputError, UnfinishedError
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.statistics.drift import DriftEvidence, contrasts
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, student_t
-from gradebook.tasks.judging.money.prices import total_usd
-from gradebook.tasks.judging.settings.panels import Judge
+from gradebook.tasks.judging.money.prices import prompt_bytes, total_usd
+from gradebook.tasks.judging.replies.batched_criteria import PackedQuestion
+from gradebook.tasks.judging.settings.panels import THEN, CascadeSettings, Judge, Opinion
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import commit, connect_up_to_date
 from gradebook.tasks.lake.rows import Row, insert_rows, read_rows
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.operations.anchors import SEED, WatchRequest, intact_outputs, read_anchors
+from gradebook.tasks.planning.opinion_estimates import estimate_opinion, read_past
+from gradebook.tasks.planning.request_counts import Asked, Tally
 from gradebook.tasks.rewards.asking import Asking
 from gradebook.tasks.rewards.rows import ReadOutput
 from gradebook.tasks.rewards.scored import Verdict
@@ -33,11 +37,6 @@ REFERENCE, STEADY, DRIFTED, NEW_MODEL = "reference", "steady", "drifted", "new_m
 NOTHING = Verdict(None, None, "not_asked", None)
 _PAST = "select * from anchor_verdicts where anchor_set = ? and judge_digest = ? order by night, draw, output_id"
 _NIGHTS = "select * from judge_drift where anchor_set = ? and judge_digest = ? order by night, criterion_id"
-_REPLIES = """
-select request_key, model_returned, system_fingerprint, cost_usd, run_id from judgments
-where list_contains(?, request_key)
-qualify row_number() over (partition by request_key order by status = 'scored' desc, asked_at) = 1
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ class Watch:
     def sentence(self) -> str:
         """State of the judge in words."""
         first = self.rows[0]
-        judge, asked = first["judge"], counted(max(row["n"] for row in self.rows), "anchor")
+        judge, asked = first["judge"], counted(max(row["n"] for row in self.rows), "output")
         cost = f"{asked}, {price_words(self.cost_usd)}"
         if self.is_drifted:
             moved = ", ".join(f"{row['criterion_id']} ({_gap_words(row)})" for row in self.drifted)
@@ -109,16 +108,19 @@ def watch_judge(lake: Lake, request: WatchRequest, now: datetime) -> Watch:
 
 
 def price_watch(lake: Lake, request: WatchRequest) -> Row:
-    """Number of questions of a night, and their cost by the mean of past replies; null if no cost is known."""
+    """Number of questions of a night, and their cost, estimated as in a run's plan; null for a judge without price."""
     night = _plan(lake, request)
     if isinstance(night, Watch):
         return {"question_count": 0, "cost_usd": 0.0}
-    count = sum(len(draw) for draw in night.draws) * len(night.criteria)
-    named = {"judge": night.judge.judge, "anchor_set": request.anchor_set}
+    tallies = night.tallies()
     with connect_up_to_date(lake) as connection:
-        (price,) = read_rows(connection, query("operations/anchor_prices"), **named)
-    each = price["cost_usd"]
-    return {"question_count": count, "cost_usd": None if each is None else each * count}
+        past = read_past(connection, night.judge)
+    begun: set[int] = set()
+    costs = [
+        estimate_opinion(night.judge, opinion, name, tally, past, begun).estimate.cost_usd
+        for (name, opinion), tally in tallies.items()
+    ]
+    return {"question_count": sum(each.question_count for each in tallies.values()), "cost_usd": total_usd(costs)}
 
 
 def _plan(lake: Lake, request: WatchRequest) -> "_Night | Watch":
@@ -176,9 +178,12 @@ class _Night:
         outputs: Sequence[ReadOutput],
         history: _History,
     ) -> None:
-        self.request, self.judge, self.rubric = request, judge, rubric
+        self.request, self.judge = request, judge
         self.anchors = {(row["output_id"], row["criterion_id"]): row for row in anchors}
         self.criteria = sorted({row["criterion_id"] for row in anchors})
+        asked = tuple(each for each in rubric.criteria if each.id in self.criteria)
+        self.rubric = rubric.model_copy(update={"criteria": asked})
+        self.costs: dict[str, list[float | None]] = defaultdict(list)  # of all that is asked, by criterion
         self.history, self.outputs = history, outputs
         self.lost_count = len({row["output_id"] for row in anchors}) - len(outputs)
         counts = history.draw_counts()
@@ -197,6 +202,20 @@ class _Night:
         last = self.history.last_nights()
         shuffled.sort(key=lambda each: last.get(each.output_id, date.min))
         return shuffled[: self.request.per_night]
+
+    def tallies(self) -> dict[tuple[str, Opinion], Tally]:
+        """Questions of the night and the bytes of their prompts, by criterion and vote."""
+        found: dict[tuple[str, Opinion], Tally] = defaultdict(Tally)
+        asking = Asking(self.rubric, self.judge, None, None)
+        for opinion, question in chain.from_iterable(map(asking.questions, chain.from_iterable(self.draws))):
+            parts = question.questions if isinstance(question, PackedQuestion) else (question,)
+            request = question.request()
+            sent = Asked(1, prompt_bytes(request.messages, request.schema))
+            is_at_most = isinstance(self.judge, CascadeSettings) and opinion.judge_index == THEN
+            for place, part in enumerate(parts):
+                counts = (Asked(), sent) if is_at_most else (sent, Asked())
+                found[part.criterion_id, opinion].add_asked(*counts, place, len(parts))
+        return found
 
     def ask(self, lake: Lake) -> list[Row]:
         """Verdicts on the anchors of the night, with their request keys. Raises `UnfinishedError`."""
@@ -219,11 +238,12 @@ class _Night:
                 | verdicts.get((at, name), NOTHING)._asdict()
                 for at, each in enumerate(draw)
                 for name in self.criteria
-                if (each.output_id, name) in self.anchors
             ]
             spent = _add_replies(lake, rows, asking.run_id)
             left = None if left is None else max(left - spent, 0.0)
-            found += rows
+            for row in rows:
+                self.costs[row["criterion_id"]].append(row["cost_usd"])
+            found += [row for row in rows if (row["output_id"], row["criterion_id"]) in self.anchors]
         if found and all(row["score"] is None for row in found):
             raise UnfinishedError(f"{self.judge.judge} scored no anchor: {found[0]['reason']}")
         return found
@@ -247,7 +267,7 @@ class _Night:
             past = [row for row in self.history.past if row["criterion_id"] == name]
             e_value = 1.0 if state else evidence_of([*past, *of_one])
             found = state or (DRIFTED if e_value >= alarm_at else STEADY)
-            cost_usd = total_usd(row["cost_usd"] for row in of_one)
+            cost_usd = total_usd(self.costs[name])
             state_of_one = {"criterion_id": name, "e_value": e_value, "state": found, "cost_usd": cost_usd}
             rows.append(shared | self._gaps(of_one) | state_of_one)
         return rows
@@ -316,7 +336,7 @@ def _store(lake: Lake, night: _Night, verdicts: list[Row], now: datetime) -> Wat
             insert_rows(connection, "judge_drift", rows)
 
     commit(lake, f"anchors {request.anchor_set} of {request.night}", body)
-    note = f"{counted(night.lost_count, 'anchor')} left out: the lake has the output no longer, or changed"
+    note = f"{counted(night.lost_count, 'output')} left out: no longer in the lake, or changed"
     return Watch(tuple(stored), (note,) if night.lost_count else ())
 
 
@@ -324,16 +344,16 @@ def _add_replies(lake: Lake, rows: list[Row], asked_by: str) -> float:
     """Add request key, models and cost to the verdicts, from the ledger; returns what this process spent."""
     keys = [key for row in rows for key in row["keys"]]
     with connect_up_to_date(lake) as connection:
-        replies = {row.pop("request_key"): row for row in read_rows(connection, _REPLIES, keys)}
+        found = read_rows(connection, query("operations/anchor_replies"), asked_by=asked_by, keys=keys)
+    replies = {row.pop("request_key"): row for row in found}
     for row in rows:
-        found = [replies[key] for key in row["keys"] if key in replies]
-        models = {_answering(each) for each in found if each["model_returned"]}
+        of_one = [replies[key] for key in row["keys"] if key in replies]
+        models = {_answering(each) for each in of_one if each["model_returned"]}
         row["request_key"] = row["keys"][0] if row["keys"] else None
         row["model_returned"] = ", ".join(sorted(models)) or None
         # Another process may have asked, and not settled its replies yet: their cost is unknown, not 0.
         row["cost_usd"] = total_usd(replies[key]["cost_usd"] if key in replies else None for key in row["keys"])
-    own = (each["cost_usd"] for each in replies.values() if each["run_id"] == asked_by)
-    return math.fsum(cost for cost in own if cost is not None)
+    return math.fsum(each["own_usd"] for each in replies.values())
 
 
 def _answering(reply: Row) -> str:
@@ -361,7 +381,7 @@ def _models(verdicts: Iterable[Row]) -> set[str]:
 
 def _refuse_request(request: WatchRequest) -> None:
     if request.per_night < 1 or request.reference < 1:
-        raise InputError("anchors", f"{min(request.per_night, request.reference)}", "1 or more anchors and replies")
+        raise InputError("anchors", f"{min(request.per_night, request.reference)}", "1 or more outputs and replies")
     if not 0 < request.alpha < 1:
         raise InputError("--alpha", f"{request.alpha:g}", "a probability between 0 and 1")
 

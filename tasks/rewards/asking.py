@@ -227,7 +227,7 @@ class Asking:
         planned: dict[str, list[Any]] = {name: [] for name in _PLANNED_SCHEMA.names[:6]}
         questions: dict[int, Askables] = {}
         for each in {one.output_id: one for one in outputs}.values():
-            for opinion, question in self._questions(each):
+            for opinion, question in self.questions(each):
                 for part in _parts(question) if self._has_several else ():
                     values = (part.output_id, part.criterion_id, part.request_key, *_opinion_values(opinion))
                     for name, value in zip(planned, values, strict=True):
@@ -238,7 +238,7 @@ class Asking:
         table = pa.table(planned | nothing, _PLANNED_SCHEMA) if count else _PLANNED_SCHEMA.empty_table()
         return Batch(outputs, table, questions, {opinion: [] for opinion in self._opinions})
 
-    def _questions(self, read: ReadOutput) -> Iterator[tuple[Opinion, Question | PackedQuestion]]:
+    def questions(self, read: ReadOutput) -> Iterator[tuple[Opinion, Question | PackedQuestion]]:
         """Votes wanted on an output: of the rubric's criteria, batched where the judge batches, and of its own."""
         own = [each for each in read.own if each.method.type == "judge"]
         cases = _cases(read.output, {*map(view_of, (*self._rubric.judged_criteria, *own))})

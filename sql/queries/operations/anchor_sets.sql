@@ -9,6 +9,7 @@ final as (
     select
         anchors.anchor_set,
         count(distinct anchors.output_id) as output_count,
+        count(distinct anchors.criterion_id) as criterion_count,
         count(*) as anchor_count,
         count(anchors.people_score) as rated_count,
         any_value(anchors.rubric_id) as rubric_id,

@@ -243,7 +243,7 @@ def test_an_anchor_whose_output_changed_is_left_out_and_counted(watched):
     commit(watched.lake, "a hand in the data", change)
     found = watched.on(2, per_night=30)
     assert found.rows[0]["n"] == 28
-    assert found.notes == ("2 anchors left out: the lake has the output no longer, or changed",)
+    assert found.notes == ("2 outputs left out: no longer in the lake, or changed",)
 
 
 def test_anchors_of_an_old_rubric_version_are_asked_by_that_version(watched):
