@@ -10,7 +10,7 @@ import typer
 from gradebook.flows.commands.completion import complete_rubric
 from gradebook.flows.commands.options import DEFAULT_LAKE, DataOption, ForceOption, LakeOption
 from gradebook.flows.display.rubric import show_findings
-from gradebook.flows.display.terminal import notes, people, plain
+from gradebook.flows.display.terminal import notes, plain
 from gradebook.rubrics.files.draft import Answers, copied_text, drafted_text, id_from
 from gradebook.rubrics.files.load import read_rubric, shipped_rubrics, shipped_text
 from gradebook.rubrics.model.errors import InputError
@@ -42,7 +42,7 @@ def new(
     rubric_id = id_from(file.stem)
     text = drafted_text(rubric_id, _ask()) if source is None else _copy(source, rubric_id)
     write_new(file, text, is_forced=is_forced)
-    people.print(f"wrote {plain(file)}", markup=False, soft_wrap=True)
+    notes.print(f"wrote {plain(file)}", markup=False, soft_wrap=True)
     name = str(file) if "/" in str(file) else f"./{file}"
     show_findings(lint_rubrics([name], find_lake(lake, data)), 1)
     asked = read_rubric(name).asked_criteria

@@ -107,7 +107,7 @@ def show(
         print_json({"outcomes": [each.as_json() for each in found], "limits": LIMITS})
         return
     if not found:
-        say("no outcome of the run's outputs, cases or days: `gradebook outcomes import` adds some")
+        notes.print("no outcome of the run's outputs, cases or days: `gradebook outcomes import` adds some")
         return
     for each in found:
         better = "" if each.is_higher_better else ", lower is better"

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from gradebook.flows.display.terminal import people, plain
+from gradebook.flows.display.terminal import notes, people, plain
 from gradebook.tasks.scoring.try_check import Tried
 
 VERDICTS = {True: "pass", False: "fail", None: "unscored"}
@@ -27,7 +27,7 @@ def show_checks(listed: Sequence[Mapping[str, Any]]) -> None:
             table.add_row(f"  {check['name']}", Text(check["summary"]))
         people.print(table)
     if not listed:
-        people.print("no check fits; `gradebook checks list` shows them all")
+        notes.print("no check fits; `gradebook checks list` shows them all")
 
 
 def show_check(check: Mapping[str, Any]) -> None:

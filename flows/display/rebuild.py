@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.markup import escape
 
-from gradebook.flows.display.terminal import people, plain, table_titled
+from gradebook.flows.display.terminal import notes, people, plain, table_titled
 from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.stages.compare_marts import Difference, MartCheck
 from gradebook.tasks.stages.rebuild import Rebuilt
@@ -30,7 +30,7 @@ def show_rebuilt(rebuilt: Rebuilt) -> None:
             f"formula has changed since. To check the data, rebuild with gradebook {rebuilt.made_by}."
         )
     for file in rebuilt.files:
-        people.print(f"wrote {escape(plain(file))}", soft_wrap=True)
+        notes.print(f"wrote {escape(plain(file))}", soft_wrap=True)
 
 
 def _words(check: MartCheck, rebuilt: Rebuilt) -> str:

@@ -69,7 +69,7 @@ def show_import(summary: ImportSummary) -> None:
             soft_wrap=True,
         )
     for path in summary.written:
-        people.print(f"wrote {escape(plain(path))}", soft_wrap=True)
+        notes.print(f"wrote {escape(plain(path))}", soft_wrap=True)
 
 
 def show_lost(lost: Sequence[str]) -> None:
