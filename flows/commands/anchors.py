@@ -22,10 +22,9 @@ from gradebook.flows.display.terminal import notes, plain, say, show_rows
 from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.rows import Row
+from gradebook.tasks.operations.anchors import REFERENCE
 from gradebook.tasks.system.number_format import difference_interval_words, price_words, signed_words
 from gradebook.tasks.system.shell import shell_line
-
-REFERENCE = 3  # replies on each output that an epoch begins with
 
 app = typer.Typer(
     help="Watch a judge on fixed outputs, asked again each night.", no_args_is_help=True, rich_markup_mode=None

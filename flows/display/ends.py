@@ -6,12 +6,24 @@ import sys
 
 TYPE_CHECKING = False  # typing takes longer to import than all else up to here
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import NoReturn
 
 NOT_FINISHED = 3  # as the exit code of UnfinishedError
 
 
-def end_process(end: SystemExit) -> "NoReturn":
+def run_to_end(run: "Callable[[], None]") -> None:
+    """Run a command, and end this process as it ends; Ctrl-C ends it with a sentence."""
+    try:
+        try:
+            run()
+        except KeyboardInterrupt:
+            end_interrupted()
+    except SystemExit as end:
+        _end_process(end)
+
+
+def _end_process(end: SystemExit) -> "NoReturn":
     """End this process as Python would, but leave what was imported to the kernel: to take it down takes 0.2 s.
 
     end: raised again where Python has something to print.

@@ -3,7 +3,7 @@
 It imports as little as it can: with a ready process (see flows.program.ready) this is all that a command imports.
 """
 
-from gradebook.flows.display.ends import end_interrupted, end_process, end_unfinished
+from gradebook.flows.display.ends import end_interrupted, end_unfinished, run_to_end
 
 try:
     import os
@@ -43,18 +43,7 @@ FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SI
 
 def main() -> None:
     """Run the command that the arguments name, and exit with its code."""
-    try:
-        _run_interruptibly()
-    except SystemExit as end:
-        end_process(end)
-
-
-def _run_interruptibly() -> None:
-    try:
-        _open_closed()
-        _run()
-    except KeyboardInterrupt:
-        end_interrupted()
+    run_to_end(_run)
 
 
 def _open_closed() -> None:
@@ -66,6 +55,7 @@ def _open_closed() -> None:
 
 
 def _run() -> None:
+    _open_closed()
     name, is_plain = (sys.argv[1:2] or [""])[0], UNSERVED.isdisjoint(sys.argv)
     like = likeness() if is_plain and name in {*SERVED, *LEAVING} else None
     if like is not None and name in SERVED:

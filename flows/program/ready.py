@@ -22,6 +22,7 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import IO
@@ -29,7 +30,7 @@ from typing import IO
 import duckdb
 
 import gradebook
-from gradebook.flows.display.ends import end_interrupted, end_process
+from gradebook.flows.display.ends import run_to_end
 from gradebook.flows.program.likeness import OF_THE_PROGRAM, Likeness, like_other
 from gradebook.flows.program.protocol import AWAKE, ENDED, GO, LENGTH, MOST_DESCRIPTORS, STARTED, address_of
 from gradebook.flows.server.port_keeper import is_own
@@ -127,10 +128,7 @@ def main() -> None:
     gc.freeze()
     asked = ready.serve()
     if asked is not None:
-        try:
-            _run_interruptibly(asked)
-        except SystemExit as end:
-            end_process(end)
+        run_to_end(partial(_run, asked))
 
 
 def _import_all(served: Iterable[str]) -> None:
@@ -320,13 +318,6 @@ def _read(connection: socket.socket) -> _Asked | None:
 def _close(asked: _Asked) -> None:
     for each in asked.descriptors:
         os.close(each)
-
-
-def _run_interruptibly(asked: _Asked) -> None:
-    try:
-        _run(asked)
-    except KeyboardInterrupt:
-        end_interrupted()
 
 
 def _run(asked: _Asked) -> None:

@@ -7,7 +7,7 @@ from gradebook.rubrics.statistics.chance import Chance
 from gradebook.rubrics.statistics.comparison import CorrectedFigures, PassFigures, WinFigures
 from gradebook.rubrics.statistics.power import Margin, detectable_effect
 from gradebook.rubrics.statistics.rule_parser import RELEASE_MARGIN, RELEASE_RULE
-from gradebook.rubrics.statistics.rules import CATEGORY, OVERALL
+from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
 from gradebook.rubrics.statistics.spread import SpreadFigures
 from gradebook.tasks.agreement.preferences import EQUAL
 from gradebook.tasks.comparing.figures import ComparedRow, worst_first
@@ -73,9 +73,9 @@ def _no_change_words(without: Sequence[str]) -> str:
     """Statement that no score changed. without: rows that have no score on both sides."""
     if not without:
         return "No score changed."
-    others = f" and {len(without) - MOST_NAMED} more" if len(without) > MOST_NAMED else ""
-    verb = "has" if len(without) == 1 else "have"
-    return f"No score changed, but {', '.join(without[:MOST_NAMED])}{others} {verb} no score on both sides."
+    return (
+        f"No score changed, but {_first_of(without)} {'has' if len(without) == 1 else 'have'} no score on both sides."
+    )
 
 
 def pair_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
@@ -92,7 +92,7 @@ def left_out_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
     remarks = (
         (row.name, f"{row.figures.n:,} of {row.figures.n + row.counts.unscored_count:,} pairs have both scores.")
         for row in rows
-        if row.is_paired and row.scope == "criterion" and row.counts.unscored_count
+        if row.is_paired and row.scope == CRITERION and row.counts.unscored_count
     )
     yield from each_once(remarks)
 
@@ -203,6 +203,11 @@ def _beyond_chance(word: str, rows: Sequence[ComparedRow]) -> str | None:
     """Rows with their differences, cut to `MOST_NAMED`; without categories whose criteria are listed."""
     categories = {row.category for row in rows}
     named = [row for row in rows if row.scope != CATEGORY or row.scope_id not in categories]
-    words = [f"{row_name(row)} {signed_words(row.figures.mean_diff)}" for row in named[:MOST_NAMED]]
-    more = len(named) - MOST_NAMED
-    return f"{word} beyond chance: {', '.join(words)}{f' and {more:,} more' if more > 0 else ''}." if named else None
+    words = [f"{row_name(row)} {signed_words(row.figures.mean_diff)}" for row in named]
+    return f"{word} beyond chance: {_first_of(words)}." if named else None
+
+
+def _first_of(words: Sequence[str]) -> str:
+    """The first `MOST_NAMED` words, and how many more there are."""
+    more = len(words) - MOST_NAMED
+    return f"{', '.join(words[:MOST_NAMED])}{f' and {more:,} more' if more > 0 else ''}"

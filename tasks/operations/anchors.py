@@ -41,6 +41,9 @@ class AnchorChoice:
     strata: tuple[str, ...] = ()
 
 
+REFERENCE = 3  # replies on each output that an epoch begins with, if no other number is given
+
+
 @dataclass(frozen=True, slots=True)
 class WatchRequest:
     """A night of the sentinel.
@@ -53,7 +56,7 @@ class WatchRequest:
     judge: str
     night: date
     per_night: int = 40
-    reference: int = 3
+    reference: int = REFERENCE
     alpha: float = 0.05
     budget_usd: float | None = None
 

@@ -25,7 +25,7 @@ from gradebook.tasks.comparing.gate import FIGURES
 from gradebook.tasks.judging.settings.deadline import read_deadline
 from gradebook.tasks.judging.settings.files import is_path_to_settings
 from gradebook.tasks.judging.settings.judge import REPLAY_PREFIX
-from gradebook.tasks.operations.anchors import WatchRequest
+from gradebook.tasks.operations.anchors import REFERENCE, WatchRequest
 from gradebook.tasks.runs.option_fields import suite_field
 from gradebook.tasks.runs.request import EvaluationRequest, SeriesOfNights, Use, options_of, read_request
 from gradebook.tasks.system.operator_settings import FOLDERS, is_below, read_operator_settings, where_to_allow
@@ -53,7 +53,7 @@ class AnchorSettings(Frozen):
     """name of a set that `gradebook anchors make` made"""
     per_night: Annotated[int, Field(ge=1, le=100_000, strict=True)] = 40
     """outputs to ask about on a night"""
-    reference: Annotated[int, Field(ge=1, le=32, strict=True)] = 3
+    reference: Annotated[int, Field(ge=1, le=32, strict=True)] = REFERENCE
     """replies on each output of the set that an epoch of the judge begins with"""
     alpha: Annotated[float, Field(gt=0, lt=1, strict=True)] = 0.05
     """maximum probability of a false alarm in an epoch, over all criteria"""

@@ -183,15 +183,6 @@ def _remove_unpublished(run: Run, files: RunFiles, added: Collection[str]) -> No
         files.remove(added if is_published(run) else ())
 
 
-def conclude_run(run: Run) -> RunSummary:
-    """Write the report and the recording of a published run, and mark it as finished; returns its summary.
-
-    Reviews and runs from Python get no page, whose charts take longer than they do; `gradebook report` draws one.
-    """
-    with concluded_run(run) as (summary, _):
-        return summary
-
-
 def _remove_unfinished(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
     """Delete the row of the unfinished run; `InputError` if another process has published the run meanwhile.
 
@@ -199,6 +190,15 @@ def _remove_unfinished(connection: duckdb.DuckDBPyConnection, run_id: str) -> No
     """
     if not remove_row(connection, run_id):
         raise InputError("--run-id", f"{run_id}, which another process has published meanwhile", "a new id")
+
+
+def conclude_run(run: Run) -> RunSummary:
+    """Write the report and the recording of a published run, and mark it as finished; returns its summary.
+
+    Reviews and runs from Python get no page, whose charts take longer than they do; `gradebook report` draws one.
+    """
+    with concluded_run(run) as (summary, _):
+        return summary
 
 
 @contextmanager

@@ -62,6 +62,7 @@ def test_an_endpoint_of_one_s_own_needs_no_key(start, monkeypatch):
         start(judge.base_url)
         monkeypatch.setenv("OPENAI_BASE_URL", judge.base_url)
         start(judge.base_url)
+    assert judge.request_count == 0
 
 
 def test_a_run_that_asks_nothing_needs_no_answer(start):

@@ -25,7 +25,7 @@ COMPOSED = HEAD | {"extends": "reference_dimensions"}
 
 @cache
 def _editor() -> Draft202012Validator:
-    """Not made in the module's head: every worker would make it when it collects."""
+    """Validator of the editor schema, made by the first test that asks: in the module's head each worker would."""
     return Draft202012Validator(editor_schema())
 
 
