@@ -147,9 +147,11 @@ def _sum(rows: tuple[Row, ...], name: str) -> float | None:
     return None if None in values else float(sum(values))
 
 
-# Tables that the queries of a summary name more than once.
-_OF_RUBRIC = ("rubrics", "criteria", "case_criteria")
-OF_SUMMARY = frozenset({"runs", "run_scores", "criterion_scores", "output_scores", "verdicts", "outputs", *_OF_RUBRIC})
+# Tables that the queries of a summary name more than once, and those that are empty in most lakes: to make an empty
+# table takes less than to read one of the lake.
+_OFTEN = ("runs", "run_scores", "criterion_scores", "output_scores", "verdicts", "outputs", "rubrics", "criteria")
+_SELDOM_FILLED = ("case_criteria", "levels", "written_feedback", "judge_noise", "agreement", "ratings", "preferences")
+OF_SUMMARY = frozenset({*_OFTEN, *_SELDOM_FILLED})
 
 
 def summarise(lake: Lake, run_id: str) -> RunSummary:

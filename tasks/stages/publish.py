@@ -209,7 +209,10 @@ def concluded_run(run: Run) -> Iterator[tuple[RunSummary, duckdb.DuckDBPyConnect
     if run.request.record is not None:
         write_recording(run.lake, folder, Path(run.request.record))
     with connect_up_to_date(run.lake, is_pinned=run.request.has_page) as connection:  # else few queries read the lake
-        copy_small_tables(connection, None if run.request.has_page else OF_SUMMARY)
+        if run.request.has_page:
+            copy_small_tables(connection)
+        else:
+            copy_small_tables(connection, OF_SUMMARY, stays_open=True)
         summary = read_summary(connection, run.lake, run.run_id)
         if run.request.has_page:
             from gradebook.tasks.reporting.page import write_own_report
