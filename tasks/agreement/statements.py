@@ -40,19 +40,22 @@ def add_statements_of_files(
 
     Ratings come from the run's ratings file, which includes those of the lake, or else from the lake.
     """
+    ratings = None if folder.ratings_file.exists() else _lake_ratings(connection, lake)
+    if ratings is not None and not ratings.num_rows and not folder.detail_files("opinions"):
+        return False
     connection.execute("create or replace temp view agreed_verdicts as from source_verdicts")
     connection.execute("create or replace temp view agreed_opinions as from source_opinions")
     connection.execute(f"create or replace temp view agreed_outputs as select {_SHARED} from source_outputs")
     levels = levels_table(rubric).select(_LEVELS_SCHEMA.names)
     connection.register("agreed_levels", pa.concat_tables([levels, _overall_levels(rubric)]))
     _add_criteria(connection, "source_criteria", "source_case_criteria")
-    if folder.ratings_file.exists():  # includes those of the lake
+    if ratings is None:
         connection.execute(
             "create or replace temp view agreed_ratings as "
             f"from read_parquet('{quoted(str(folder.ratings_file))}') {_WITH_NEWER}"
         )
     else:
-        connection.register("agreed_ratings", _lake_ratings(connection, lake))
+        connection.register("agreed_ratings", ratings)
     # Decisions come after publication; a rebuild has to find the same figures.
     connection.execute(f"create or replace temp view agreed_decisions as {_NO_DECISIONS}")
     return add_statements(connection)

@@ -163,12 +163,8 @@ def store_rubric(connection: duckdb.DuckDBPyConnection, rubric: Rubric, now: dat
         connection.execute(
             "insert into criteria by name select * exclude (run_id, gate_threshold, is_required) from kept_criteria"
         )
-    connection.register("kept_levels", levels_table(rubric))  # earlier gradebooks stored none
-    connection.execute(
-        "insert into levels by name from kept_levels where not exists ("
-        "from levels where rubric_id = ? and rubric_version = ?)",
-        [rubric.id, rubric.version],
-    )
+        connection.register("kept_levels", levels_table(rubric))
+        connection.execute("insert into levels by name from kept_levels")
 
 
 _USED = "from runs where rubric_id = ? and rubric_version = ? limit 1"

@@ -292,7 +292,10 @@ def _forget_run(run: Run) -> None:
 
 def replace_findings(connection: duckdb.DuckDBPyConnection, run_id: str, findings: pa.Table) -> None:
     """Replace the data-quality findings of a run's earlier, failed attempt."""
-    connection.execute("delete from quality_results where run_id = ?", [run_id])
+    if connection.execute(
+        "from quality_results where run_id = ? limit 1", [run_id]
+    ).fetchall():  # seldom; half the time
+        connection.execute("delete from quality_results where run_id = ?", [run_id])
     connection.register("findings", findings)
     connection.execute("insert into quality_results by name from findings")
 
