@@ -150,8 +150,8 @@ def _sum(rows: tuple[Row, ...], name: str) -> float | None:
 # Tables that the queries of a summary name more than once, and those that are empty in most lakes: to make an empty
 # table takes less than to read one of the lake.
 _OFTEN = ("runs", "run_scores", "criterion_scores", "output_scores", "verdicts", "outputs", "rubrics", "criteria")
-_SELDOM_FILLED = ("case_criteria", "levels", "written_feedback", "judge_noise", "agreement", "ratings", "preferences")
-OF_SUMMARY = frozenset({*_OFTEN, *_SELDOM_FILLED})
+_OF_JUDGES = ("agreement", "judge_noise", "judged_preferences", "written_feedback")
+OF_SUMMARY = frozenset({*_OFTEN, *_OF_JUDGES, "case_criteria", "levels", "ratings"})
 
 
 def summarise(lake: Lake, run_id: str) -> RunSummary:
