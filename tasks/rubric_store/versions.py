@@ -163,10 +163,12 @@ def store_rubric(connection: duckdb.DuckDBPyConnection, rubric: Rubric, now: dat
         connection.execute(
             "insert into criteria by name select * exclude (run_id, gate_threshold, is_required) from kept_criteria"
         )
+    if not is_stored or not connection.execute(_LEVELS, [rubric.id, rubric.version]).fetchall():
         connection.register("kept_levels", levels_table(rubric))
         connection.execute("insert into levels by name from kept_levels")
 
 
+_LEVELS = "from levels where rubric_id = ? and rubric_version = ? limit 1"  # earlier gradebooks stored none
 _USED = "from runs where rubric_id = ? and rubric_version = ? limit 1"
 _ACTIVE = """
 select rubric_version from rubrics
