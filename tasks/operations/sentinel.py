@@ -17,7 +17,7 @@ from gradebook.rubrics.statistics.drift import DriftEvidence, contrasts
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, student_t
 from gradebook.tasks.judging.money.prices import prompt_bytes, total_usd
 from gradebook.tasks.judging.replies.batched_criteria import PackedQuestion
-from gradebook.tasks.judging.settings.panels import THEN, CascadeSettings, Judge, Opinion
+from gradebook.tasks.judging.settings.panels import Judge, Opinion, is_at_most, wanted_opinions
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import commit, connect_up_to_date
 from gradebook.tasks.lake.rows import Row, insert_rows, read_rows
@@ -211,9 +211,10 @@ class _Night:
             parts = question.questions if isinstance(question, PackedQuestion) else (question,)
             request = question.request()
             sent = Asked(1, prompt_bytes(request.messages, request.schema))
-            is_at_most = isinstance(self.judge, CascadeSettings) and opinion.judge_index == THEN
+            wanted = (wanted_opinions(self.judge, part.criterion_id) for part in parts)
+            is_unsure = all(is_at_most(self.judge, opinion, opinions) for opinions in wanted)
+            counts = (Asked(), sent) if is_unsure else (sent, Asked())
             for place, part in enumerate(parts):
-                counts = (Asked(), sent) if is_at_most else (sent, Asked())
                 found[part.criterion_id, opinion].add_asked(*counts, place, len(parts))
         return found
 
