@@ -124,6 +124,15 @@ def test_a_nightly_budget_is_not_exceeded_and_a_suite_without_costs_is_published
     assert kept["words"][:-1] == words  # the resume command
 
 
+@pytest.mark.nightly
+@pytest.mark.server
+def test_a_night_without_a_key_exits_as_an_evaluation_does(gradebook, prefect_server, folder, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    ended = gradebook("nightly", "judged.suites.yaml", "--only", "judged")
+    assert (ended.code, "judged: https://api.openai.com/v1: found no key in OPENAI_API_KEY" in ended.out) == (2, True)
+
+
 def test_a_wrong_suites_file_exits_with_2_and_creates_no_lake(gradebook, folder):
     (folder / "night.suites.yaml").write_text("suites: []", encoding="utf-8")
     ended = gradebook("nightly", "night.suites.yaml")
