@@ -107,8 +107,10 @@ def ask(  # noqa: PLR0913 - each is an option
 ) -> None:
     """Ask a judge about anchors again, and report whether it changed.
 
-    The first night of an epoch asks about all outputs several times, as a reference. A night that is stored is only
-    shown again. Nightly runs ask by themselves if a suite has the key `anchors`.
+    The first night of an epoch asks about all outputs several times, as a reference for the others; an alarm, or
+    another model behind the judge, begins the next epoch. The e-value is the evidence of a change within the epoch: 1
+    is none, and by chance it reaches 20 in at most one epoch of 20. A night that is stored is only shown again. Nightly
+    runs ask by themselves if a suite has the key `anchors`.
 
     \b
     gradebook anchors ask release --judge gpt-4o-mini --dry-run

@@ -87,14 +87,16 @@ class Watch:
             moved = ", ".join(f"{row['criterion_id']} ({_gap_words(row)})" for row in self.drifted)
             return (
                 f"the judge {judge} changed: it scores the same outputs otherwise on {moved}; judge epoch {self.epoch} "
-                f"begins ({cost})"
+                f"begins, which is compared with nothing before ({cost})"
             )
         if first["state"] == NEW_MODEL:
-            return f"{judge} is answered by {first['model_returned']}: judge epoch {self.epoch} begins ({cost})"
+            begins = f"judge epoch {self.epoch} begins, which is compared with nothing before"
+            return f"{judge} is answered by {first['model_returned']}: {begins} ({cost})"
         if first["state"] == REFERENCE:
-            return f"the reference of judge epoch {self.epoch} of {judge} is taken ({cost})"
+            taken = f"the reference of judge epoch {self.epoch} of {judge} is taken"
+            return f"{taken}; its later nights are compared with it ({cost})"
         most = max(self.rows, key=lambda row: row["e_value"])
-        return f"no sign that {judge} changed: most on {most['criterion_id']}, {_evidence_words(most)} ({cost})"
+        return f"no sign that {judge} changed: {_evidence_words(most)} ({cost})"
 
 
 def watch_judge(lake: Lake, request: WatchRequest, now: datetime) -> Watch:
@@ -394,4 +396,5 @@ def _gap_words(row: Row) -> str:
 
 
 def _evidence_words(row: Row) -> str:
-    return f"an e-value of {row['e_value']:.3g} where {row['alarm_at']:.0f} is an alarm"
+    e_value = f"an e-value of {row['e_value']:.3g} where {row['alarm_at']:.0f} is an alarm"
+    return f"most evidence on {row['criterion_id']}, {e_value}"
