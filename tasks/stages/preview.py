@@ -1,5 +1,6 @@
 """Dry run: requests and cost of an evaluation, without leaving files; and faults that show before the start."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -7,6 +8,7 @@ from datetime import UTC, datetime
 from gradebook.rubrics.model.errors import BudgetReached, EndpointUnavailable
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.datasets.ingest import Ingested
+from gradebook.tasks.judging.money.budget import read_budget
 from gradebook.tasks.judging.money.prices import find_price, worst_cost_usd
 from gradebook.tasks.judging.replies.question import LABEL_TOKENS
 from gradebook.tasks.judging.session.session import probe_members
@@ -21,6 +23,7 @@ from gradebook.tasks.stages.open_run import previewed_run
 from gradebook.tasks.stages.pipeline import plan_evaluation
 from gradebook.tasks.stages.submit import Stages
 from gradebook.tasks.system.number_format import price_words
+from gradebook.tasks.workspace.folder import RunFolder
 
 
 def preview_run(request: EvaluationRequest) -> tuple[Ingested, RunPlan]:
@@ -57,28 +60,31 @@ def refuse_vain_start(request: EvaluationRequest, checked: CheckedRequest) -> No
 
 def _budget_note(run: Run, plan: RunPlan) -> str | None:
     """Why a budget pays for no request or not for all, as each is sent only while its worst cost is left."""
-    limit_usd, members = run.request.budget_usd, members_of(run.judge) if run.judge else ()
-    if limit_usd is None or not plan.request_count:
+    members = members_of(run.judge) if run.judge else ()
+    if run.request.budget_usd is None or not plan.request_count:
         return None
+    record = RunFolder(run.lake.root / "runs" / run.run_id).budget_file  # of the run that the evaluation would resume
+    spent_usd = math.fsum(read_budget(record).values()) if record.exists() else 0.0
+    left_usd = max(run.request.budget_usd - spent_usd, 0.0)
     judges = [one for index in plan.asked_judges if isinstance(one := members[index], JudgeSettings)]
     least_usd = _least_worst_usd(judges, run.rubric)
-    if fault := _budget_fault(limit_usd, least_usd):
+    if fault := _budget_fault(left_usd, least_usd):
         return str(fault)
-    if (plan.cost_usd or 0.0) + least_usd <= limit_usd:
+    if (plan.cost_usd or 0.0) + least_usd <= left_usd:
         return None
     return (
-        f"budget: {price_words(limit_usd)} may not pay for all requests: the next one is sent only while its highest "
+        f"budget: the {price_words(left_usd)} left may not pay for all requests: each is sent only while its highest "
         f"possible cost is left, {price_words(least_usd)} and its prompt"
     )
 
 
-def _budget_fault(limit_usd: float | None, least_usd: float) -> BudgetReached | None:
+def _budget_fault(left_usd: float | None, least_usd: float) -> BudgetReached | None:
     """Fault of a budget that no reply fits in. least_usd: as of `_least_worst_usd`."""
-    if limit_usd is None or least_usd <= limit_usd:
+    if left_usd is None or least_usd <= left_usd:
         return None
     return BudgetReached(
-        f"budget: a reply alone could cost {price_words(least_usd)}, of {price_words(limit_usd)}; expected a larger "
-        "--budget-usd, or a smaller `max_tokens` of the judge"
+        f"budget: a reply alone could cost {price_words(least_usd)}, of {price_words(left_usd)} left; expected a "
+        "larger --budget-usd, or a smaller `max_tokens` of the judge"
     )
 
 

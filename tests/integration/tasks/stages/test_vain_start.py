@@ -1,6 +1,7 @@
 """What would end a run before its first judgment is reported before Prefect starts, if anything is to be judged."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from gradebook.rubrics.model.errors import BudgetReached, EndpointUnavailable, MissingKey
 from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.stages.check_request import check_request
+from gradebook.tasks.stages.open_run import opened_run
 from gradebook.tasks.stages.preview import preview_run, refuse_vain_start
 from tests.support.asked import NOWHERE
 from tests.support.loopback_judge import LoopbackJudge
@@ -77,6 +79,11 @@ def test_a_budget_that_no_reply_fits_in_sends_no_request(start):
             start(judge.base_url, budget_usd=0.5)
         request = start(judge.base_url, budget_usd=3.0)
         notes = [preview_run(replace(request, budget_usd=usd))[1].budget_note or "" for usd in (0.5, 3.0, 4.0)]
+        with opened_run(request, datetime.now(UTC)) as run:
+            run.folder.budget_file.write_text('{"ticket": 1, "cost_usd": 2.5}\n', encoding="utf-8")
+        notes.append(preview_run(replace(request, budget_usd=4.0))[1].budget_note or "")
     assert judge.request_count == 0
     # 12 replies of 120 tokens at $0.001 are estimated, and $2.00 have to be left for the last: $3.44
-    assert ["could cost $2.00, of $0.500" in notes[0], "may not pay for all" in notes[1], notes[2]] == [True, True, ""]
+    told = ("a reply alone could cost $2.00, of $0.500 left", "the $3.00 left may not pay for all", "", "of $1.50 left")
+    assert [words in note for words, note in zip(told, notes, strict=True)] == [True] * 4
+    assert not notes[2]
