@@ -22,7 +22,7 @@ from gradebook.flows.display.terminal import notes, plain, say, show_rows
 from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.rows import Row
-from gradebook.tasks.operations.anchors import REFERENCE
+from gradebook.tasks.operations.anchors import ALPHA, PER_NIGHT, REFERENCE
 from gradebook.tasks.system.number_format import difference_interval_words, price_words, signed_words
 from gradebook.tasks.system.shell import shell_line
 
@@ -93,11 +93,11 @@ def list_sets(lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_json:
 def ask(  # noqa: PLR0913 - each is an option
     anchor_set: Annotated[str, typer.Argument(metavar="SET", help="a set of anchors")],
     judge: Annotated[str, option_of("judge")],
-    per_night: Annotated[int, typer.Option("--per-night", help="outputs to ask about")] = 40,
+    per_night: Annotated[int, typer.Option("--per-night", help="outputs to ask about")] = PER_NIGHT,
     reference: Annotated[
         int, typer.Option("--reference", help="replies on each output that a new epoch begins with")
     ] = REFERENCE,
-    alpha: Annotated[float, typer.Option("--alpha", help="maximum probability of a false alarm in an epoch")] = 0.05,
+    alpha: Annotated[float, typer.Option("--alpha", help="maximum probability of a false alarm in an epoch")] = ALPHA,
     night: Annotated[str | None, typer.Option("--date", help="date of the night; default: today")] = None,
     budget_usd: Annotated[float | None, option_of("budget_usd")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="print the number of questions and their price")] = False,
@@ -107,8 +107,10 @@ def ask(  # noqa: PLR0913 - each is an option
 ) -> None:
     """Ask a judge about anchors again, and report whether it changed.
 
-    The first night of an epoch asks about all outputs several times, as a reference. A night that is stored is only
-    shown again. Nightly runs ask by themselves if a suite has the key `anchors`.
+    The first night of an epoch asks about all outputs several times, as a reference for the others; an alarm, or
+    another model behind the judge, begins the next epoch. The e-value is the evidence of a change within the epoch: 1
+    is none, and by chance it reaches 20 in at most one epoch of 20. A night that is stored is only shown again. Nightly
+    runs ask by themselves if a suite has the key `anchors`.
 
     \b
     gradebook anchors ask release --judge gpt-4o-mini --dry-run

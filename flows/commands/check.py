@@ -1,5 +1,6 @@
 """The commands `gradebook checks ...`: list, show and try deterministic checks."""
 
+import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -109,6 +110,8 @@ def _read_output(output: str | None, text: str | None, file: Path | None) -> str
     given = [each for each in (output, text, file) if each is not None]
     if len(given) > 1:
         raise InputError("checks try", "several outputs", "one: an argument, --text or --file")
+    if output is not None and os.path.isfile(output):  # noqa: PTH113 - Path raises where a name is too long
+        raise InputError("checks try", f"the name of a file, {output}", "--file to check its text, or --text its name")
     if file is None:
         piped = "" if given or sys.stdin.isatty() else sys.stdin.read()
         if not given and not piped:

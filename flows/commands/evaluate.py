@@ -74,6 +74,7 @@ def _print_plan(request: EvaluationRequest, *, as_json: bool) -> None:
                 "output_count": ingested.output_count,
                 "sample": asdict(ingested.sample) if ingested.sample else None,
                 "stop": asdict(plan.stop) if plan.stop else None,
+                "budget_note": plan.budget_note,
                 "request_count": plan.request_count,
                 "replayed_count": plan.replayed_count,
                 "cost_usd": plan.cost_usd,
@@ -84,7 +85,10 @@ def _print_plan(request: EvaluationRequest, *, as_json: bool) -> None:
         )
     else:
         show_plan(plan, ingested.output_count, request.budget_usd)
-        if plan.stop is not None:
-            notes.print(f"note: {plan.stop.sentence}", markup=False)
-        if ingested.sample and ingested.sample.sentence:
-            notes.print(f"note: {ingested.sample.sentence}", markup=False)
+        sentences = (
+            plan.budget_note,
+            plan.stop and plan.stop.sentence,
+            ingested.sample and ingested.sample.sentence,
+        )
+        for sentence in filter(None, sentences):
+            notes.print(f"note: {sentence}", markup=False)

@@ -63,8 +63,8 @@ def nightly(  # noqa: PLR0913 - each is an option
     gradebook nightly suites.yaml
     gradebook nightly suites.yaml --date 2026-11-21 --only release_gate --json
 
-    Exit: 0 all published, 1 a gate or rule is not met, 2 bad suites file, 3 a suite is not finished. With --dry-run:
-    0 all suites can start, 2 one can't.
+    Exit: 0 all published, 1 a gate or rule is not met, 2 bad suites file or no suite can start (such as without a key),
+    3 a suite is not finished. With --dry-run: 0 all suites can start, 2 one can't.
     """
     file = read_suites(suites)
     chosen = chosen_suites(file, only)
@@ -79,7 +79,9 @@ def nightly(  # noqa: PLR0913 - each is an option
         print_json(ended.as_json())
     else:
         _show_night(ended)
-    raise typer.Exit(NOT_FINISHED if ended.failed else NOT_MET if ended.unmet else DONE)
+    if ended.failed:
+        raise typer.Exit(BAD_INPUT if ended.is_refused else NOT_FINISHED)
+    raise typer.Exit(NOT_MET if ended.unmet else DONE)
 
 
 def _show_night(night: Night) -> None:

@@ -9,6 +9,8 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Column, Table
 from rich.text import Text
 
+from gradebook.flows.display.wrapping import filled
+
 GAP = 2  # between two columns
 LEAST_WIDTH = 17  # of a column of names: eight letters on each side of the ellipsis
 LEAST_CRITERION_WIDTH = 28
@@ -47,6 +49,8 @@ class FittedTable(Table):
         columns = [_measured(column, place, len(self.columns), console) for place, column in enumerate(self.columns)]
         shown = _that_fit(columns, options.max_width)
         _shrink(shown, options.max_width)
+        for each in shown:
+            each.cells = [filled(cell, each.width) for cell in each.cells]
         table = Table(title=self.title, title_justify="left", title_style="bold", caption_justify="left", **LOOK)
         for each in shown:
             table.add_column(each.column.header, justify=each.column.justify, width=each.width, overflow="fold")
@@ -125,10 +129,10 @@ def _width(text: Text) -> int:
 def _cut(column: _Fitted, index: int, console: Console, *, is_whole: bool) -> Text:
     """Cut a cell: a name in the middle, to one line, a sentence at its end, to three lines; a run's id stays whole."""
     cell, width = column.cells[index], column.width
-    if _width(cell) <= width or _is_run(str(column.column.header)):
-        return cell
     if " " in cell.plain:
         return cell if is_whole else _sentence_cut(cell, width, console)
+    if _width(cell) <= width or _is_run(str(column.column.header)):
+        return cell
     kept = max(width - 1, 1)
     tail = kept // 2
     return Text.assemble(cell[: kept - tail], ELLIPSIS, cell[len(cell) - tail :])

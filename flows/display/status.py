@@ -16,21 +16,23 @@ QUIET_S = 900.0  # a running run that wrote nothing for longer is marked as quie
 def show_status(status: Status) -> None:
     """Print the running, interrupted, failed and last published runs, and the lake's size."""
     if status.at_work:
-        people.print("\n[bold]running[/]")
+        people.print("[bold]running[/]")
         _show_at_work(status)
+        people.print()
     for run in status.left:
-        people.print(f"\n[red]interrupted[/] {_named(run, status)}, started {age_words(run.age_s)} ago")
-        people.print(f"  its process is gone; resume it with\n  {escape(plain(run.go_on))}", soft_wrap=True)
+        people.print(f"[red]interrupted[/] {_named(run, status)}, started {age_words(run.age_s)} ago")
+        people.print(f"  its process is gone; resume it with\n  {escape(plain(run.go_on))}\n", soft_wrap=True)
     for row in status.failures:
         reason = (row["reason"] or "").partition("\n")[0]
         people.print(
-            f"\n[red]failed[/] {row['run_id']}, {row['rubric_id']} {row['rubric_version']}: {escape(plain(reason))}"
+            f"[red]failed[/] {row['run_id']}, {row['rubric_id']} {row['rubric_version']}: {escape(plain(reason))}"
         )
         if go_on := status.go_on(row["run_id"]):
-            larger = ", with a larger --budget-usd if the budget was reached" if "--budget-usd" in go_on else ""
+            larger = " a larger --budget-usd if the budget was reached:" if "--budget-usd" in go_on else ""
             people.print(f"  resume it with{larger}\n  {escape(plain(go_on))}", soft_wrap=True)
+        people.print()
     if not (status.at_work or status.left or status.failures):
-        people.print("no run is running, interrupted or failed")
+        people.print("no run is running, interrupted or failed\n")
     _show_published(status)
     _show_judges(status)
     _show_sizes(status.lake, status.sizes)
@@ -73,7 +75,7 @@ def _show_published(status: Status) -> None:
     if not status.last_published:
         people.print("no run is published yet")
         return
-    people.print("\n[bold]published last[/]")
+    people.print("[bold]published last[/]")
     headings = ("rubric", "run", "requirements", "at (UTC)", "version", "outputs", "billed")
     show_rows(headings, [_row_published(row) for row in status.last_published])
 

@@ -21,6 +21,7 @@ from gradebook.tasks.workspace.folder import RunFolder
 
 Part = Literal["criterion", "judge", "day", "stage"]
 _ROUNDING_USD = 1e-9
+_SHARED = "select count(request_key) - count(distinct request_key) from verdicts where run_id = ?"
 PARTS: tuple[Part, ...] = ("criterion", "judge", "day", "stage")
 
 
@@ -50,6 +51,7 @@ class Spending:
     """Costs of a run, or of a lake since a time.
 
     possible_usd: maximum additional cost of requests without a counted reply; None if unknown. fault: of its record.
+    shared_count: verdicts of the run by a judgment that another one of its verdicts has too.
     """
 
     run_id: str | None
@@ -59,11 +61,15 @@ class Spending:
     possible_usd: float | None = None
     journal_count: int = 0  # journals not settled yet
     fault: str | None = None
+    shared_count: int = 0
 
     @property
     def notes(self) -> Iterator[str]:
         """Sentences about what the sums leave out."""
         total = self.total
+        if self.shared_count and (total.judgment_count or total.replayed_count):
+            shared = counted(self.shared_count, "verdict shares", "verdicts share")
+            yield f"{shared} a judgment with others: an equal prompt is asked and billed once"
         if total.unpriced_count:
             yield f"price unknown for {counted(total.unpriced_count, 'judgment')}: tokens are counted"
         if total.uncounted_count:
@@ -117,7 +123,8 @@ def sum_spending(
         possible_usd = None if run_id is None or journal_count else _possible_usd(lake, run_id, total)
     except LakeError as error:
         fault = str(error)
-    return Spending(run_id, since, total, sums, possible_usd, journal_count, fault)
+    ((shared_count,),) = connection.execute(_SHARED, [run_id]).fetchall()
+    return Spending(run_id, since, total, sums, possible_usd, journal_count, fault, shared_count)
 
 
 def _sums(connection: duckdb.DuckDBPyConnection, part: Part | None) -> tuple[CostSum, ...]:

@@ -41,7 +41,8 @@ class AnchorChoice:
     strata: tuple[str, ...] = ()
 
 
-REFERENCE = 3  # replies on each output that an epoch begins with, if no other number is given
+# Of a night for which no other numbers are given, see `WatchRequest`.
+PER_NIGHT, REFERENCE, ALPHA = 40, 3, 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +56,9 @@ class WatchRequest:
     anchor_set: str
     judge: str
     night: date
-    per_night: int = 40
+    per_night: int = PER_NIGHT
     reference: int = REFERENCE
-    alpha: float = 0.05
+    alpha: float = ALPHA
     budget_usd: float | None = None
 
 

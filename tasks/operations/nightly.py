@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 
 from gradebook.rubrics.model.counts import counted
-from gradebook.rubrics.model.errors import GradebookError, LakeError, UnfinishedError
+from gradebook.rubrics.model.errors import GradebookError, InputError, LakeError, UnfinishedError
 from gradebook.rubrics.statistics.rules import OVERALL
 from gradebook.tasks.comparing.gate import gate_rule
 from gradebook.tasks.comparing.stopping import stopped_words
@@ -58,7 +58,8 @@ class SuiteEnd:
     fault: why there is no published run; None if there is one. unmet: gates and rules that are not met. unchecked: why
     the rule against the baseline was not checked; None if it was, or there is none. watch: of the judge on the suite's
     anchors; None without anchors, or where watch_fault says why. stopped: how its run stopped early, if it did.
-    has_requirement: whether a gate or rule was checked that decides.
+    has_requirement: whether a gate or rule was checked that decides. is_refused: whether a setting is at fault, for
+    which `gradebook evaluate` exits with 2.
     """
 
     suite: str
@@ -76,6 +77,7 @@ class SuiteEnd:
     watch_fault: str | None = None
     stopped: str | None = None
     has_requirement: bool = True
+    is_refused: bool = False
 
     @property
     def spent_usd(self) -> float | None:
@@ -111,6 +113,11 @@ class Night:
     def failed(self) -> tuple[SuiteEnd, ...]:
         """Suites without a published run."""
         return tuple(end for end in self.ends if end.fault is not None)
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether a setting of every suite is at fault, so that none is published."""
+        return all(end.is_refused for end in self.ends)
 
     @property
     def unmet(self) -> tuple[SuiteEnd, ...]:
@@ -222,15 +229,16 @@ def failed_end(suite: str, request: EvaluationRequest, began_at: datetime, error
     """Outcome of a suite without a published run: the reason, and the cost so far."""
     unexpected = without_secret_values(f"unexpected {type(error).__name__}: {error}", os.environ)
     fault = str(error) if isinstance(error, GradebookError) else unexpected
+    is_refused = isinstance(error, GradebookError) and error.exit_code == InputError.exit_code
     try:
         run = _begun_run(request, began_at)
     except (GradebookError, duckdb.Error):  # the lake itself may have failed
-        return SuiteEnd(suite, request.run_id, None, fault=fault)
+        return SuiteEnd(suite, request.run_id, None, fault=fault, is_refused=is_refused)
     if run is None:
-        return SuiteEnd(suite, None, 0.0, fault=fault)
+        return SuiteEnd(suite, None, 0.0, fault=fault, is_refused=is_refused)
     folder = find_lake(request.lake, request.data).root / "runs" / run["run_id"]
     cost_usd, counted_usd = _money(folder, run["cost_usd"])
-    return SuiteEnd(suite, run["run_id"], cost_usd, fault=fault, counted_usd=counted_usd)
+    return SuiteEnd(suite, run["run_id"], cost_usd, fault=fault, counted_usd=counted_usd, is_refused=is_refused)
 
 
 def night_text(night: Night) -> str:

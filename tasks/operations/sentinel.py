@@ -17,7 +17,7 @@ from gradebook.rubrics.statistics.drift import DriftEvidence, contrasts
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, student_t
 from gradebook.tasks.judging.money.prices import prompt_bytes, total_usd
 from gradebook.tasks.judging.replies.batched_criteria import PackedQuestion
-from gradebook.tasks.judging.settings.panels import THEN, CascadeSettings, Judge, Opinion
+from gradebook.tasks.judging.settings.panels import Judge, Opinion, is_at_most, wanted_opinions
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import commit, connect_up_to_date
 from gradebook.tasks.lake.rows import Row, insert_rows, read_rows
@@ -87,14 +87,16 @@ class Watch:
             moved = ", ".join(f"{row['criterion_id']} ({_gap_words(row)})" for row in self.drifted)
             return (
                 f"the judge {judge} changed: it scores the same outputs otherwise on {moved}; judge epoch {self.epoch} "
-                f"begins ({cost})"
+                f"begins, which is compared with nothing before ({cost})"
             )
         if first["state"] == NEW_MODEL:
-            return f"{judge} is answered by {first['model_returned']}: judge epoch {self.epoch} begins ({cost})"
+            begins = f"judge epoch {self.epoch} begins, which is compared with nothing before"
+            return f"{judge} is answered by {first['model_returned']}: {begins} ({cost})"
         if first["state"] == REFERENCE:
-            return f"the reference of judge epoch {self.epoch} of {judge} is taken ({cost})"
+            taken = f"the reference of judge epoch {self.epoch} of {judge} is taken"
+            return f"{taken}; its later nights are compared with it ({cost})"
         most = max(self.rows, key=lambda row: row["e_value"])
-        return f"no sign that {judge} changed: most on {most['criterion_id']}, {_evidence_words(most)} ({cost})"
+        return f"no sign that {judge} changed: {_evidence_words(most)} ({cost})"
 
 
 def watch_judge(lake: Lake, request: WatchRequest, now: datetime) -> Watch:
@@ -211,9 +213,10 @@ class _Night:
             parts = question.questions if isinstance(question, PackedQuestion) else (question,)
             request = question.request()
             sent = Asked(1, prompt_bytes(request.messages, request.schema))
-            is_at_most = isinstance(self.judge, CascadeSettings) and opinion.judge_index == THEN
+            wanted = (wanted_opinions(self.judge, part.criterion_id) for part in parts)
+            is_unsure = all(is_at_most(self.judge, opinion, opinions) for opinions in wanted)
+            counts = (Asked(), sent) if is_unsure else (sent, Asked())
             for place, part in enumerate(parts):
-                counts = (Asked(), sent) if is_at_most else (sent, Asked())
                 found[part.criterion_id, opinion].add_asked(*counts, place, len(parts))
         return found
 
@@ -393,4 +396,5 @@ def _gap_words(row: Row) -> str:
 
 
 def _evidence_words(row: Row) -> str:
-    return f"an e-value of {row['e_value']:.3g} where {row['alarm_at']:.0f} is an alarm"
+    e_value = f"an e-value of {row['e_value']:.3g} where {row['alarm_at']:.0f} is an alarm"
+    return f"most evidence on {row['criterion_id']}, {e_value}"

@@ -25,7 +25,7 @@ from gradebook.tasks.comparing.gate import FIGURES
 from gradebook.tasks.judging.settings.deadline import read_deadline
 from gradebook.tasks.judging.settings.files import is_path_to_settings
 from gradebook.tasks.judging.settings.judge import REPLAY_PREFIX
-from gradebook.tasks.operations.anchors import REFERENCE, WatchRequest
+from gradebook.tasks.operations.anchors import ALPHA, PER_NIGHT, REFERENCE, WatchRequest
 from gradebook.tasks.runs.option_fields import suite_field
 from gradebook.tasks.runs.request import EvaluationRequest, SeriesOfNights, Use, options_of, read_request
 from gradebook.tasks.system.operator_settings import FOLDERS, is_below, read_operator_settings, where_to_allow
@@ -51,11 +51,11 @@ class AnchorSettings(Frozen):
 
     set: Annotated[str, Field(min_length=1)]
     """name of a set that `gradebook anchors make` made"""
-    per_night: Annotated[int, Field(ge=1, le=100_000, strict=True)] = 40
+    per_night: Annotated[int, Field(ge=1, le=100_000, strict=True)] = PER_NIGHT
     """outputs to ask about on a night"""
     reference: Annotated[int, Field(ge=1, le=32, strict=True)] = REFERENCE
     """replies on each output of the set that an epoch of the judge begins with"""
-    alpha: Annotated[float, Field(gt=0, lt=1, strict=True)] = 0.05
+    alpha: Annotated[float, Field(gt=0, lt=1, strict=True)] = ALPHA
     """maximum probability of a false alarm in an epoch, over all criteria"""
     fail: Annotated[bool, Field(strict=True)] = False
     """whether an alarm counts as a gate that is not met"""

@@ -26,12 +26,12 @@ from gradebook.tasks.judging.replies.list_question import ListAnswer, ListQuesti
 from gradebook.tasks.judging.replies.step_questions import step_criterion, step_unit
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.judging.settings.panels import (
-    FIRST,
     THEN,
     CascadeSettings,
     Judge,
     Opinion,
     drawn_opinions,
+    is_at_most,
     list_opinions,
     members_of,
     writer_of,
@@ -213,7 +213,7 @@ class ListPlanner:
             found = counts[opinion.judge_index]
             found.request_count += len(packs)
             found.byte_count += byte_count
-            if isinstance(self._judge, CascadeSettings) and _is_second(opinion, opinions):
+            if is_at_most(self._judge, opinion, opinions):
                 found.at_most_count += len(packs)
 
     def _add(self, questions: Sequence[ListQuestion], found: ListCount) -> dict[str, str]:
@@ -227,11 +227,6 @@ class ListPlanner:
                 found.request_count += 1
                 found.byte_count += prompt_bytes(question.render(), question.schema)
         return held
-
-
-def _is_second(opinion: Opinion, opinions: Sequence[Opinion]) -> bool:
-    """Whether a vote is of a cascade's second judge, after the first was asked."""
-    return opinion.judge_index == THEN and opinions[0].judge_index == FIRST
 
 
 def _claims_of_sentence(ledger: duckdb.DuckDBPyConnection) -> float:

@@ -78,6 +78,7 @@ class RunPlan:
     asked_judges: tuple[int, ...] = ()  # indexes of the judge's members with requests left to send
     shortened_count: int = 0  # trajectories that judges are not shown whole
     stop: StopForecast | None = None  # of a dry run
+    budget_note: str | None = None  # of a dry run: why the budget does not pay for all requests
 
     @property
     def request_count(self) -> int:

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -92,8 +91,8 @@ class Batch:
 
     @property
     def asked(self) -> Iterator[Question]:
-        """Questions, one for each output, criterion and vote."""
-        return chain.from_iterable(map(_parts, chain.from_iterable(self.questions.values())))
+        """Questions that were answered, one for each output, criterion and vote."""
+        return (answer.question for answers in self.answers.values() for answer in answers)
 
     def tables(self) -> Answers:
         """Answers so far, by vote."""

@@ -1,10 +1,14 @@
 """Dry run: requests and cost of an evaluation, without leaving files; and faults that show before the start."""
 
+import math
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from gradebook.rubrics.model.errors import BudgetReached, EndpointUnavailable
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.datasets.ingest import Ingested
+from gradebook.tasks.judging.money.budget import read_budget
 from gradebook.tasks.judging.money.prices import find_price, worst_cost_usd
 from gradebook.tasks.judging.replies.question import LABEL_TOKENS
 from gradebook.tasks.judging.session.session import probe_members
@@ -13,17 +17,20 @@ from gradebook.tasks.judging.settings.panels import members_of, online_members
 from gradebook.tasks.ledger.ledger import settle_journals
 from gradebook.tasks.planning.plan import RunPlan
 from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.runs.run import Run
 from gradebook.tasks.stages.check_request import CheckedRequest
 from gradebook.tasks.stages.open_run import previewed_run
 from gradebook.tasks.stages.pipeline import plan_evaluation
 from gradebook.tasks.stages.submit import Stages
 from gradebook.tasks.system.number_format import price_words
+from gradebook.tasks.workspace.folder import RunFolder
 
 
 def preview_run(request: EvaluationRequest) -> tuple[Ingested, RunPlan]:
     """Ingest into a temporary folder and plan. Raises `InputError` as the evaluation would before its first request."""
     with previewed_run(request, datetime.now(UTC)) as run:
-        return plan_evaluation(run, Stages(), is_preview=True)
+        ingested, plan = plan_evaluation(run, Stages(), is_preview=True)
+        return ingested, replace(plan, budget_note=_budget_note(run, plan))
 
 
 def refuse_vain_start(request: EvaluationRequest, checked: CheckedRequest) -> None:
@@ -35,7 +42,7 @@ def refuse_vain_start(request: EvaluationRequest, checked: CheckedRequest) -> No
     """
     if request.trigger != "manual" or checked.judge is None:
         return
-    fault = _budget_fault(request, checked)
+    fault = _budget_fault(request.budget_usd, _least_worst_usd(online_members(checked.judge), checked.rubric))
     members = tuple(range(len(members_of(checked.judge))))
     if fault is None:
         try:
@@ -51,23 +58,42 @@ def refuse_vain_start(request: EvaluationRequest, checked: CheckedRequest) -> No
     probe_members(checked.judge, plan.asked_judges)
 
 
-def _budget_fault(request: EvaluationRequest, checked: CheckedRequest) -> BudgetReached | None:
-    """Fault of a budget that no reply of any judge fits in, whatever the prompts."""
-    limit_usd, judges = request.budget_usd, online_members(checked.judge)
-    if limit_usd is None or not judges:
+def _budget_note(run: Run, plan: RunPlan) -> str | None:
+    """Why a budget pays for no request or not for all, as each is sent only while its worst cost is left."""
+    members = members_of(run.judge) if run.judge else ()
+    if run.request.budget_usd is None or not plan.request_count:
         return None
-    least_usd = min(_least_worst_usd(judge, checked.rubric) for judge in judges)
-    if least_usd <= limit_usd:
+    record = RunFolder(run.lake.root / "runs" / run.run_id).budget_file  # of the run that the evaluation would resume
+    spent_usd = math.fsum(read_budget(record).values()) if record.exists() else 0.0
+    left_usd = max(run.request.budget_usd - spent_usd, 0.0)
+    judges = [one for index in plan.asked_judges if isinstance(one := members[index], JudgeSettings)]
+    least_usd = _least_worst_usd(judges, run.rubric)
+    if fault := _budget_fault(left_usd, least_usd):
+        return str(fault)
+    if (plan.cost_usd or 0.0) + least_usd <= left_usd:
         return None
-    return BudgetReached(
-        f"budget: a reply alone could cost {price_words(least_usd)}, of {price_words(limit_usd)}; expected a larger "
-        "--budget-usd, or a smaller `max_tokens` of the judge"
+    return (
+        f"budget: the {price_words(left_usd)} left may not pay for all requests: each is sent only while its highest "
+        f"possible cost is left, {price_words(least_usd)} and its prompt"
     )
 
 
-def _least_worst_usd(judge: JudgeSettings, rubric: Rubric) -> float:
-    """Worst cost of the cheapest request, its prompt left out."""
-    usual = LABEL_TOKENS if judge.mode == "logprobs" else judge.max_tokens
-    own = (getattr(criterion.method, "max_tokens", None) for criterion in rubric.criteria)
-    tokens = min([usual, *(each for each in own if each)])
-    return worst_cost_usd(find_price(judge), 0, tokens, judge.service_tier)
+def _budget_fault(left_usd: float | None, least_usd: float) -> BudgetReached | None:
+    """Fault of a budget that no reply fits in. least_usd: as of `_least_worst_usd`."""
+    if left_usd is None or least_usd <= left_usd:
+        return None
+    return BudgetReached(
+        f"budget: a reply alone could cost {price_words(least_usd)}, of {price_words(left_usd)} left; expected a "
+        "larger --budget-usd, or a smaller `max_tokens` of the judge"
+    )
+
+
+def _least_worst_usd(judges: Sequence[JudgeSettings], rubric: Rubric) -> float:
+    """Worst cost of the cheapest request to some judges, its prompt left out; 0 without a judge."""
+    own = [getattr(criterion.method, "max_tokens", None) for criterion in rubric.criteria]
+    costs = []
+    for judge in judges:
+        usual = LABEL_TOKENS if judge.mode == "logprobs" else judge.max_tokens
+        tokens = min([usual, *(each for each in own if each)])
+        costs.append(worst_cost_usd(find_price(judge), 0, tokens, judge.service_tier))
+    return min(costs, default=0.0)

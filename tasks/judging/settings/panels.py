@@ -175,6 +175,11 @@ def list_opinions(judge: Judge, criterion_id: str) -> tuple[Opinion, ...]:
     )
 
 
+def is_at_most(judge: Judge, opinion: Opinion, opinions: Sequence[Opinion]) -> bool:
+    """Whether a vote, of those on a criterion, is asked only where the first judge of a cascade is unsure."""
+    return isinstance(judge, CascadeSettings) and opinion.judge_index == THEN and opinions[0].judge_index == FIRST
+
+
 def has_several(judge: Judge) -> bool:
     """Whether a verdict may use more than one vote, or be measured by another."""
     return wanted_opinions(judge) != (ONLY,)

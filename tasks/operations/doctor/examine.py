@@ -162,7 +162,7 @@ def _of_tables(connection: duckdb.DuckDBPyConnection, *, is_whole: bool) -> Doct
     shown = ", ".join(missing[:MOST_PARTS_SHOWN]) or "the current text of its views"
     more = f" and {len(missing) - MOST_PARTS_SHOWN:,} more" if len(missing) > MOST_PARTS_SHOWN else ""
     found = f"made by an earlier gradebook: lacks {shown}{more}"
-    return DoctorFinding("tables", PROBLEM, found, "gradebook evaluate, or: gradebook doctor --mend")
+    return DoctorFinding("tables", PROBLEM, found, "`gradebook evaluate`, or `gradebook doctor --mend`")
 
 
 def _of_rows(connection: duckdb.DuckDBPyConnection, lake: Lake, *, is_deep: bool) -> Iterator[DoctorFinding]:

@@ -67,7 +67,7 @@ def examine_disk(lake: Lake) -> Iterator[DoctorFinding]:
         yield DoctorFinding("disk", PROBLEM, found, "mount it, or name the right one with --data or GRADEBOOK_WORK")
         return
     if not os.access(lake.root, os.W_OK):
-        mend = f"chmod u+w {lake.root}, or run as its owner; reading works as it is"
+        mend = f"`chmod u+w {lake.root}`, or run as its owner; reading works as it is"
         yield DoctorFinding(
             "disk", NOTE, f"{lake.root} can't be written, so no run can be evaluated into this lake", mend
         )
@@ -97,7 +97,7 @@ def examine_access(lake: Lake) -> Iterator[DoctorFinding]:
             "access",
             PROBLEM if _mode(path) & stat.S_IWOTH else NOTE,
             f"{path}: found mode {_mode(path):03o}, which other users of this machine may read, expected 700 or 600",
-            f"chmod go-rwx {path}, unless it is shared on purpose",
+            f"`chmod go-rwx {path}`, unless it is shared on purpose",
         )
         for path in opened
     )

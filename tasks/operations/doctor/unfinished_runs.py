@@ -42,7 +42,7 @@ def examine_running(lake: Lake, running: list[str]) -> Iterator[DoctorFinding]:
         elif folder.path.exists():
             found = f"{run_id}: its process is gone; the command that started it can resume it"
             yield DoctorFinding(
-                "running", PROBLEM, found, f"run the same command again, or mark the run as failed: {MEND}"
+                "running", PROBLEM, found, f"run the same command again, or mark the run as failed: `{MEND}`"
             )
         else:
             found = f"{run_id}: no {folder.path}: in progress on another machine, or the folder was removed"

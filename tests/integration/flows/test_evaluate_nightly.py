@@ -124,6 +124,15 @@ def test_a_nightly_budget_is_not_exceeded_and_a_suite_without_costs_is_published
     assert kept["words"][:-1] == words  # the resume command
 
 
+@pytest.mark.nightly
+@pytest.mark.server
+def test_a_night_without_a_key_exits_as_an_evaluation_does(gradebook, prefect_server, folder, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    ended = gradebook("nightly", "judged.suites.yaml", "--only", "judged")
+    assert (ended.code, "judged: https://api.openai.com/v1: found no key in OPENAI_API_KEY" in ended.out) == (2, True)
+
+
 def test_a_wrong_suites_file_exits_with_2_and_creates_no_lake(gradebook, folder):
     (folder / "night.suites.yaml").write_text("suites: []", encoding="utf-8")
     ended = gradebook("nightly", "night.suites.yaml")
@@ -164,7 +173,8 @@ def test_a_night_says_whether_the_judge_or_the_system_changed(gradebook, prefect
     assert [night.code for night in nights] == [0, 0, 0, 1], [night.err for night in nights]
     said = [night.json["suites"][0]["judge"] for night in nights]
     assert said[0].startswith("the judge was not watched: anchors: found no anchor set 'short_answer' in the lake")
-    assert said[1].startswith("the reference of judge epoch 1 of stub is taken (20 outputs, ")
+    taken = "the reference of judge epoch 1 of stub is taken; its later nights are compared with it (20 outputs, "
+    assert said[1].startswith(taken)
     assert said[2].startswith("no sign that stub changed")
     assert said[2].endswith("neither the outputs' scores nor the anchors' moved beyond chance")
     assert said[3].startswith("the judge stub changed: it scores the same outputs otherwise on clarity (-1.000 from")

@@ -51,6 +51,7 @@ def publish_run(folder: Path) -> None:
         connection.execute(
             "insert into runs (run_id, status, judge, finished_at) values ('r1', 'published', 'small', ?)", [NIGHT]
         )
+        connection.execute("insert into verdicts (run_id, request_key) values ('r1', 'k'), ('r1', 'k'), ('r1', null)")
         connection.execute(
             "insert into stage_costs (run_id, stage, criterion_id, replayed_count, saved_usd) "
             "values ('r1', 'score', 'tone', 2, 0.5), ('r1', 'plan', null, 0, 0)"
@@ -101,6 +102,12 @@ def test_an_unknown_price_is_not_a_price_of_0(lake: Lake):
     spending = read_spending(lake)
     assert (spending.total.billed_usd, spending.total.prompt_tokens) == (None, 200)
     assert "price unknown for 2 judgments: tokens are counted" in spending.notes
+
+
+def test_verdicts_by_one_judgment_are_told(lake: Lake):
+    add(lake, {})
+    told = "1 verdict shares a judgment with others: an equal prompt is asked and billed once"
+    assert list(read_spending(lake, "r1").notes) == [told]
 
 
 def test_known_costs_are_summed_beside_unknown_ones(lake: Lake):

@@ -196,6 +196,20 @@ def test_what_is_asked_again_is_paid_for_and_shown_apart(watched):
     assert watched.judge.request_count == asked
 
 
+def test_a_cascade_is_billed_for_the_judges_that_were_asked(watched):
+    def written(body: dict[str, Any]) -> str:
+        is_first_at_a_loss = "seed" not in body and "Answer 3 of" in json.dumps(body)
+        return "?" if is_first_at_a_loss else answered_kindly(body)
+
+    watched.judge.writer = written
+    (watched.folder / "then.yaml").write_text(JUDGE.format(url=watched.judge.base_url) + "seed: 1\n", encoding="utf-8")
+    cascade = watched.folder / "cascade.yaml"
+    cascade.write_text("cascade: {first: judge.yaml, then: then.yaml}", encoding="utf-8")
+    cost_usd = watched.on(2, judge=str(cascade), reference=1).cost_usd
+    assert cost_usd == pytest.approx((watched.judge.prompt_tokens + watched.judge.completion_tokens) / 1e6)
+    assert sum("seed" in body for body in watched.judge.bodies) == 1
+
+
 # -------- bad days
 def gone(watched: Watched) -> None:
     watched.judge.faults = ["401"] * 40

@@ -1,5 +1,7 @@
 """What would end a run before its first judgment is reported before Prefect starts, if anything is to be judged."""
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -7,7 +9,8 @@ import pytest
 from gradebook.rubrics.model.errors import BudgetReached, EndpointUnavailable, MissingKey
 from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.stages.check_request import check_request
-from gradebook.tasks.stages.preview import refuse_vain_start
+from gradebook.tasks.stages.open_run import opened_run
+from gradebook.tasks.stages.preview import preview_run, refuse_vain_start
 from tests.support.asked import NOWHERE
 from tests.support.loopback_judge import LoopbackJudge
 from tests.support.samples import write_outputs, write_rubric
@@ -23,7 +26,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "k")
 
-    def begin(address: str, *, is_judged: bool = True, budget_usd: float | None = None) -> None:
+    def begin(address: str, *, is_judged: bool = True, budget_usd: float | None = None) -> EvaluationRequest:
         rubric, judge = tmp_path / "rubric.yaml", tmp_path / "judge.yaml"
         if is_judged:
             write_rubric(rubric)
@@ -33,6 +36,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         outputs = write_outputs(tmp_path / "outputs.jsonl")
         request = EvaluationRequest(str(outputs), str(rubric), judge=str(judge), budget_usd=budget_usd)
         refuse_vain_start(request, check_request(request))
+        return request
 
     return begin
 
@@ -73,5 +77,13 @@ def test_a_budget_that_no_reply_fits_in_sends_no_request(start):
     with LoopbackJudge() as judge:
         with pytest.raises(BudgetReached, match=r"a reply alone could cost \$2\.00, of \$0\.500"):
             start(judge.base_url, budget_usd=0.5)
-        start(judge.base_url, budget_usd=3.0)
+        request = start(judge.base_url, budget_usd=3.0)
+        notes = [preview_run(replace(request, budget_usd=usd))[1].budget_note or "" for usd in (0.5, 3.0, 4.0)]
+        with opened_run(request, datetime.now(UTC)) as run:
+            run.folder.budget_file.write_text('{"ticket": 1, "cost_usd": 2.5}\n', encoding="utf-8")
+        notes.append(preview_run(replace(request, budget_usd=4.0))[1].budget_note or "")
     assert judge.request_count == 0
+    # 12 replies of 120 tokens at $0.001 are estimated, and $2.00 have to be left for the last: $3.44
+    told = ("a reply alone could cost $2.00, of $0.500 left", "the $3.00 left may not pay for all", "", "of $1.50 left")
+    assert [words in note for words, note in zip(told, notes, strict=True)] == [True] * 4
+    assert not notes[2]

@@ -102,6 +102,14 @@ def test_a_file_that_is_not_text_is_reported(gradebook, tmp_path):
     assert "found a byte that is not UTF-8 at 1" in finished.err
 
 
+def test_a_file_s_name_is_no_text_unless_it_is_said_to_be_one(gradebook, tmp_path):
+    (tmp_path / "reply.txt").write_text("Yes.", encoding="utf-8")
+    words = ("checks", "try", "contains", "--set", "any=[reply]")
+    named = gradebook(*words, "reply.txt")
+    assert (named.code, "found the name of a file, reply.txt, expected --file to" in named.err) == (2, True)
+    assert [gradebook(*words, option, "reply.txt").code for option in ("--text", "--file")] == [0, 1]
+
+
 def test_a_sound_file_is_tried_from_the_current_folder(gradebook, tmp_path):
     with wave.open(str(tmp_path / "a.wav"), "wb") as sound:
         sound.setparams((1, 2, 8000, 0, "NONE", ""))

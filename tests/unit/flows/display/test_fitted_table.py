@@ -81,6 +81,13 @@ def test_a_sentence_wraps_over_a_few_lines():
     assert (second.split(), last.split()) == (["word"] * 6, ["word"] * 5 + ["word…"])
 
 
+def test_a_command_in_a_sentence_stays_in_one_line():
+    table = FittedTable("suite", "fault")
+    table.add_row("s", "no lake; try `rebuild --out here`")
+    # of 32 columns 5 are the suite and 2 the gap: of the command, one word would fit in the 25 of the first line
+    assert [line[7:] for line in printed(table, 32)[2:]] == ["no lake; try", "`rebuild --out here`"]
+
+
 def test_an_interval_is_a_number_and_no_sentence():
     table = FittedTable("criterion", "agreement", "kappa")
     table.add_row("tone", "0.825 (0.749 to 0.882)", "0.726 (0.554 to 0.832)")

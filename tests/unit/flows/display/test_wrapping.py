@@ -13,6 +13,8 @@ from gradebook.flows.display.wrapping import filled
         ("run `rate RUN --n 50 --lake here`, then", ["run", "`rate RUN --n 50 --lake here`,", "then"]),
         ("a lone ` breaks between words alone", ["a lone ` breaks", "between words", "alone"]),
         ("    one that is indented goes on so", ["    one that is", "    indented goes", "    on so"]),
+        ("- one of a list goes on so", ["- one of a list", "  goes on so"]),
+        ("ok   a first column is left", ["ok   a first", "     column is", "     left"]),
         ("/a/path/longer/than/the/line is whole", ["/a/path/longer/than/the/line", "is whole"]),
         ("first\n\nthird", ["first", "", "third"]),
     ],

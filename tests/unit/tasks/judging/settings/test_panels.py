@@ -17,6 +17,7 @@ from gradebook.tasks.judging.settings.panels import (
     asked_as,
     drawn_rows,
     has_several,
+    is_at_most,
     member_names,
     verdict_digest,
     wanted_opinions,
@@ -104,6 +105,9 @@ def test_the_first_judge_of_a_cascade_is_not_asked_of_the_criteria_listed():
     cascade = CascadeSettings(CHEAP, DEAR, When(criteria=("tone",)))
     assert wanted_opinions(cascade, "tone") == (Opinion(1),)
     assert wanted_opinions(cascade, "facts") == (ONLY, Opinion(1))
+    votes = [(opinion, wanted_opinions(cascade, name)) for name in ("tone", "facts") for opinion in (ONLY, Opinion(1))]
+    assert [is_at_most(cascade, *vote) for vote in votes] == [False, False, False, True]
+    assert not is_at_most(PanelSettings((CHEAP, DEAR)), *votes[-1])
 
 
 @pytest.mark.parametrize(
