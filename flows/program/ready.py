@@ -148,6 +148,7 @@ def _import_all(served: Iterable[str]) -> None:
             import_module(name)
         import_late()
     table_names()  # known from now on: a database of its own tells
+    import_module("gradebook.tasks.marts.models").model_order()  # and these: they are read from 60 files
     len(import_module("pytz").all_timezones_set)  # found in 600 files when a time is first read
     duckdb.default_connection().close()  # the import opened it, with threads that no fork has and each would wait for
 

@@ -1,6 +1,6 @@
 -- No criterion, kind, judge, rater and statistic have two rows of agreement.
 -- severity: error
--- empty without: source_agreement
+-- empty without: agreement
 with measured as (select * from agreement),
 
 final as (

@@ -1,6 +1,6 @@
 -- Statistics of agreement over two outputs and more are numbers with their ends in order, or null with a reason.
 -- severity: warning
--- empty without: source_agreement
+-- empty without: agreement
 with measured as (select * from agreement),
 
 final as (

@@ -1,6 +1,6 @@
 -- No model, checkpoint and criterion have two rows of judge_noise.
 -- severity: error
--- empty without: source_opinions
+-- empty without: judge_noise
 with noise as (select * from judge_noise),
 
 final as (

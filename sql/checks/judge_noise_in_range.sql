@@ -1,6 +1,6 @@
 -- Rates of judge_noise are in 0..1, variances at least 0 and at most 1, effective votes at least 1.
 -- severity: error
--- empty without: source_opinions
+-- empty without: judge_noise
 with noise as (select * from judge_noise),
 
 final as (

@@ -1,6 +1,6 @@
 -- No pair of models, scope and scope_id has two rows of run_comparisons.
 -- severity: error
--- empty without: source_run_comparisons
+-- empty without: run_comparisons
 with compared as (select * from run_comparisons),
 
 final as (

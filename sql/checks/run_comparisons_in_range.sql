@@ -1,6 +1,6 @@
 -- Comparisons are with another run; their counts add up, shares and p are 0..1, and intervals contain their figures.
 -- severity: warning
--- empty without: source_run_comparisons
+-- empty without: run_comparisons
 with compared as (select * from run_comparisons),
 
 final as (

@@ -1,6 +1,6 @@
 -- The parts of a pair of models add up to the difference of their overall scores.
 -- severity: warning
--- empty without: source_run_comparisons
+-- empty without: run_comparisons
 with compared as (select * from run_comparisons),
 
 final as (

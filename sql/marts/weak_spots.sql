@@ -2,6 +2,7 @@
 -- other outputs: a weak spot beyond chance where p_adjusted is at most 0.05, over the searched_count slices and
 -- criteria of the run. Scores are in 0..1 over n outputs; gain is the rise of the overall mean without the shrunk_lift,
 -- null for a gate; example_ids are up to 3 outputs with the largest loss.
+-- empty without: int_outputs_sliced
 with spots as (
     select spots.*, tests.* exclude (scope_id),
     from int_slices_ranked as spots

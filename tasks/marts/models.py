@@ -5,8 +5,8 @@ relation, and its SQL the relations that it reads.
 """
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from graphlib import TopologicalSorter
 from importlib.resources import files
@@ -35,8 +35,8 @@ SOURCES = frozenset(
 # to the file; compression takes longer, but in the file ten million rows need a third of the space.
 MATERIALIZED: Mapping[str, str] = MappingProxyType({"view": "temp view", "table": "temp table", "file": "table"})
 _MATERIALIZED = re.compile(r"^-- materialized: (\w+)$", re.MULTILINE)
-# A mart or check with this line is not built or run where the source has no rows, or the mart that a check reads:
-# planning a query takes longer.
+# A table with this line is made without a query, and a check not run, where the named relation has no rows: planning a
+# query takes longer than running it over few rows.
 _EMPTY_WITHOUT = re.compile(r"^-- empty without: (\w+)$", re.MULTILINE)
 # What DuckDB's parser finds in the files of sql/, a hundred times as fast: a test holds the two to each other.
 _COMMENT = re.compile(r"--[^\n]*")
@@ -68,6 +68,12 @@ class Model:
         """Path of the file from the root of the wheel."""
         return f"sql/{self.layer}/{self.name}.sql"
 
+    @property
+    def needed(self) -> str | None:
+        """Relation that the header names: without rows there, none are here."""
+        named = _EMPTY_WITHOUT.search(self.sql)
+        return named[1] if named else None
+
 
 @dataclass(frozen=True, slots=True)
 class CheckFinding:
@@ -96,36 +102,61 @@ def connect_marts(path: Path, memory_limit: str = "4GB") -> duckdb.DuckDBPyConne
 
 
 def build_marts(connection: duckdb.DuckDBPyConnection, only: str | tuple[str, ...] | None = None) -> tuple[str, ...]:
-    """Build every model over the sources, which exist as views or tables; returns the marts' names in build order.
+    """Build every mart over the sources, which exist as views or tables; returns the marts' names in build order.
 
     Marts become tables, other models views unless their header names another kind; an earlier build is replaced. They
-    last as long as the connection. only: build this mart, or these, and the dependencies, also where it is empty.
+    last as long as the connection. only: build this mart, or these, with the models behind them.
     """
     add_functions(connection)
     for macro in _read_layer("macros"):
         connection.execute(macro.sql)
-    empty = () if only else [model.name for model in _empty_models(connection, _ordered_models())]
-    for mart in empty:
-        connection.execute(_without_rows(mart))
-    wanted = (only,) if isinstance(only, str) else only or tuple(set(mart_names()).difference(empty))
-    for model in _models_behind(wanted):
-        connection.execute(f"create or replace {_relation(model)} {model.name} as {model.sql}")
-    return tuple(name for name in mart_names() if name in {*wanted, *empty})
+    wanted = (only,) if isinstance(only, str) else only or mart_names()
+    build = _Build(connection)
+    for name in wanted:
+        build.add(name)
+    return tuple(name for name in mart_names() if name in wanted)
 
 
-def _empty_models(connection: duckdb.DuckDBPyConnection, models: Iterable[Model]) -> list[Model]:
-    """Models whose header names a source, or a built model, that has no rows: they have none either."""
-    named = {model: found[1] for model in models if (found := _EMPTY_WITHOUT.search(model.sql))}
-    relations = sorted(set(named.values()))
-    (filled,) = connection.execute(f"select {', '.join(f'exists (from {name})' for name in relations)}").fetchall()
-    empty = {name for name, is_filled in zip(relations, filled, strict=True) if not is_filled}
-    return [model for model, name in named.items() if name in empty]
+@dataclass(frozen=True, slots=True)
+class _Build:
+    """Build on a connection, of each model once."""
+
+    connection: duckdb.DuckDBPyConnection
+    has_rows: dict[str, bool] = field(default_factory=dict)  # by relation, where it is known
+    added: set[str] = field(default_factory=set)
+
+    def add(self, name: str) -> None:
+        """Build a model, unless it is a source, after the relations that it reads."""
+        model = _models().get(name)
+        if model is None or name in self.added:
+            return
+        self.added.add(name)
+        if model.needed is not None and self._is_empty(model.needed):
+            self.connection.execute(_without_rows(model))
+            self.has_rows[name] = False
+            return
+        for relation in relations_read(model, _known()):
+            self.add(relation)
+        counted = self.connection.execute(f"create or replace {_relation(model)} {name} as {model.sql}").fetchall()
+        if counted:  # a table, not a view
+            self.has_rows[name] = counted != [(0,)]
+
+    def _is_empty(self, relation: str) -> bool:
+        self.add(relation)
+        if relation not in self.has_rows:
+            self.has_rows[relation] = _has_rows(self.connection, relation)
+        return not self.has_rows[relation]
 
 
-def _without_rows(mart: str) -> str:
-    """Statement that creates a mart as the lake has it, without rows."""
-    _, _, below = read_sql("tables.sql").partition(f"create table if not exists {mart} (")
-    return f"create or replace temp table {mart} ({below.partition(';')[0]}"
+def _has_rows(connection: duckdb.DuckDBPyConnection, relation: str) -> bool:
+    return bool(connection.execute(f"select 1 from {relation} limit 1").fetchall())
+
+
+def _without_rows(model: Model) -> str:
+    """Statement that creates a model without rows, with the columns given in sql/."""
+    text = read_sql("intermediate.sql") + read_sql("tables.sql")
+    _, _, below = text.partition(f"create table if not exists {model.name} (")
+    return f"create or replace {_relation(model)} {model.name} ({below.partition(';')[0]}"
 
 
 def _relation(model: Model) -> str:
@@ -134,43 +165,40 @@ def _relation(model: Model) -> str:
     return MATERIALIZED[named[1] if named else "table" if model.layer == "marts" else "view"]
 
 
-def _models_behind(names: tuple[str, ...]) -> tuple[Model, ...]:
-    """Models with their direct and indirect dependencies, in build order."""
-    models, wanted = _ordered_models(), {*names}
-    known = SOURCES.union(model.name for model in models)
-    for model in reversed(models):
-        if model.name in wanted:
-            wanted.update(relations_read(model, known))
-    return tuple(model for model in models if model.name in wanted)
-
-
 def run_sql_checks(connection: duckdb.DuckDBPyConnection) -> list[CheckFinding]:
     """Run every check over the built marts; returns one finding per check, by name, met or not."""
-    empty = _empty_models(connection, _checks())
-    return [_run_check(connection, check, is_met=check in empty) for check in _checks()]
+    needed = {check.needed for check in _checks() if check.needed is not None}
+    empty = {relation for relation in needed if not _has_rows(connection, relation)}
+    return [_run_check(connection, check, is_skipped=check.needed in empty) for check in _checks()]
 
 
 def mart_names() -> tuple[str, ...]:
     """Names of the marts, in build order. Raises `UnknownRelation`."""
-    return tuple(model.name for model in _ordered_models() if model.layer == "marts")
+    return tuple(name for name, model in _models().items() if model.layer == "marts")
 
 
 def model_order() -> tuple[str, ...]:
     """Names of all models, each after its dependencies. Raises `UnknownRelation`."""
-    return tuple(model.name for model in _ordered_models())
+    return tuple(_models())
 
 
 @cache
-def _ordered_models() -> tuple[Model, ...]:
-    return order_models(tuple(model for layer in LAYERS for model in _read_layer(layer)))
+def _models() -> Mapping[str, Model]:
+    """Models by name, in build order."""
+    ordered = order_models(tuple(model for layer in LAYERS for model in _read_layer(layer)))
+    return {model.name: model for model in ordered}
+
+
+@cache
+def _known() -> frozenset[str]:
+    return SOURCES.union(_models())
 
 
 @cache
 def _checks() -> tuple[Model, ...]:
     checks = _read_layer("checks")
-    known = SOURCES.union(model_order())
     for check in checks:
-        relations_read(check, known)
+        relations_read(check, _known())
     return checks
 
 
@@ -182,6 +210,7 @@ def order_models(models: tuple[Model, ...]) -> tuple[Model, ...]:
     return tuple(by_name[name] for name in TopologicalSorter(graph).static_order() if name in by_name)
 
 
+@cache
 def relations_read(model: Model, known: frozenset[str]) -> tuple[str, ...]:
     """Names of the relations that a model reads, sorted. Raises `UnknownRelation` for an unknown one."""
     code = _COMMENT.sub("", model.sql)
@@ -191,6 +220,7 @@ def relations_read(model: Model, known: frozenset[str]) -> tuple[str, ...]:
     return tuple(sorted(relations))
 
 
+@cache
 def _read_layer(layer: str) -> tuple[Model, ...]:
     entries = sorted(files("gradebook.sql").joinpath(layer).iterdir(), key=lambda entry: entry.name)
     return tuple(
@@ -200,10 +230,10 @@ def _read_layer(layer: str) -> tuple[Model, ...]:
     )
 
 
-def _run_check(connection: duckdb.DuckDBPyConnection, check: Model, *, is_met: bool) -> CheckFinding:
-    """Finding of a check. is_met: it would find nothing."""
+def _run_check(connection: duckdb.DuckDBPyConnection, check: Model, *, is_skipped: bool) -> CheckFinding:
+    """Finding of a check. is_skipped: it would find nothing. A count takes longer to plan than a search for one row."""
     rule, severity = _header(check)
-    if is_met:
+    if is_skipped or not _has_rows(connection, f"({check.sql})"):
         return CheckFinding(check.name, rule, severity, 0, None)
     query = f"select count(*), min(broken::varchar) from ({check.sql}) as broken"
     found = connection.execute(query).fetchone()

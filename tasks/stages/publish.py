@@ -13,6 +13,7 @@ from uuid import uuid4
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from gradebook.rubrics.model.errors import GradebookError, InputError
 from gradebook.tasks.comparing.judges import read_epoch
@@ -25,7 +26,7 @@ from gradebook.tasks.lake.object_store import BucketPlace, open_store, translate
 from gradebook.tasks.lake.schema import copy_small_tables
 from gradebook.tasks.lake.sql import quoted
 from gradebook.tasks.ledger.recordings import write_recording
-from gradebook.tasks.marts.models import model_order
+from gradebook.tasks.marts.models import mart_names
 from gradebook.tasks.marts.sources import run_costs
 from gradebook.tasks.published.summary import OF_SUMMARY, RunSummary, read_summary
 from gradebook.tasks.ratings.table import insert_ratings
@@ -257,7 +258,7 @@ def _insert_cost(
 
 
 def _marts(folder: RunFolder) -> list[str]:
-    return [name for name in model_order() if folder.mart_file(name).exists()]
+    return [name for name in mart_names() if folder.mart_file(name).exists()]
 
 
 def _has_new_outputs_only(connection: duckdb.DuckDBPyConnection, shard: str) -> bool:
@@ -314,7 +315,8 @@ def _add_file(connection: duckdb.DuckDBPyConnection, table: str, place: str) -> 
 
 
 def _insert_parquet(connection: duckdb.DuckDBPyConnection, table: str, file: Path) -> None:
-    connection.execute(f"insert into {table} by name from read_parquet(?)", [str(file)])
+    if pq.read_metadata(file).num_rows:  # to plan the insertion of no rows takes longer
+        connection.execute(f"insert into {table} by name from read_parquet(?)", [str(file)])
 
 
 def _insert_ratings(connection: duckdb.DuckDBPyConnection, folder: RunFolder) -> None:

@@ -1,5 +1,7 @@
 -- int_scores_weighted: one row per scope (category or run), scope_id, group_number of a sample drawn by stratum: the
 -- weighted figures of int_scores_averaged. Empty for all other runs.
+-- empty without: source_case_weights
+-- materialized: table
 with final as (
     select
         scores.scope,

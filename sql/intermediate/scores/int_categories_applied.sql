@@ -1,5 +1,6 @@
 -- int_categories_applied: one row per output_number with a missing score or a per-case criterion, category_number of
 -- the rubric: totals over the criteria that apply to the output. Without rows where every criterion is required.
+-- empty without: int_irregular_outputs_summed
 -- materialized: table
 with criteria as (
     select * exclude (output_number)

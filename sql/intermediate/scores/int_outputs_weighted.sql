@@ -1,5 +1,6 @@
 -- int_outputs_weighted: one row per output_number of a sample drawn by stratum, with the stratum and the weight of its
 -- case (stg_case_weights). Empty for all other runs, in which each output counts as one.
+-- empty without: source_case_weights
 -- materialized: table
 with cases as (
     select *, dense_rank() over (order by stratum)::integer as stratum_number

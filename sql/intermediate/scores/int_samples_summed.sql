@@ -1,6 +1,7 @@
 -- int_samples_summed: one row per group_number of int_samples_counted: means over cases of pass_at_k, pass_hat_k and
 -- best_of_k, the expected best score of sample_k samples, with the intervals (interval_of) on the first two. Cases of
 -- one cluster are not independent, and those of a sample by stratum have weights (int_outputs_weighted).
+-- empty without: int_samples_counted
 -- materialized: table
 with cases as (
     select cases.*, coalesce(weights.weight, 1) as weight

@@ -2,6 +2,7 @@
 -- rubric skips missing scores: points and positive weight over the scored criteria. A category without a scored
 -- criterion of positive weight has no score, and is absent from its parent. Per-case criteria are at the top of the
 -- tree.
+-- empty without: source_steps
 -- materialized: table
 with verdicts as (
     select verdicts.*,

@@ -1,5 +1,6 @@
 -- int_trees_summed: one row per root of a category tree, '' for the whole. positive_weight is the sum of the positive
 -- weights directly below the root: a share times positive_weight is a weight on the scale of per-case criteria.
+-- empty without: source_steps
 -- materialized: table
 with steps as (select * from stg_steps where parent = root),
 

@@ -1,6 +1,7 @@
 -- int_outputs_sliced: one row per output_number, slice_number. A slice is the set of outputs of a model and checkpoint
 -- with one value of a metadata key: at least 5 outputs, of a key with 2 to 50 values in the run, among the first 50
 -- such keys by name.
+-- empty without: stg_slices
 -- materialized: table
 with entries as (select * from stg_slices),
 

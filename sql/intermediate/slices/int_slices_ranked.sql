@@ -1,5 +1,6 @@
 -- int_slices_ranked: one row per slice_number, criterion_id on which the slice does worse than the model's other
 -- outputs: the 100 of each model, checkpoint with the largest loss, gates ranked apart.
+-- empty without: int_outputs_sliced
 -- materialized: table
 with slices as (select * from int_slices_compared),
 

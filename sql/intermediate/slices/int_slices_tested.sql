@@ -4,6 +4,7 @@
 -- an empirical Bayes estimate of two groups, discoveries and others: true shortfalls of a group vary about 0 with a
 -- variance estimated from its rows (DerSimonian and Laird 1986). level is that of intervals on the discoveries: with
 -- it, at most 5% of them miss on average (Benjamini and Yekutieli 2005).
+-- empty without: int_outputs_sliced
 -- materialized: table
 with slices as (select * from int_slices_compared where all_sd > 0),
 
