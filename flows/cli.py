@@ -131,10 +131,11 @@ def load_command(name: str) -> Any:
     """Import a command of the table; returns the click command that parses its arguments and runs it."""
     module, _, attribute = ENTRIES[name].target.partition(":")
     found = getattr(import_module(f"gradebook.flows.commands.{module}"), attribute)
-    from gradebook.flows.commands.options import GroupedCommand, with_wide
+    from gradebook.flows.commands.options import GroupedCommand, StrictCommand, with_wide
 
     if isinstance(found, typer.Typer):
         for each in found.registered_commands:
+            each.cls = StrictCommand
             if each.callback:
                 each.short_help = (each.callback.__doc__ or "").partition("\n")[0]  # whole: click cuts a docstring
                 each.callback = with_wide(each.callback)

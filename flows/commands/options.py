@@ -1,6 +1,7 @@
 """Shared options of the commands, exit codes, and printing of JSON."""
 
 import inspect
+from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from functools import wraps
@@ -37,7 +38,20 @@ def option_of(name: str, *, has_panel: bool = False) -> Any:
     )
 
 
-class GroupedCommand(TyperCommand):
+class StrictCommand(TyperCommand):
+    """Command that refuses an option with two values, of which it would take the last."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        _, _, given = self.make_parser(ctx).parse_args([*args])
+        counts: Counter[Any] = Counter(given)
+        for option, count in counts.items():
+            if count > 1 and option.param_type_name == "option" and not (option.multiple or option.is_flag):
+                raise InputError(option.opts[0], f"{count} values", "one")
+        rest: list[str] = super().parse_args(ctx, args)
+        return rest
+
+
+class GroupedCommand(StrictCommand):
     """Command whose help lists the options under the headings that they name, the others under Options."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:

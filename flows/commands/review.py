@@ -27,7 +27,8 @@ from gradebook.tasks.stages.review import APPROVED, STDIN, enter_artifact, revie
 def review(  # noqa: PLR0913 - each is an option
     artifact: Annotated[str, typer.Argument(help="a text or JSON file; - for stdin")],
     rubrics: Annotated[
-        str | None, typer.Option("--rubrics", "--rubric", help="rubric files or names, separated by commas")
+        list[str] | None,
+        typer.Option("--rubrics", "--rubric", help="rubric files or names, separated by commas; may be repeated"),
     ] = None,
     target_type: Annotated[
         str | None,
@@ -92,14 +93,14 @@ def review(  # noqa: PLR0913 - each is an option
     raise typer.Exit(DONE if found.status == APPROVED else NOT_MET)
 
 
-def _rubrics(named: str | None, target_type: str | None, review_map: Path) -> tuple[str, ...]:
-    if named is None:
+def _rubrics(named: list[str] | None, target_type: str | None, review_map: Path) -> tuple[str, ...]:
+    if not named:
         if target_type is None:
             raise InputError("--rubrics", "none", "rubrics, or --target-type and a map of types to rubrics")
         return rubrics_for(target_type, review_map)
-    names = tuple(name.strip() for name in named.split(",") if name.strip())
+    names = tuple(name.strip() for name in ",".join(named).split(",") if name.strip())
     if not names:
-        raise InputError("--rubrics", repr(named), "at least one rubric")
+        raise InputError("--rubrics", repr(",".join(named)), "at least one rubric")
     return names
 
 

@@ -40,6 +40,7 @@ class Use(Flag):
     FINGERPRINT = auto()  # requests that differ in it are different runs; a file counts by its content
 
 
+NO_RUN = "null"  # DuckDB reads a partition of this name, in any letters, as rows without a run
 FLOWS = Use.OUTPUTS_FLOW | Use.CHECKPOINT_FLOW
 ASKED = Use.COMMAND | FLOWS | Use.SUITE | Use.RESUME
 EVERYWHERE = ASKED | Use.SETTINGS | Use.FINGERPRINT
@@ -425,6 +426,8 @@ def refuse_bad_values(request: EvaluationRequest) -> None:
 
 
 def refuse_bad_run_id(run_id: str | None) -> None:
-    """Raise `InputError` if a run id can't be the name of a folder. None: no id was given."""
-    if run_id is not None and not RUN_ID.fullmatch(run_id):
-        raise InputError("--run-id", repr(run_id), "up to 80 letters, digits, - and _")
+    """Raise `InputError` if a run id can't be the name of a folder, or of a partition. None: no id was given."""
+    if run_id is None:
+        return
+    if not RUN_ID.fullmatch(run_id) or run_id.lower() == NO_RUN:
+        raise InputError("--run-id", repr(run_id), "up to 80 letters, digits, - and _, but not null")

@@ -9,7 +9,7 @@ from gradebook.rubrics.model.errors import BudgetReached, EndpointUnavailable
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.datasets.ingest import Ingested
 from gradebook.tasks.judging.money.budget import read_budget
-from gradebook.tasks.judging.money.prices import find_price, worst_cost_usd
+from gradebook.tasks.judging.money.prices import BYTES_PER_TOKEN, find_price, worst_cost_usd
 from gradebook.tasks.judging.replies.question import LABEL_TOKENS
 from gradebook.tasks.judging.session.session import probe_members
 from gradebook.tasks.judging.settings.judge import JudgeSettings
@@ -70,11 +70,14 @@ def _budget_note(run: Run, plan: RunPlan) -> str | None:
     least_usd = _least_worst_usd(judges, run.rubric)
     if fault := _budget_fault(left_usd, least_usd):
         return str(fault)
-    if (plan.cost_usd or 0.0) + least_usd <= left_usd:
+    prompt_tokens = BYTES_PER_TOKEN * sum(each.prompt_tokens for each in plan.criteria)  # a token for each byte
+    usual_usd = _least_worst_usd(judges, run.rubric, round(prompt_tokens / plan.request_count))
+    if (plan.cost_usd or 0.0) + usual_usd <= left_usd:
         return None
+    requests = "any request" if usual_usd > left_usd else "all requests"
     return (
-        f"budget: the {price_words(left_usd)} left may not pay for all requests: each is sent only while its highest "
-        f"possible cost is left, {price_words(least_usd)} and its prompt"
+        f"budget: the {price_words(left_usd)} left may not pay for {requests}: each is sent only while its highest "
+        f"possible cost is left, usually {price_words(usual_usd)}"
     )
 
 
@@ -88,12 +91,12 @@ def _budget_fault(left_usd: float | None, least_usd: float) -> BudgetReached | N
     )
 
 
-def _least_worst_usd(judges: Sequence[JudgeSettings], rubric: Rubric) -> float:
-    """Worst cost of the cheapest request to some judges, its prompt left out; 0 without a judge."""
+def _least_worst_usd(judges: Sequence[JudgeSettings], rubric: Rubric, prompt_tokens: int = 0) -> float:
+    """Worst cost of the cheapest request to some judges, with a prompt of as many tokens; 0 without a judge."""
     own = [getattr(criterion.method, "max_tokens", None) for criterion in rubric.criteria]
     costs = []
     for judge in judges:
         usual = LABEL_TOKENS if judge.mode == "logprobs" else judge.max_tokens
         tokens = min([usual, *(each for each in own if each)])
-        costs.append(worst_cost_usd(find_price(judge), 0, tokens, judge.service_tier))
+        costs.append(worst_cost_usd(find_price(judge), prompt_tokens, tokens, judge.service_tier))
     return min(costs, default=0.0)

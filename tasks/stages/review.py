@@ -13,6 +13,7 @@ import duckdb
 from gradebook.rubrics.files.digest import rubric_digest
 from gradebook.rubrics.model.columns import holds_conversations
 from gradebook.rubrics.model.errors import Fault, GradebookError, OutputsError, RubricError
+from gradebook.rubrics.model.outputs import describe_value
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.datasets.case_criteria import OwnCount, refuse_no_criteria, taken_ids
 from gradebook.tasks.datasets.conversations import answered_row
@@ -97,7 +98,8 @@ def review_artifact(
         asked = replace(
             request, outputs=str(path), trigger="review", dataset=name, max_bad_rate=0.0, runner=THREADS, has_page=False
         )
-        requests = [replace(asked, rubric=rubric, again=_again(name, rubric, request)) for rubric in rubrics]
+        again = _again(name, rubrics, request, target_type)
+        requests = [replace(asked, rubric=rubric, again=again) for rubric in rubrics]
         lake = find_lake(request.lake, request.data)
         open_for_writing(lake)
         checked = [check_request(each) for each in requests]
@@ -117,13 +119,14 @@ def review_artifact(
         return review
 
 
-def _again(name: str, rubric: str, request: EvaluationRequest) -> tuple[str, ...]:
-    """Command that resumes the review with one rubric; empty if the artifact was read from stdin."""
+def _again(name: str, rubrics: tuple[str, ...], request: EvaluationRequest, target_type: str | None) -> tuple[str, ...]:
+    """Command that resumes the review, with all rubrics: together they approve; empty if it was read from stdin."""
     if name == STDIN:
         return ()
     named = ("judge", "budget_usd", "feedback", "allow_functions", "allow_unscored")
     words = option_words(request, (OPTIONS[option] for option in named))
-    return ("gradebook", "review", name, "--rubrics", rubric, *words)
+    kind = () if target_type is None else ("--target-type", target_type)
+    return ("gradebook", "review", name, "--rubrics", ",".join(rubrics), *kind, *words)
 
 
 def _refuse_misfits(name: str, row: Row, rubrics: list[Rubric], request: EvaluationRequest) -> None:
@@ -156,6 +159,8 @@ def read_artifact(name: str, content: bytes) -> Row:
         row = None
     if isinstance(row, dict) and isinstance(row.get("output"), str):
         return defaults | row
+    if isinstance(row, dict) and "output" in row:
+        raise OutputsError((Fault(name, None, f"output: found {describe_value(row['output'])}, expected text"),))
     if isinstance(row, dict) and _is_conversation(row):
         found = answered_row(defaults | row, name, {})
         if isinstance(found, str):

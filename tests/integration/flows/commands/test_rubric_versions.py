@@ -121,10 +121,12 @@ def test_a_review_approves_an_artifact_that_meets_every_rubric(gradebook, tmp_pa
 def test_a_review_names_the_faults_and_the_targets(gradebook, tmp_path):
     artifact = tmp_path / "record.json"
     artifact.write_text(json.dumps({"id": "1"}), encoding="utf-8")
-    finished = gradebook("review", artifact, "--rubrics", "json_record, json_record", "--json")
+    finished = gradebook(
+        "review", artifact, "--rubrics", "json_record, json_record", "--rubrics", "json_record", "--json"
+    )
     evaluations = finished.json["evaluations"]
     assert (finished.code, finished.json["status"]) == (1, "needs_revision")
-    assert [row["status"] for row in evaluations] == ["needs_revision"] * 2
+    assert [row["status"] for row in evaluations] == ["needs_revision"] * 3
     assert "required_keys: fail (0.00)" in evaluations[0]["feedback"].splitlines()
 
 
@@ -160,11 +162,14 @@ def test_a_rubric_is_reviewed_by_the_meta_rubric(gradebook, tmp_path):
         (("latin.txt", "--rubrics", "json_record"), "latin.txt:2: found the byte 0xe9"),
         (("ok.txt", "--rubrics", "json_recrd"), "the nearest is json_record"),
         (("ok.txt", "--rubrics", ","), "--rubrics: found ','"),
+        (("ok.txt", "--budget-usd", "1", "--budget-usd", "2"), "--budget-usd: found 2 values, expected one"),
+        (("row.json", "--rubrics", "json_record"), "row.json: output: found the number 3, expected text"),
     ],
 )
 def test_a_bad_review_is_refused_and_writes_nothing(gradebook, tmp_path, words, message):
     (tmp_path / "latin.txt").write_bytes(b"a\ncaf\xe9")
     (tmp_path / "ok.txt").write_text("ok", encoding="utf-8")
+    (tmp_path / "row.json").write_text('{"output": 3}', encoding="utf-8")
     finished = gradebook("review", *words)
     assert (finished.code, message in finished.err) == (2, True), finished.err
     assert not (tmp_path / "lake").exists()

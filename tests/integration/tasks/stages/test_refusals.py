@@ -171,6 +171,7 @@ CASES = {
     "budget": Case("--budget-usd: found -1", {"budget_usd": -1.0}),
     "endless budget": Case("--budget-usd: found inf", {"budget_usd": float("inf")}),
     "run id": Case("--run-id: found 'a/b'", {"run_id": "a/b"}),
+    "run id of no run": Case("--run-id: found 'Null'", {"run_id": "Null"}),
     "runner": Case("--runner: found 'spark'", {"runner": "spark"}),
     "cluster elsewhere": Case(
         "which workers on other machines can't reach",

@@ -78,12 +78,18 @@ def test_a_budget_that_no_reply_fits_in_sends_no_request(start):
         with pytest.raises(BudgetReached, match=r"a reply alone could cost \$2\.00, of \$0\.500"):
             start(judge.base_url, budget_usd=0.5)
         request = start(judge.base_url, budget_usd=3.0)
-        notes = [preview_run(replace(request, budget_usd=usd))[1].budget_note or "" for usd in (0.5, 3.0, 4.0)]
+        notes = [preview_run(replace(request, budget_usd=usd))[1].budget_note or "" for usd in (0.5, 2.0, 3.0, 4.0)]
         with opened_run(request, datetime.now(UTC)) as run:
             run.folder.budget_file.write_text('{"ticket": 1, "cost_usd": 2.5}\n', encoding="utf-8")
         notes.append(preview_run(replace(request, budget_usd=4.0))[1].budget_note or "")
     assert judge.request_count == 0
     # 12 replies of 120 tokens at $0.001 are estimated, and $2.00 have to be left for the last: $3.44
-    told = ("a reply alone could cost $2.00, of $0.500 left", "the $3.00 left may not pay for all", "", "of $1.50 left")
-    assert [words in note for words, note in zip(told, notes, strict=True)] == [True] * 4
-    assert not notes[2]
+    told = (
+        "a reply alone could cost $2.00, of $0.500 left",
+        "the $2.00 left may not pay for any request",  # with its prompt
+        "the $3.00 left may not pay for all",
+        "",
+        "of $1.50 left",
+    )
+    assert [words in note for words, note in zip(told, notes, strict=True)] == [True] * 5
+    assert not notes[3]
