@@ -1,6 +1,7 @@
 """The command `gradebook review`: one artifact judged with several rubrics."""
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +18,7 @@ from gradebook.flows.commands.options import (
     option_of,
     print_json,
 )
+from gradebook.flows.display.progress_bars import shown_progress
 from gradebook.flows.display.review import show_review
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.runs.request import EvaluationRequest
@@ -85,7 +87,9 @@ def review(  # noqa: PLR0913 - each is an option
         else:
             typer.echo(f"{artifact}: {pending}")
         return
-    found = review_artifact(artifact, _read(artifact), names, request, target_type)
+    content = _read(artifact)
+    with shown_progress() if judge else nullcontext():  # checks alone take a second
+        found = review_artifact(artifact, content, names, request, target_type)
     if as_json:
         print_json(found.as_json())
     else:
