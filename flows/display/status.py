@@ -55,7 +55,7 @@ def _row_at_work(run: UnpublishedRun, status: Status) -> tuple[str, ...]:
     quiet = f"{age_words(run.quiet_s)} ago" + (" (quiet)" if run.quiet_s > QUIET_S else "")
     return (
         run.run_id,
-        f"{of_run['rubric_id']} {of_run['rubric_version']}" if of_run else "",
+        f"{of_run['rubric_id']} {of_run['rubric_version']}" if of_run else "starting",
         stage_words(run.stage),
         "" if run.done_rate is None else f"{run.done_rate:.0%}",
         judged,

@@ -100,8 +100,16 @@ def test_a_run_in_progress_shows_its_stage_progress_and_cost(gradebook, held: Ru
     shown = gradebook("status", "--json")
     (run,) = shown.json["at_work"]
     assert (shown.code, run["stage"], run["done_rate"]) == (0, "score", 0.25)  # 6 of 24
-    # One request was answered for 0.1; the other one may cost 0.2.
-    assert (run["judged_count"], run["planned_count"], run["cost_usd"]) == (1, 12, pytest.approx(0.3))
+    # One request was answered for 0.1, of the 0.2 that were reserved; the other one may cost 0.2.
+    assert (run["judged_count"], run["planned_count"], run["cost_usd"], run["possible_usd"]) == (1, 12, 0.1, 0.2)
+
+
+def test_a_run_that_is_published_but_still_at_work_shows_its_rubric(gradebook, held: RunFolder):
+    assert " starting " in gradebook("status").out  # its row is not yet written
+    row = "insert into runs by name select * replace ('second' as run_id) from runs where run_id = 'first'"
+    found = find_lake(f"sqlite:{held.path.parents[1]}/catalog.sqlite")
+    commit(found, "second", lambda connection, _version: connection.execute(row))
+    assert gradebook("status", "--json").json["at_work"][0]["rubric_id"] == "short_answer"
 
 
 def test_an_interrupted_run_shows_its_resume_command_and_alarms(gradebook, unfinished: RunFolder):
