@@ -142,6 +142,7 @@ def recorded(run: Run) -> Iterator[None]:
             yield
     except BaseException as error:
         reason = str(error) if isinstance(error, GradebookError) else f"{type(error).__name__}: {error}"
+        reason = "interrupted" if isinstance(error, KeyboardInterrupt) else reason
         # If the lake itself failed, the row can't be written; the first error is the one to report.
         with suppress(GradebookError, duckdb.Error, OSError):
             if isinstance(error, InputError) and run.request.trigger == "manual" and not _is_planned(run):

@@ -200,6 +200,7 @@ def typed_again(gradebook, lake: Path, stopped_at: str, monkeypatch, *words: str
         interrupted.setattr(stopped_at, interrupt)
         assert gradebook(*words).code == 3
     (run,) = [each for each in gradebook("status", "--json").json["failures"] if each["go_on"]]
+    assert run["reason"] == "interrupted"
     folder, _, again = run["go_on"].partition(" && ")
     assert folder == f"cd {lake.parent}"
     return run["run_id"], gradebook(*shlex.split(again)[1:], "--json")
