@@ -27,9 +27,8 @@ def show_status(status: Status) -> None:
         people.print(
             f"[red]failed[/] {row['run_id']}, {row['rubric_id']} {row['rubric_version']}: {escape(plain(reason))}"
         )
-        if go_on := status.go_on(row["run_id"]):
-            larger = " a larger --budget-usd if the budget was reached:" if "--budget-usd" in go_on else ""
-            people.print(f"  resume it with{larger}\n  {escape(plain(go_on))}", soft_wrap=True)
+        if go_on := status.go_on(row):
+            people.print(f"  resume it with\n  {escape(plain(go_on))}", soft_wrap=True)
         people.print()
     if not (status.at_work or status.left or status.failures):
         people.print("no run is running, interrupted or failed\n")

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -153,6 +154,8 @@ def _last_change(folder: RunFolder) -> float:
 
 
 ALARMING = timedelta(days=1)
+_REACHED = re.compile(r"budget: .*--budget-usd(?: (\d\S*))?", re.DOTALL)  # with the budget that would suffice, if known
+_BUDGET = re.compile(r"(?<= --budget-usd )\S+")
 _OF_RUNS = """
 select run_id, status, rubric_id, rubric_version, dataset, judge from runs where run_id in (select unnest($run_ids))
 """
@@ -205,15 +208,20 @@ class Status:
         since = (self.now - ALARMING).date()
         return tuple(row for row in self.judges if row["state"] == "drifted" and row["night"] >= since)
 
-    def go_on(self, run_id: str) -> str | None:
-        """Command that resumes a failed run; None if its folder is gone."""
-        return next((run.go_on for run in self.unpublished if run.run_id == run_id), None)
+    def go_on(self, failure: Row) -> str | None:
+        """Command that resumes a failed run; None if its folder is gone.
+
+        A budget that was reached is replaced by one that suffices, or by `USD` if none is known.
+        """
+        go_on = next((run.go_on for run in self.unpublished if run.run_id == failure["run_id"]), None)
+        reached = _REACHED.match(failure["reason"] or "")
+        return _BUDGET.sub(reached[1] or "USD", go_on) if go_on and reached else go_on
 
     def as_json(self) -> dict[str, Any]:
         """JSON object printed by `--json`."""
         of_run = {name: {key: row[key] for key in row if key != "status"} for name, row in self.of_runs.items()}
         runs = {name: [of_run.get(run.run_id, {}) | run.as_json() for run in getattr(self, name)] for name in _KINDS}
-        failures = [dict(row) | {"go_on": self.go_on(row["run_id"])} for row in self.failures]
+        failures = [dict(row) | {"go_on": self.go_on(row)} for row in self.failures]
         return {
             "at": self.now,
             "lake": self.lake,

@@ -65,15 +65,15 @@ def held(unfinished: RunFolder) -> Iterator[RunFolder]:
         yield unfinished
 
 
-def write_failure(lake: Path, run_id: str, digest: str) -> None:
+def write_failure(lake: Path, run_id: str, digest: str, reason: str = "the budget is used up") -> None:
     """Insert a failed run whose outputs have that digest."""
     query = (
         "insert into runs by name select * "
-        "replace (? as run_id, 'failed' as status, 'the budget is used up' as reason, "
+        "replace (? as run_id, 'failed' as status, ? as reason, "
         "? as dataset_digest, null::bigint as version, ?::timestamptz as finished_at, created_at - interval 1 hour as "
         "created_at) from runs where run_id = 'first'"
     )
-    values = [run_id, digest, NOW]
+    values = [run_id, reason, digest, NOW]
     found = find_lake(f"sqlite:{lake}/catalog.sqlite")
     commit(found, f"run {run_id} failed", lambda connection, _version: connection.execute(query, values))
 
@@ -149,6 +149,19 @@ def test_a_failed_run_is_listed_with_its_reason_and_alarms(gradebook, lake: Path
     shown = gradebook("status")
     assert shown.code == 1
     assert shown.out.startswith("failed broken, short_answer 1.0.0: the budget is used up\n\npublished last\n")
+
+
+@pytest.mark.parametrize(
+    ("reason", "resumed_with"),
+    [
+        ("budget: 2 of 2 are spent; to go on, run the same command with --budget-usd 0.0057", "0.0057"),
+        ("budget: 2 of 2 are spent; to go on, run the same command with a larger --budget-usd", "USD"),
+        ("interrupted", "2"),
+    ],
+)
+def test_a_run_that_reached_its_budget_is_not_resumed_with_the_same(gradebook, unfinished, lake, reason, resumed_with):
+    write_failure(lake, "second", "other outputs", reason)
+    assert f" --budget-usd {resumed_with} --run-id second " in gradebook("status").out
 
 
 def test_a_failure_that_a_later_run_replaced_is_not_listed(gradebook, lake: Path):
