@@ -1,6 +1,7 @@
 """The command `gradebook nightly`: evaluation of a file's suites in turn."""
 
 import os
+import shlex
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated
@@ -33,6 +34,7 @@ from gradebook.tasks.operations.suites import (
     watch_request,
 )
 from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.runs.resume_command import in_suites_file
 from gradebook.tasks.system.number_format import price_words
 from gradebook.tasks.workspace.folder import usual_lake
 
@@ -55,8 +57,8 @@ def nightly(  # noqa: PLR0913 - each is an option
 ) -> None:
     """Evaluate a file's suites in turn, and compact their lake.
 
-    Each suite is a run of its own. Run the same command again to resume. GRADEBOOK_LAKE is used if neither --lake nor
-    the file names a lake.
+    Each suite is a run of its own. --only with the suites that are not finished resumes them. GRADEBOOK_LAKE is used if
+    neither --lake nor the file names a lake.
 
     \b
     gradebook nightly suites.yaml --dry-run
@@ -69,16 +71,18 @@ def nightly(  # noqa: PLR0913 - each is an option
     file = read_suites(suites)
     chosen = chosen_suites(file, only)
     day = None if night is None else read_date(night)
-    lake = lake or suites_lake(file, os.environ) or usual_lake()
-    file = file.model_copy(update={"lake": lake, "data": data or file.data})
+    used_lake = lake or suites_lake(file, os.environ) or usual_lake()
+    file = file.model_copy(update={"lake": used_lake, "data": data or file.data})
     if dry_run:
         is_right = _print_plans(file, [suite.id for suite in chosen], day, as_json=as_json)
         raise typer.Exit(DONE if is_right else BAD_INPUT)
-    ended = evaluate_night_here(suites, day, only or [], lake, file.data, is_verbose=verbose)
+    ended = evaluate_night_here(suites, day, only or [], used_lake, file.data, is_verbose=verbose)
     if as_json:
         print_json(ended.as_json())
     else:
         _show_night(ended)
+        if ended.failed:
+            _show_command(ended, suites, lake, data)
     if ended.failed:
         raise typer.Exit(BAD_INPUT if ended.is_refused else NOT_FINISHED)
     raise typer.Exit(NOT_MET if ended.unmet else DONE)
@@ -104,8 +108,17 @@ def _show_night(night: Night) -> None:
     people.print(f"[{colour}]{escape(plain(night.brief))}[/]")
     if upkeep := night.upkeep_fault or (night.upkeep and night.upkeep.sentence):
         people.print(f"lake: {escape(plain(upkeep))}")
-    if night.failed:
-        notes.print("the same command goes on with the suites that are not finished")
+
+
+def _show_command(night: Night, suites: Path, lake: str | None, data: str | None) -> None:
+    """Print the command that resumes the unfinished suites: without --only it evaluates the others as new runs."""
+    only = [("--only", end.suite) for end in night.failed]
+    given = [(name, value) for name, value in (("--lake", lake), ("--data", data)) if value]
+    options = [("--date", night.date.isoformat()), *only, *given]
+    command = shlex.join(["gradebook", "nightly", str(suites), *(word for option in options for word in option)])
+    first = f"mend what stopped {', '.join(night.to_mend)}, then " if night.to_mend else ""
+    notes.print(f"{escape(plain(first))}go on with the unfinished suites alone:")
+    notes.print(f"  {escape(plain(command))}", soft_wrap=True)
 
 
 def _print_plans(file: SuitesFile, suite_ids: list[str], night: date | None, *, as_json: bool) -> bool:
@@ -138,7 +151,7 @@ def _plan_of(file: SuitesFile, suite_id: str, night: date, now: datetime) -> dic
         ingested, plan = preview_run(request)
         row |= {"anchors": _price_anchors(file[suite_id], request)}
     except GradebookError as error:
-        return row | {"fault": str(error)}
+        return row | {"fault": in_suites_file(str(error))}
     counts = {"output_count": ingested.output_count, "request_count": plan.request_count, "cost_usd": plan.cost_usd}
     return row | counts | {"fault": None}
 

@@ -14,7 +14,8 @@ def show_spending(spending: Spending) -> None:
     """Print the total, a table for each breakdown, and notes on costs that are not included."""
     of = f"run {spending.run_id}" if spending.run_id else f"since {plain(spending.since)} UTC"
     if not (spending.total.judgment_count or spending.total.replayed_count):
-        say(f"{of}: no request was sent, and no paid reply was used again (recorded ones cost nothing)")
+        none = "no request was sent, and no paid reply was used again (recorded ones cost nothing)"
+        say(f"{of}: {'no reply is counted' if any(spending.notes) else none}")
     else:
         say(f"{of}: {_total_words(spending.total)}")
         for part, sums in spending.parts.items():

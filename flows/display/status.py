@@ -27,9 +27,8 @@ def show_status(status: Status) -> None:
         people.print(
             f"[red]failed[/] {row['run_id']}, {row['rubric_id']} {row['rubric_version']}: {escape(plain(reason))}"
         )
-        if go_on := status.go_on(row["run_id"]):
-            larger = " a larger --budget-usd if the budget was reached:" if "--budget-usd" in go_on else ""
-            people.print(f"  resume it with{larger}\n  {escape(plain(go_on))}", soft_wrap=True)
+        if go_on := status.go_on(row):
+            people.print(f"  resume it with\n  {escape(plain(go_on))}", soft_wrap=True)
         people.print()
     if not (status.at_work or status.left or status.failures):
         people.print("no run is running, interrupted or failed\n")
@@ -55,7 +54,7 @@ def _row_at_work(run: UnpublishedRun, status: Status) -> tuple[str, ...]:
     quiet = f"{age_words(run.quiet_s)} ago" + (" (quiet)" if run.quiet_s > QUIET_S else "")
     return (
         run.run_id,
-        f"{of_run['rubric_id']} {of_run['rubric_version']}" if of_run else "",
+        f"{of_run['rubric_id']} {of_run['rubric_version']}" if of_run else "starting",
         stage_words(run.stage),
         "" if run.done_rate is None else f"{run.done_rate:.0%}",
         judged,

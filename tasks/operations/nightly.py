@@ -28,6 +28,7 @@ from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.reporting.drawing.figures import table_of
 from gradebook.tasks.reporting.export.markdown import escaped, table_text
 from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.runs.resume_command import in_suites_file
 from gradebook.tasks.system.number_format import price_words, score_words, signed_words
 from gradebook.tasks.system.secret_values import without_secret_values
 from gradebook.tasks.workspace.folder import RunFolder
@@ -120,6 +121,11 @@ class Night:
         return all(end.is_refused for end in self.ends)
 
     @property
+    def to_mend(self) -> tuple[str, ...]:
+        """Suites that end in the same way again until their setting or their budget is changed."""
+        return tuple(end.suite for end in self.failed if end.is_refused or str(end.fault).startswith("budget:"))
+
+    @property
     def unmet(self) -> tuple[SuiteEnd, ...]:
         """Published suites that do not meet a gate, a threshold or their rule."""
         return tuple(end for end in self.ends if end.fault is None and not end.is_met)
@@ -180,7 +186,7 @@ class NightUnfinished(UnfinishedError):
         return night
 
     def __str__(self) -> str:
-        return f"{self.night.sentence}; run the same command again to resume them"
+        return f"{self.night.sentence}; a retry goes on with them, once their faults are mended"
 
 
 def budget_left(budget_usd: float | None, ends: Sequence[tuple[SuiteEnd, EvaluationRequest]]) -> float | None:
@@ -228,7 +234,7 @@ def _unchecked(summary: RunSummary) -> str | None:
 def failed_end(suite: str, request: EvaluationRequest, began_at: datetime, error: Exception) -> SuiteEnd:
     """Outcome of a suite without a published run: the reason, and the cost so far."""
     unexpected = without_secret_values(f"unexpected {type(error).__name__}: {error}", os.environ)
-    fault = str(error) if isinstance(error, GradebookError) else unexpected
+    fault = in_suites_file(str(error)) if isinstance(error, GradebookError) else unexpected
     is_refused = isinstance(error, GradebookError) and error.exit_code == InputError.exit_code
     try:
         run = _begun_run(request, began_at)

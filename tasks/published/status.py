@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -28,7 +29,8 @@ class UnpublishedRun:
     """Progress of a run. is_at_work: whether a process has locked its folder; go_on: the command that resumes it.
 
     done_rate: share of verdicts that are done, 0..1; None before planning. judged_count: answered requests; cost_usd:
-    their cost, None if the judge has no price. Ages in seconds; quiet_s: since the last change of the folder.
+    their cost, None if the judge has no price; possible_usd: highest cost of the requests without an answer. Ages in
+    seconds; quiet_s: since the last change of the folder.
     """
 
     run_id: str
@@ -38,6 +40,7 @@ class UnpublishedRun:
     judged_count: int | None
     planned_count: int | None
     cost_usd: float | None
+    possible_usd: float | None
     planned_usd: float | None
     begun_at: datetime
     age_s: float
@@ -68,7 +71,7 @@ def _begun_at(folder: RunFolder) -> datetime | None:
 
 
 def _read(folder: RunFolder, begun_at: datetime, now: datetime, lake: Lake) -> UnpublishedRun:
-    planned, (judged_count, cost_usd) = read_kept(folder.plan_summary_file), _spent(folder)
+    planned, (judged_count, cost_usd, possible_usd) = read_kept(folder.plan_summary_file), _spent(folder)
     timings = list(_timings(folder))
     return UnpublishedRun(
         run_id=folder.run_id,
@@ -78,6 +81,7 @@ def _read(folder: RunFolder, begun_at: datetime, now: datetime, lake: Lake) -> U
         judged_count=judged_count,
         planned_count=planned.get("request_count"),
         cost_usd=cost_usd,
+        possible_usd=possible_usd,
         planned_usd=planned.get("cost_usd"),
         begun_at=begun_at,
         age_s=max(0.0, (now - begun_at).total_seconds()),
@@ -119,21 +123,23 @@ def _done_rate(timings: list[dict[str, Any]], verdict_count: int | None) -> floa
     return min(1.0, done_count / verdict_count)
 
 
-def _spent(folder: RunFolder) -> tuple[int | None, float | None]:
-    """Number of answered requests, and the cost of all; an open request counts with its worst case."""
-    settled, costs_usd = set(), {}
+def _spent(folder: RunFolder) -> tuple[int | None, float | None, float | None]:
+    """Number of answered requests, their cost, and the highest cost of the requests without an answer."""
+    settled_usd: dict[int, float] = {}
+    reserved_usd: dict[int, float] = {}
     try:
         *lines, _torn = folder.budget_file.read_bytes().split(b"\n")
     except OSError:
-        return None, None
+        return None, None, None
     for line in lines:
         try:
             note = orjson.loads(line)
-            costs_usd[note["ticket"]] = float(note["cost_usd"] if "cost_usd" in note else note["worst_usd"])
-            settled |= {note["ticket"]} if "cost_usd" in note else set()
+            usd = settled_usd if "cost_usd" in note else reserved_usd
+            usd[note["ticket"]] = float(note["cost_usd"] if "cost_usd" in note else note["worst_usd"])
         except (orjson.JSONDecodeError, LookupError, TypeError, ValueError):
             continue
-    return len(settled), math.fsum(costs_usd.values())
+    open_usd = (usd for ticket, usd in reserved_usd.items() if ticket not in settled_usd)
+    return len(settled_usd), math.fsum(settled_usd.values()), math.fsum(open_usd)
 
 
 def _last_change(folder: RunFolder) -> float:
@@ -148,8 +154,11 @@ def _last_change(folder: RunFolder) -> float:
 
 
 ALARMING = timedelta(days=1)
-_UNDER_WAY = "select run_id, status, rubric_id, rubric_version, dataset, judge from runs where status <> 'published'"
-_PUBLISHED = "select run_id from runs where status = 'published'"
+_REACHED = re.compile(r"budget: .*--budget-usd(?: (\d\S*))?", re.DOTALL)  # with the budget that would suffice, if known
+_BUDGET = re.compile(r"(?<= --budget-usd )\S+")
+_OF_RUNS = """
+select run_id, status, rubric_id, rubric_version, dataset, judge from runs where run_id in (select unnest($run_ids))
+"""
 _VERSIONS = """
 select count(*) as version_count, max(snapshot_id) as version, max(snapshot_time) as made_at
 from ducklake_snapshots('lake')
@@ -199,15 +208,20 @@ class Status:
         since = (self.now - ALARMING).date()
         return tuple(row for row in self.judges if row["state"] == "drifted" and row["night"] >= since)
 
-    def go_on(self, run_id: str) -> str | None:
-        """Command that resumes a failed run; None if its folder is gone."""
-        return next((run.go_on for run in self.unpublished if run.run_id == run_id), None)
+    def go_on(self, failure: Row) -> str | None:
+        """Command that resumes a failed run; None if its folder is gone.
+
+        A budget that was reached is replaced by one that suffices, or by `USD` if none is known.
+        """
+        go_on = next((run.go_on for run in self.unpublished if run.run_id == failure["run_id"]), None)
+        reached = _REACHED.match(failure["reason"] or "")
+        return _BUDGET.sub(reached[1] or "USD", go_on) if go_on and reached else go_on
 
     def as_json(self) -> dict[str, Any]:
         """JSON object printed by `--json`."""
         of_run = {name: {key: row[key] for key in row if key != "status"} for name, row in self.of_runs.items()}
         runs = {name: [of_run.get(run.run_id, {}) | run.as_json() for run in getattr(self, name)] for name in _KINDS}
-        failures = [dict(row) | {"go_on": self.go_on(row["run_id"])} for row in self.failures]
+        failures = [dict(row) | {"go_on": self.go_on(row)} for row in self.failures]
         return {
             "at": self.now,
             "lake": self.lake,
@@ -235,18 +249,18 @@ def read_status(lake: Lake, now: datetime, days: int) -> Status:
             has_requirement, unmet = stated_outcome(connection, lake, row["run_id"])
             row |= {"has_requirement": has_requirement, "is_met": not unmet, "unmet": list(unmet)}
         failures = read_rows(connection, query("published/failed_runs"), since=now - timedelta(days=days))
-        under_way = read_rows(connection, _UNDER_WAY)
+        of_runs = read_rows(connection, _OF_RUNS, run_ids=[run.run_id for run in unpublished])
         (versions,), (sizes,) = read_rows(connection, _VERSIONS), read_rows(connection, _DATA)
         judges: tuple[Row, ...] = ()
         with suppress(duckdb.CatalogException):  # a lake of an earlier gradebook
             judges = read_rows(connection, query("published/judge_states"), judge=None, until=None)
-        published = {row["run_id"] for row in read_rows(connection, _PUBLISHED)}
+    published = {row["run_id"] for row in of_runs if row["status"] == "published"}
     return Status(
         now,
         lake.name,
         # A run that was killed between publication and report counts as published.
         tuple(run for run in unpublished if run.is_at_work or run.run_id not in published),
-        {row["run_id"]: {key: row[key] for key in row if key != "run_id"} for row in under_way},
+        {row["run_id"]: {key: row[key] for key in row if key != "run_id"} for row in of_runs},
         tuple(last),
         tuple(failures),
         {**versions, **sizes, "catalog_bytes": _catalog_bytes(lake)},

@@ -1,6 +1,7 @@
 """The command that resumes a run, stored in the run's folder."""
 
 import json
+import re
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any
 from gradebook.tasks.runs.request import EvaluationRequest, Option, Use, options_of
 from gradebook.tasks.system.files import write_text
 from gradebook.tasks.workspace.folder import RunFolder
+
+_BUDGET = re.compile(r"--budget-usd(?: (\d\S*))?")
 
 
 def keep_words(folder: RunFolder, request: EvaluationRequest) -> None:
@@ -39,6 +42,11 @@ def going_on(folder: RunFolder, lake_words: tuple[str, ...]) -> str:
     # A nightly run or a checkpoint's, or a run that was killed before it stored the command.
     began = f" ({stored['trigger']})" if stored.get("trigger") else ""
     return f"the same command or flow run again{began}"
+
+
+def in_suites_file(fault: str) -> str:
+    """Fault of a suite that names the key of its file instead of the option `--budget-usd`."""
+    return _BUDGET.sub(lambda found: f"`budget_usd{f': {found[1]}' if found[1] else ''}` in the suites file", fault)
 
 
 def read_kept(path: Path) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from gradebook.tasks.planning.plan import RunPlan
 from gradebook.tasks.ratings.run_ratings import ratings_version
 from gradebook.tasks.runs.function_settings import runnable_functions
 from gradebook.tasks.runs.request import EvaluationRequest, Use, json_values
-from gradebook.tasks.runs.resume_command import keep_words
+from gradebook.tasks.runs.resume_command import in_suites_file, keep_words
 from gradebook.tasks.runs.run import Run, code_version
 from gradebook.tasks.stages.check_request import CheckedRequest, check_request
 from gradebook.tasks.stages.quality import read_findings
@@ -142,6 +142,8 @@ def recorded(run: Run) -> Iterator[None]:
             yield
     except BaseException as error:
         reason = str(error) if isinstance(error, GradebookError) else f"{type(error).__name__}: {error}"
+        reason = "interrupted" if isinstance(error, KeyboardInterrupt) else reason
+        reason = in_suites_file(reason) if run.request.suite else reason
         # If the lake itself failed, the row can't be written; the first error is the one to report.
         with suppress(GradebookError, duckdb.Error, OSError):
             if isinstance(error, InputError) and run.request.trigger == "manual" and not _is_planned(run):

@@ -106,6 +106,9 @@ def test_a_failed_suite_is_named_and_the_next_night_is_compared_with_this_one(gr
     assert state.message == "2 of 2 suites published; gates not met by strict"
     assert "| mild | met | small | 1.000 | 1.000 | +0.000 | $0 |" in artifact
     assert gradebook("nightly", suites, "--date", "2026-11-22", "--only", "mild").code == 0
+    gone = gradebook("nightly", suites, "--date", "2026-11-22", "--only", "gone")
+    told = f"mend what stopped gone, then go on with the unfinished suites alone:\n  gradebook nightly {suites} "
+    assert (gone.code, f"{told}--date 2026-11-22 --only gone\n" in gone.err) == (2, True), gone.err
 
 
 @pytest.mark.nightly

@@ -138,11 +138,16 @@ def test_a_missing_lake_is_named(gradebook):
     assert "found no lake there" in refused.err
 
 
-def test_an_empty_lake_has_cost_nothing(gradebook, tmp_path: Path):
+def test_an_empty_lake_has_cost_nothing_unless_replies_are_not_counted_yet(gradebook, tmp_path: Path):
     from gradebook.tasks.lake.address import find_lake
     from gradebook.tasks.lake.connections import prepare_lake
 
-    prepare_lake(find_lake(f"sqlite:{tmp_path}/lake/catalog.sqlite"))
+    lake = find_lake(f"sqlite:{tmp_path}/lake/catalog.sqlite")
+    prepare_lake(lake)
     shown = gradebook("cost")
     assert shown.code == 0
     assert "no request was sent, and no paid reply was used again" in shown.out
+    lake.journal_folder.mkdir(parents=True, exist_ok=True)
+    (lake.journal_folder / "run.jsonl").touch()
+    shown = gradebook("cost")
+    assert ("no reply is counted" in shown.out, "no request was sent" in shown.out) == (True, False)

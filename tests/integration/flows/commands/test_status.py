@@ -65,15 +65,15 @@ def held(unfinished: RunFolder) -> Iterator[RunFolder]:
         yield unfinished
 
 
-def write_failure(lake: Path, run_id: str, digest: str) -> None:
+def write_failure(lake: Path, run_id: str, digest: str, reason: str = "the budget is used up") -> None:
     """Insert a failed run whose outputs have that digest."""
     query = (
         "insert into runs by name select * "
-        "replace (? as run_id, 'failed' as status, 'the budget is used up' as reason, "
+        "replace (? as run_id, 'failed' as status, ? as reason, "
         "? as dataset_digest, null::bigint as version, ?::timestamptz as finished_at, created_at - interval 1 hour as "
         "created_at) from runs where run_id = 'first'"
     )
-    values = [run_id, digest, NOW]
+    values = [run_id, reason, digest, NOW]
     found = find_lake(f"sqlite:{lake}/catalog.sqlite")
     commit(found, f"run {run_id} failed", lambda connection, _version: connection.execute(query, values))
 
@@ -100,8 +100,16 @@ def test_a_run_in_progress_shows_its_stage_progress_and_cost(gradebook, held: Ru
     shown = gradebook("status", "--json")
     (run,) = shown.json["at_work"]
     assert (shown.code, run["stage"], run["done_rate"]) == (0, "score", 0.25)  # 6 of 24
-    # One request was answered for 0.1; the other one may cost 0.2.
-    assert (run["judged_count"], run["planned_count"], run["cost_usd"]) == (1, 12, pytest.approx(0.3))
+    # One request was answered for 0.1, of the 0.2 that were reserved; the other one may cost 0.2.
+    assert (run["judged_count"], run["planned_count"], run["cost_usd"], run["possible_usd"]) == (1, 12, 0.1, 0.2)
+
+
+def test_a_run_that_is_published_but_still_at_work_shows_its_rubric(gradebook, held: RunFolder):
+    assert " starting " in gradebook("status").out  # its row is not yet written
+    row = "insert into runs by name select * replace ('second' as run_id) from runs where run_id = 'first'"
+    found = find_lake(f"sqlite:{held.path.parents[1]}/catalog.sqlite")
+    commit(found, "second", lambda connection, _version: connection.execute(row))
+    assert gradebook("status", "--json").json["at_work"][0]["rubric_id"] == "short_answer"
 
 
 def test_an_interrupted_run_shows_its_resume_command_and_alarms(gradebook, unfinished: RunFolder):
@@ -141,6 +149,19 @@ def test_a_failed_run_is_listed_with_its_reason_and_alarms(gradebook, lake: Path
     shown = gradebook("status")
     assert shown.code == 1
     assert shown.out.startswith("failed broken, short_answer 1.0.0: the budget is used up\n\npublished last\n")
+
+
+@pytest.mark.parametrize(
+    ("reason", "resumed_with"),
+    [
+        ("budget: 2 of 2 are spent; to go on, run the same command with --budget-usd 0.0057", "0.0057"),
+        ("budget: 2 of 2 are spent; to go on, run the same command with a larger --budget-usd", "USD"),
+        ("interrupted", "2"),
+    ],
+)
+def test_a_run_that_reached_its_budget_is_not_resumed_with_the_same(gradebook, unfinished, lake, reason, resumed_with):
+    write_failure(lake, "second", "other outputs", reason)
+    assert f" --budget-usd {resumed_with} --run-id second " in gradebook("status").out
 
 
 def test_a_failure_that_a_later_run_replaced_is_not_listed(gradebook, lake: Path):
@@ -192,6 +213,7 @@ def typed_again(gradebook, lake: Path, stopped_at: str, monkeypatch, *words: str
         interrupted.setattr(stopped_at, interrupt)
         assert gradebook(*words).code == 3
     (run,) = [each for each in gradebook("status", "--json").json["failures"] if each["go_on"]]
+    assert run["reason"] == "interrupted"
     folder, _, again = run["go_on"].partition(" && ")
     assert folder == f"cd {lake.parent}"
     return run["run_id"], gradebook(*shlex.split(again)[1:], "--json")

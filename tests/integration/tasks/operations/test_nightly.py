@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gradebook.rubrics.model.errors import BudgetReached
 from gradebook.rubrics.statistics.series import Series
 from gradebook.tasks.operations.nightly import (
     Night,
@@ -84,6 +85,7 @@ def test_the_sentence_names_unmet_and_failed_suites():
     assert night.sentence == "2 of 3 suites published; gates not met by b; not finished: c (endpoint gone)"
     assert night.brief == "2 of 3 suites published; gates not met by b; not finished: c"
     assert night.cost_usd == 1.5
+    assert night.to_mend == ()  # the endpoint may come back
     assert pickle.loads(pickle.dumps(NightUnfinished(night))).night == night
 
 
@@ -154,6 +156,17 @@ def test_a_suite_whose_report_failed_after_its_publication_names_its_run_and_wha
     request = EvaluationRequest(str(outputs), "rubric.yaml", lake=lake, run_id="a-1", trigger="nightly")
     found = failed_end("a", request, NOW, OSError("no room for the report"))
     assert (found.run_id, found.cost_usd, found.fault) == ("a-1", 0.0, "unexpected OSError: no room for the report")
+
+
+def test_a_suite_that_reached_its_budget_names_the_key_of_the_suites_file(tmp_path):
+    request = EvaluationRequest("o.jsonl", "rubric.yaml", lake=f"sqlite:{tmp_path}/none.sqlite", trigger="nightly")
+    ends = [
+        failed_end(suite, request, NOW, BudgetReached(f"budget: go on with {words}"))
+        for suite, words in (("a", "--budget-usd 0.0057"), ("b", "a larger --budget-usd"))
+    ]
+    told = ("`budget_usd: 0.0057` in the suites file", "a larger `budget_usd` in the suites file")
+    assert [found.fault for found in ends] == [f"budget: go on with {words}" for words in told]
+    assert Night(date(2026, 11, 22), tuple(ends), None).to_mend == ("a", "b")
 
 
 @pytest.mark.nightly
