@@ -91,6 +91,7 @@ def try_out(  # noqa: PLR0913 - each is an option
 
     Exit: 0 passed, 1 failed or unscored, 2 unknown check or setting.
     """
+    check = known_check(name)
     row = {
         "output": _read_output(output, text, file),
         "prompt": prompt,
@@ -98,7 +99,7 @@ def try_out(  # noqa: PLR0913 - each is an option
         "context": context,
         "metadata": read_metadata(metadata),
     }
-    tried = try_check(name, read_setting_words(set_words or [], settings), mode, row)
+    tried = try_check(check, read_setting_words(set_words or [], settings), mode, row)
     if as_json:
         print_json(asdict(tried))
     else:

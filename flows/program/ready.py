@@ -12,6 +12,7 @@ import fcntl
 import gc
 import io
 import json
+import logging
 import os
 import select
 import signal
@@ -47,6 +48,7 @@ from gradebook.tasks.system.kept_process import (
     write_state,
 )
 from gradebook.tasks.system.lazy_imports import refuse_pandas, uncollected
+from gradebook.tasks.system.logs import LOGGER
 from gradebook.tasks.system.operator_settings import settings_path
 from gradebook.tasks.system.processes import end_with_parent
 
@@ -141,6 +143,7 @@ def _import_all(served: Iterable[str]) -> None:
     refuse_folder_settings(os.environ)
     choose_prefect_logs(is_verbose=False)
     import_flows()
+    logging.getLogger(LOGGER).setLevel(logging.CRITICAL)  # until `begin_logging`: Prefect prints errors of all loggers
     with uncollected():
         for name in served:
             load_command(name)

@@ -92,6 +92,8 @@ def stand_in_values(values: ArrayLike, strata: Strata, clusters: ArrayLike | Non
     For resampling. The variance between strata is left out.
     """
     found = np.asarray(values, dtype=np.float64)
+    if not found.size:
+        return found
     mean = weighted_mean(found, strata)
     deviations = _measure_parts(found, strata, clusters, mean).deviations
     return np.asarray(mean + deviations.size * deviations, dtype=np.float64)
@@ -104,6 +106,8 @@ def count_moved_by_stratum(values: ArrayLike, strata: Strata, clusters: ArrayLik
     """
     found = np.asarray(values, dtype=np.float64)
     moved = count_moved(cluster_sums(found, clusters)[0])
+    if not found.size:
+        return moved
     parts = _measure_parts(found, strata, clusters, weighted_mean(found, strata))
     units = np.asarray(parts.weights.sum() ** 2 / np.square(parts.weights).sum())
     skewness = skewness_of(parts.deviations) * np.sqrt(units / parts.deviations.size)

@@ -7,7 +7,7 @@ from gradebook.rubrics.statistics.chance import Chance
 from gradebook.rubrics.statistics.comparison import CorrectedFigures, PassFigures, WinFigures
 from gradebook.rubrics.statistics.power import Margin, detectable_effect
 from gradebook.rubrics.statistics.rule_parser import RELEASE_MARGIN, RELEASE_RULE
-from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
+from gradebook.rubrics.statistics.rules import CATEGORY, OVERALL
 from gradebook.rubrics.statistics.spread import SpreadFigures
 from gradebook.tasks.agreement.preferences import EQUAL
 from gradebook.tasks.comparing.figures import ComparedRow, worst_first
@@ -59,23 +59,23 @@ def unchanged_sentence(rows: Sequence[ComparedRow]) -> str:
     """Statement that nothing changed beyond chance, with the detectable difference, or why a test is impossible."""
     if not any(row.figures.n for row in rows):
         return "No case has a score on both sides."
-    is_paired = all(row.is_paired for row in rows)
+    is_paired, overall = all(row.is_paired for row in rows), overall_row(rows)
+    unknown = ", and overall scores are not compared as the rubrics differ" if overall is None else ""
     if is_paired and not any(row.figures.better_count + row.figures.worse_count for row in rows):
-        return _no_change_words([row_name(row) for row in rows if not row.figures.n])
+        return f"{_no_change_words(rows)}{unknown}."
     if all(row.chance is None for row in rows):
         return f"Too few {'pairs' if is_paired else 'cases on a side'} to tell a change from chance."
-    overall = overall_row(rows)
     power = "" if overall is None or overall.figures.detectable_diff is None else power_sentence(overall)
-    return f"Nothing got worse or better beyond chance. {power}".rstrip()
+    return f"Nothing got worse or better beyond chance{unknown}. {power}".rstrip()
 
 
-def _no_change_words(without: Sequence[str]) -> str:
-    """Statement that no score changed. without: rows that have no score on both sides."""
+def _no_change_words(rows: Sequence[ComparedRow]) -> str:
+    """Clause that no score changed, with the rows that have no score on both sides."""
+    changed = "No criterion changed" if overall_row(rows) is None else "No score changed"
+    without = [row_name(row) for row in rows if not row.figures.n]
     if not without:
-        return "No score changed."
-    return (
-        f"No score changed, but {_first_of(without)} {'has' if len(without) == 1 else 'have'} no score on both sides."
-    )
+        return changed
+    return f"{changed}, but {_first_of(without)} {'has' if len(without) == 1 else 'have'} no score on both sides"
 
 
 def pair_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
@@ -88,11 +88,11 @@ def pair_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
 
 
 def left_out_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
-    """Remark on criteria whose means leave out pairs, as a score is missing in them."""
+    """Remark on rows whose means leave out pairs: one of the scores, or of the criteria of a category, is missing."""
     remarks = (
         (row.name, f"{row.figures.n:,} of {row.figures.n + row.counts.unscored_count:,} pairs have both scores.")
         for row in rows
-        if row.is_paired and row.scope == CRITERION and row.counts.unscored_count
+        if row.is_paired and row.counts.unscored_count
     )
     yield from each_once(remarks)
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 from gradebook.rubrics.model.canonical import canonical_json
 from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.model.outputs import OUTPUT_COLUMNS
 
 SEED = 0
 LEAST_CASES = 2  # of a stratum: fewer have no variance
@@ -163,6 +164,9 @@ class Draw:
         ranks = {name: self._strata[name].ranks for name in sorted(self._strata)}
         sizes = {name: len(found) for name, found in ranks.items()}
         if list(sizes) == [NO_STRATUM]:
+            if self._column in OUTPUT_COLUMNS:
+                found = f"{self._column}, one of gradebook's own columns ({', '.join(OUTPUT_COLUMNS)})"
+                raise InputError("--stratify", found, "another column of the file, or a metadata key")
             found = f"no row with the column or metadata key {self._column!r}"
             raise InputError("--stratify", found, "one of the file")
         self._refuse_shared(ranks)

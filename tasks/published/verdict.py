@@ -47,9 +47,9 @@ class Grounds:
 
     @property
     def gaps(self) -> list[str]:
-        """Weighted criteria that no output of a model is scored on, although the run had a judge, if it needed one."""
-        rows = [] if self.has_missed_judge else self.criteria
-        return list(dict.fromkeys(row["criterion_id"] for row in rows if row.get("n") == 0 and row["weight"]))
+        """Weighted and required criteria that no output of a model is scored on, unless the run lacked its judge."""
+        rows = [] if self.has_missed_judge else [row for row in self.criteria if row["weight"] and row["is_required"]]
+        return list(dict.fromkeys(row["criterion_id"] for row in rows if row.get("n") == 0))
 
     @property
     def is_against_baseline(self) -> bool:

@@ -1,7 +1,7 @@
 """Trial of one check over one row, before a rubric uses it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -9,6 +9,7 @@ from typing import Any, get_args
 import pyarrow as pa
 import yaml
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from gradebook.rubrics.check_kit.check import Check, CheckSettings, Example, read_settings
 from gradebook.rubrics.check_kit.samples import example_shard
@@ -44,13 +45,12 @@ def known_check(name: str) -> Check:
         raise InputError(str(error.args[0])) from None
 
 
-def try_check(name: str, settings: Mapping[str, Any], mode: str, row: Mapping[str, Any]) -> Tried:
+def try_check(check: Check, settings: Mapping[str, Any], mode: str, row: Mapping[str, Any]) -> Tried:
     """Run a check over one row.
 
     row: `output`, and optionally `prompt`, `reference`, `context` (list) and `metadata` (mapping). Raises `InputError`
-    for an unknown check, an invalid setting or mode.
+    for an invalid setting or mode.
     """
-    check = known_check(name)
     read_mode = next((each for each in MODES if each == mode), None)
     if read_mode is None:
         raise InputError("--mode", f"{mode!r}", f"{' or '.join(MODES)}")
@@ -61,7 +61,7 @@ def try_check(name: str, settings: Mapping[str, Any], mode: str, row: Mapping[st
     is_passed = found.is_passed[0].as_py()
     reason = found.reasons[0].as_py() if found.reasons is not None else None
     return Tried(
-        check=name,
+        check=check.name,
         settings=settings,
         mode=mode,
         is_passed=is_passed,
@@ -124,5 +124,12 @@ def _fitted_settings(check: Check, settings: Mapping[str, Any]) -> CheckSettings
         return read_settings(check, settings, Path.cwd())
     except ValidationError as error:
         keys = keys_of(check.settings_model)
-        faults = [describe(fault, ("settings", *fault["loc"]), keys) for fault in error.errors(include_url=False)]
-        raise InputError("\n".join(f"{check.name}: {message}" for _, message in faults)) from None
+        faults = [_fault_words(fault, keys) for fault in error.errors(include_url=False)]
+        raise InputError("\n".join(f"{check.name}: {message}" for message in faults)) from None
+
+
+def _fault_words(fault: ErrorDetails, keys: Sequence[str]) -> str:
+    """Place, value and what is expected of a setting; for a text instead of a list, as one would set it."""
+    _, words = describe(fault, ("settings", *fault["loc"]), keys)
+    is_text = isinstance(fault["input"], str) and len(fault["loc"]) == 1 and words.endswith("expected a list")
+    return f"{words}, such as {fault['loc'][0]}=[{fault['input']}]" if is_text else words

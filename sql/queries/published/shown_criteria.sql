@@ -1,7 +1,21 @@
 -- shown_criteria: one row per criterion_id, model, checkpoint of the run $run_id, in the rubric's order: the rubric's
 -- criteria, and the 30 per-case criteria of the most outputs. Scores are 0..1. is_gate: in every case that has it.
--- description: its question; if it differs from case to case, the first one.
-with most_used as (
+-- description: its question; if it differs from case to case, the first one. is_required: an output without a verdict
+-- on it has no whole score.
+with rubric_criteria as (
+    select unnest((rubrics.body::json -> 'criteria')::json[]) as criterion
+    from runs
+    inner join rubrics on runs.rubric_id = rubrics.rubric_id and runs.rubric_version = rubrics.rubric_version
+    where runs.run_id = $run_id
+),
+
+optional_criteria as (
+    select criterion ->> 'id' as criterion_id
+    from rubric_criteria
+    where criterion ->> 'required' = 'false'
+),
+
+most_used as (
     select
         criterion_id,
         bool_and(is_gate) as is_gate,
@@ -17,6 +31,7 @@ final as (
     select
         scores.* exclude (run_id),
         coalesce(criteria.is_gate, most_used.is_gate) as is_gate,
+        optional_criteria.criterion_id is null as is_required,
         coalesce(criteria.description, most_used.description) as description,
     from criterion_scores as scores
     inner join runs on scores.run_id = runs.run_id
@@ -24,6 +39,7 @@ final as (
         on runs.rubric_id = criteria.rubric_id
         and runs.rubric_version = criteria.rubric_version
         and scores.criterion_id = criteria.criterion_id
+    left join optional_criteria on scores.criterion_id = optional_criteria.criterion_id
     left join most_used on scores.criterion_id = most_used.criterion_id
     where
         scores.run_id = $run_id

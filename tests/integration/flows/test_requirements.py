@@ -39,11 +39,11 @@ def test_reached_required_thresholds_are_met(run):
     assert run([LONG, LONG], LENGTH, "require_thresholds: true").code == 0
 
 
-@pytest.mark.nightly
-def test_an_optional_criterion_without_a_score_is_no_requirement(run):
+def test_an_optional_criterion_without_a_score_is_no_requirement_and_no_gap(run):
     optional = RATED.replace("id: rated,", "id: rated, required: false, threshold: 1,") + f"\n  - {LENGTH}"
     finished = run([LONG, LONG], optional, "require_thresholds: true", "pass_threshold: 1")
     assert (finished.code, finished.json["unmet"]) == (0, [])
+    assert not any(fact["topic"] == "gaps" for fact in finished.json["verdict"]["facts"])
 
 
 def test_an_unscored_gate_is_not_met(run):

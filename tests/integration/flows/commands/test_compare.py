@@ -51,15 +51,18 @@ def test_regressions_come_first_with_their_p(compare):
     assert "-0.500" in shown and "<0.001" in shown
 
 
-def test_a_criterion_whose_mean_leaves_out_pairs_is_named(gradebook, tmp_path):
-    found = make_lake(tmp_path / "gaps")
+def test_rows_whose_means_leave_out_pairs_are_named(gradebook, tmp_path):
+    found, body = make_lake(tmp_path / "gaps"), RUBRIC.model_dump(mode="json", exclude_unset=True)
+    skipping = Rubric.model_validate(
+        body | {"missing": "skip", "criteria": [each | {"category": "reply"} for each in body["criteria"]]}
+    )
     given = {run_id: rows("m", is_worse=run_id == "b") for run_id in "ab"}
     for row in given["a"][:2]:
         row["scores"] |= {"tone": None}
-    write_runs(found, {run_id: (RUBRIC, each) for run_id, each in given.items()}, COMPARED_MARTS)
+    write_runs(found, {run_id: (skipping, each) for run_id, each in given.items()}, COMPARED_MARTS)
     shown = gradebook("compare", "a", "b", "--resamples", "0", f"--lake=sqlite:{found.address}").out
     remarks = [line for line in shown.splitlines() if line.endswith("pairs have both scores.")]
-    assert remarks == ["tone: 28 of 30 pairs have both scores."]
+    assert remarks == ["category reply, tone: 28 of 30 pairs have both scores."]  # the overall score skips tone
 
 
 def test_the_terminal_shows_parts_cases_and_the_smallest_difference(compare):

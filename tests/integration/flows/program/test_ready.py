@@ -115,7 +115,7 @@ def ready(home: Home) -> Home:
     "words",
     [
         ["review", "reply.txt", "--rubrics", "rubric.yaml", "--json"],
-        ["evaluate", "outputs.jsonl", "--rubric", "rubric.yaml", "--map", "nothing=here"],
+        ["evaluate", "outputs.jsonl", "--rubric", "rubric.yaml", "--sample", "1", "--stratify", "no", "--dry-run"],
         ["runs", "--nonsense"],
         *nightly(
             (words,)

@@ -174,7 +174,7 @@ THRESHOLD = Grounds(
     [{"model": "m", "checkpoint": None, "mean": 0.6, "ci_low": 0.4, "ci_high": 0.8}],
     [
         {"criterion_id": name, "is_gate": is_gate, "weight": weight, "n": n, "pass_rate": rate, "mean": None}
-        | {"model": model, "checkpoint": None}
+        | {"model": model, "checkpoint": None, "is_required": True}
         for name, is_gate, weight, n, rate in (("safe", True, None, 4, 0.5), ("true", False, 1.0, 0, None))
         for model in ("m", "o")
     ],
@@ -198,6 +198,8 @@ def test_the_head_says_how_sure_the_mean_is_and_which_criterion_has_no_score():
     )
     assert gaps.sentence == ("No output of a model is scored on true, so overall scores are missing or partial.")
     assert verdict.next_steps[0].words == ("gradebook", "why", "r", "c1", "true")
+    optional = [row | {"is_required": False} for row in THRESHOLD.criteria]  # their scores are whole without it
+    assert not any(each.topic == "gaps" for each in run_verdict(replace(THRESHOLD, criteria=optional)).facts)
     assert not any(each.topic == "interval" for each in run_verdict(replace(THRESHOLD, pass_threshold=0.3)).facts)
 
 

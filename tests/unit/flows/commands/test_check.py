@@ -69,11 +69,16 @@ def test_a_tried_check_is_also_json(gradebook):
     ("words", "told"),
     [
         (["show", "lenght_words"], "found the check 'lenght_words', expected length_words"),
-        (["try", "lenght_words", "--text", "a"], "found the check 'lenght_words', expected length_words"),
+        (["try", "lenght_words", "a", "--file", "b"], "found the check 'lenght_words', expected length_words"),
         (
             ["try", "length_words", "--text", "a", "--set", "mx=1"],
             "found the unknown key 'mx', expected one of levels, max, min",
         ),
+        (
+            ["try", "contains", "a", "--set", "any=refund"],
+            "settings.any: found 'refund', expected a list, such as any=[refund]\n",
+        ),
+        (["try", "length_words", "a"], "found neither min, max nor levels, expected min or max, or levels"),
         (["try", "length_words", "--text", "a", "--set", "max"], "--set: found 'max', expected KEY=VALUE"),
         (["try", "length_words", "--text", "a", "--set", "max=[1"], "expected a value in YAML"),
         (

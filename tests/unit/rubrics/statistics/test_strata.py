@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from gradebook.rubrics.statistics.comparison import measure_pairs
 from gradebook.rubrics.statistics.intervals import measure_mean
 from gradebook.rubrics.statistics.mean_difference import measure_difference
 from gradebook.rubrics.statistics.strata import Strata, count_moved_by_stratum, measure_strata
@@ -43,3 +44,10 @@ def test_a_large_stratum_of_equal_scores_is_not_certain():
     found = measure_strata(scores, design, of_scores=True)
     assert found.standard_error**2 == pytest.approx(0.81 * 65 / 66**2 / 32 + 0.01 / 4 / 17, rel=1e-6)
     assert measure_strata(np.ones(50), design, of_scores=True).is_constant
+
+
+def test_without_pairs_every_figure_is_unknown_as_it_is_without_strata():
+    nothing, cases = np.zeros(0), np.zeros(0, dtype=np.int64)
+    found = measure_pairs(nothing, nothing, cases, resample_count=100, strata=Strata(cases, nothing, 100.0))
+    assert found == measure_pairs(nothing, nothing, cases, resample_count=100)
+    assert (found.n, found.mean_diff, found.p, found.boot_low) == (0, None, None, None)

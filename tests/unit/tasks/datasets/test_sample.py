@@ -104,6 +104,7 @@ def test_cases_are_shared_out_by_stratum(size, case_counts, expected):
     ("column", "size", "message"),
     [
         ("nope", 10, "no row with the column or metadata key 'nope'"),
+        ("model", 10, "found model, one of gradebook's own columns .*, expected another column of the file"),
         ("number", 10, "found more than 10 strata"),
         ("number", 30, "found 20 strata, expected at most 15, of 2 cases each"),
         ("side", 10, "expected one value a case"),

@@ -78,11 +78,22 @@ def test_without_a_change_the_smallest_detectable_difference_is_given():
 
 def test_rows_without_a_score_on_both_sides_are_not_called_unchanged():
     same = compared(CRITERION, "length", [0.0] * 5)
-    assert unchanged_sentence([same]) == "No score changed."
+    assert unchanged_sentence([compared(OVERALL, "overall", [0.0] * 5), same]) == "No score changed."
     left_out = [compared(OVERALL, "overall", []), *(compared(CRITERION, f"c{n}", []) for n in range(7))]
     expected = "No score changed, but overall{} no score on both sides."
     assert unchanged_sentence([left_out[0], same]) == expected.format(" has")
     assert unchanged_sentence([*left_out, same]) == expected.format(", c0, c1, c2, c3, c4 and 2 more have")
+
+
+def test_overall_scores_that_are_not_compared_are_not_called_unchanged():
+    same, unscored = compared(CRITERION, "length", [0.0] * 5), compared(CRITERION, "tone", [])
+    unknown = "overall scores are not compared as the rubrics differ."
+    assert unchanged_sentence([same]) == f"No criterion changed, and {unknown}"
+    assert unchanged_sentence([same, unscored]) == (
+        f"No criterion changed, but tone has no score on both sides, and {unknown}"
+    )
+    swayed = compared(CRITERION, "length", SWAYED)
+    assert unchanged_sentence([swayed]) == f"Nothing got worse or better beyond chance, and {unknown}"
 
 
 def test_too_few_pairs_are_not_called_unchanged():
