@@ -10,7 +10,7 @@ RUN = {"run_id": "r", "rubric_id": "reply", "rubric_version": "1.0.0", "dataset"
 
 
 def mean(model: str, checkpoint: str | None, mean: float) -> Row:
-    row = {"criterion_id": "tone", "weight": 0.5, "is_gate": False, "coverage_rate": 1.0}
+    row = {"criterion_id": "tone", "weight": 0.5, "is_gate": False, "is_required": True, "coverage_rate": 1.0}
     return row | {"model": model, "checkpoint": checkpoint, "mean": mean}
 
 
