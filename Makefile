@@ -20,7 +20,7 @@ BY_FILE := --dist loadfile --no-loadscope-reorder  # in one worker, which makes 
 QUICK := tests/unit tests/laws $(addprefix tests/integration/,sql tasks/judging tasks/collecting tasks/runs)
 # Seconds of CPU of all processes; a tier that takes more fails, and names its dearest tests. Each is 1.8 times what a
 # quiet machine of two cores takes: one that is half as fast again, or busy, still passes.
-TEST_BUDGET := 1350
+TEST_BUDGET := 1270
 QUICK_BUDGET := 300
 NIGHTLY_BUDGET := 3300
 # The tests start hundreds of processes: without stored bytecode, each would compile all modules again.
