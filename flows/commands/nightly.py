@@ -1,7 +1,6 @@
 """The command `gradebook nightly`: evaluation of a file's suites in turn."""
 
 import os
-import shlex
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated
@@ -36,6 +35,7 @@ from gradebook.tasks.operations.suites import (
 from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.runs.resume_command import in_suites_file
 from gradebook.tasks.system.number_format import price_words
+from gradebook.tasks.system.shell import shell_line
 from gradebook.tasks.workspace.folder import usual_lake
 
 HEADINGS = ("suite", "state", "model", "mean", "before", "difference", "billed")
@@ -115,7 +115,7 @@ def _show_command(night: Night, suites: Path, lake: str | None, data: str | None
     only = [("--only", end.suite) for end in night.failed]
     given = [(name, value) for name, value in (("--lake", lake), ("--data", data)) if value]
     options = [("--date", night.date.isoformat()), *only, *given]
-    command = shlex.join(["gradebook", "nightly", str(suites), *(word for option in options for word in option)])
+    command = shell_line(["gradebook", "nightly", str(suites), *(word for option in options for word in option)])
     first = f"mend what stopped {', '.join(night.to_mend)}, then " if night.to_mend else ""
     notes.print(f"{escape(plain(first))}go on with the unfinished suites alone:")
     notes.print(f"  {escape(plain(command))}", soft_wrap=True)

@@ -123,7 +123,7 @@ def sum_spending(
         possible_usd = None if run_id is None or journal_count else _possible_usd(lake, run_id, total)
     except LakeError as error:
         fault = str(error)
-    ((shared_count,),) = connection.execute(_SHARED, [run_id]).fetchall()
+    ((shared_count,),) = connection.execute(_SHARED, [run_id]).fetchall() if run_id else ((0,),)
     return Spending(run_id, since, total, sums, possible_usd, journal_count, fault, shared_count)
 
 

@@ -4,7 +4,7 @@ import json
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -236,15 +236,16 @@ def failed_end(suite: str, request: EvaluationRequest, began_at: datetime, error
     unexpected = without_secret_values(f"unexpected {type(error).__name__}: {error}", os.environ)
     fault = in_suites_file(str(error)) if isinstance(error, GradebookError) else unexpected
     is_refused = isinstance(error, GradebookError) and error.exit_code == InputError.exit_code
+    end = SuiteEnd(suite, request.run_id, None, fault=fault, is_refused=is_refused)
     try:
         run = _begun_run(request, began_at)
     except (GradebookError, duckdb.Error):  # the lake itself may have failed
-        return SuiteEnd(suite, request.run_id, None, fault=fault, is_refused=is_refused)
+        return end
     if run is None:
-        return SuiteEnd(suite, None, 0.0, fault=fault, is_refused=is_refused)
+        return replace(end, run_id=None, cost_usd=0.0)
     folder = find_lake(request.lake, request.data).root / "runs" / run["run_id"]
     cost_usd, counted_usd = _money(folder, run["cost_usd"])
-    return SuiteEnd(suite, run["run_id"], cost_usd, fault=fault, counted_usd=counted_usd, is_refused=is_refused)
+    return replace(end, run_id=run["run_id"], cost_usd=cost_usd, counted_usd=counted_usd)
 
 
 def night_text(night: Night) -> str:

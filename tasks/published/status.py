@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -19,7 +18,7 @@ from gradebook.tasks.lake.rows import Row, read_rows
 from gradebook.tasks.lake.schema import CATALOG
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.summary import stated_outcome
-from gradebook.tasks.runs.resume_command import going_on, read_kept
+from gradebook.tasks.runs.resume_command import going_on, read_kept, with_larger_budget
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.lock import is_running
 
@@ -154,8 +153,6 @@ def _last_change(folder: RunFolder) -> float:
 
 
 ALARMING = timedelta(days=1)
-_REACHED = re.compile(r"budget: .*--budget-usd(?: (\d\S*))?", re.DOTALL)  # with the budget that would suffice, if known
-_BUDGET = re.compile(r"(?<= --budget-usd )\S+")
 _OF_RUNS = """
 select run_id, status, rubric_id, rubric_version, dataset, judge from runs where run_id in (select unnest($run_ids))
 """
@@ -209,13 +206,9 @@ class Status:
         return tuple(row for row in self.judges if row["state"] == "drifted" and row["night"] >= since)
 
     def go_on(self, failure: Row) -> str | None:
-        """Command that resumes a failed run; None if its folder is gone.
-
-        A budget that was reached is replaced by one that suffices, or by `USD` if none is known.
-        """
+        """Command that resumes a failed run, as `with_larger_budget`; None if its folder is gone."""
         go_on = next((run.go_on for run in self.unpublished if run.run_id == failure["run_id"]), None)
-        reached = _REACHED.match(failure["reason"] or "")
-        return _BUDGET.sub(reached[1] or "USD", go_on) if go_on and reached else go_on
+        return None if go_on is None else with_larger_budget(go_on, failure["reason"] or "")
 
     def as_json(self) -> dict[str, Any]:
         """JSON object printed by `--json`."""

@@ -11,7 +11,8 @@ from gradebook.tasks.runs.request import EvaluationRequest, Option, Use, options
 from gradebook.tasks.system.files import write_text
 from gradebook.tasks.workspace.folder import RunFolder
 
-_BUDGET = re.compile(r"--budget-usd(?: (\d\S*))?")
+_BUDGET = re.compile(r"--budget-usd(?: (\d\S*))?")  # of a fault, with the sum that would suffice, if known
+_GIVEN_BUDGET = re.compile(r"(?<= --budget-usd )\S+")
 
 
 def keep_words(folder: RunFolder, request: EvaluationRequest) -> None:
@@ -47,6 +48,15 @@ def going_on(folder: RunFolder, lake_words: tuple[str, ...]) -> str:
 def in_suites_file(fault: str) -> str:
     """Fault of a suite that names the key of its file instead of the option `--budget-usd`."""
     return _BUDGET.sub(lambda found: f"`budget_usd{f': {found[1]}' if found[1] else ''}` in the suites file", fault)
+
+
+def with_larger_budget(command: str, reason: str) -> str:
+    """Command with the budget that its run stopped for want of, or `USD` if the reason names no sum.
+
+    Unchanged if the run failed for another reason.
+    """
+    named = _BUDGET.search(reason) if reason.startswith("budget: ") else None
+    return _GIVEN_BUDGET.sub(named[1] or "USD", command) if named else command
 
 
 def read_kept(path: Path) -> dict[str, Any]:

@@ -141,9 +141,7 @@ def recorded(run: Run) -> Iterator[None]:
         with translate_full_disk(run.lake.name), run_span(run.run_id, _names(run)):
             yield
     except BaseException as error:
-        reason = str(error) if isinstance(error, GradebookError) else f"{type(error).__name__}: {error}"
-        reason = "interrupted" if isinstance(error, KeyboardInterrupt) else reason
-        reason = in_suites_file(reason) if run.request.suite else reason
+        reason = _reason_of(run, error)
         # If the lake itself failed, the row can't be written; the first error is the one to report.
         with suppress(GradebookError, duckdb.Error, OSError):
             if isinstance(error, InputError) and run.request.trigger == "manual" and not _is_planned(run):
@@ -153,6 +151,14 @@ def recorded(run: Run) -> Iterator[None]:
             if run.request.record is not None:
                 write_recording(run.lake, run.folder, Path(run.request.record))
         raise
+
+
+def _reason_of(run: Run, error: BaseException) -> str:
+    """Why a run failed, for its row."""
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    reason = str(error) if isinstance(error, GradebookError) else f"{type(error).__name__}: {error}"
+    return in_suites_file(reason) if run.request.suite else reason
 
 
 def _names(run: Run) -> dict[str, object]:
@@ -294,9 +300,8 @@ def _forget_run(run: Run) -> None:
 
 def replace_findings(connection: duckdb.DuckDBPyConnection, run_id: str, findings: pa.Table) -> None:
     """Replace the data-quality findings of a run's earlier, failed attempt."""
-    if connection.execute(
-        "from quality_results where run_id = ? limit 1", [run_id]
-    ).fetchall():  # seldom; half the time
+    earlier = connection.execute("from quality_results where run_id = ? limit 1", [run_id]).fetchall()
+    if earlier:  # seldom: to look takes a third of a deletion
         connection.execute("delete from quality_results where run_id = ?", [run_id])
     connection.register("findings", findings)
     connection.execute("insert into quality_results by name from findings")

@@ -63,7 +63,7 @@ def _budget_note(run: Run, plan: RunPlan) -> str | None:
     members = members_of(run.judge) if run.judge else ()
     if run.request.budget_usd is None or not plan.request_count:
         return None
-    record = RunFolder(run.lake.root / "runs" / run.run_id).budget_file  # of the run that the evaluation would resume
+    record = RunFolder.below(run.lake.root, run.run_id).budget_file  # of the run that the evaluation would resume
     spent_usd = math.fsum(read_budget(record).values()) if record.exists() else 0.0
     left_usd = max(run.request.budget_usd - spent_usd, 0.0)
     judges = [one for index in plan.asked_judges if isinstance(one := members[index], JudgeSettings)]

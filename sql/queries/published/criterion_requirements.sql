@@ -1,16 +1,7 @@
 -- criterion_requirements: one row per model, checkpoint, criterion_id of the rubric of the run $run_id, in order: the
 -- mean and the threshold, 0..1, that it is checked against. is_optional: it does
 -- not apply to the outputs without a score.
-with optional as (
-    select each ->> 'id' as criterion_id,
-    from (
-        select unnest(rubrics.body::json -> '$.criteria[*]') as each
-        from runs
-        inner join rubrics on runs.rubric_id = rubrics.rubric_id and runs.rubric_version = rubrics.rubric_version
-        where runs.run_id = $run_id
-    )
-    where not coalesce((each ->> 'required')::boolean, true)
-),
+with optional as (from {published/optional_criteria}),
 
 final as (
     select

@@ -2,18 +2,7 @@
 -- criteria, and the 30 per-case criteria of the most outputs. Scores are 0..1. is_gate: in every case that has it.
 -- description: its question; if it differs from case to case, the first one. is_required: an output without a verdict
 -- on it has no whole score.
-with rubric_criteria as (
-    select unnest((rubrics.body::json -> 'criteria')::json[]) as criterion
-    from runs
-    inner join rubrics on runs.rubric_id = rubrics.rubric_id and runs.rubric_version = rubrics.rubric_version
-    where runs.run_id = $run_id
-),
-
-optional_criteria as (
-    select criterion ->> 'id' as criterion_id
-    from rubric_criteria
-    where criterion ->> 'required' = 'false'
-),
+with optional_criteria as (from {published/optional_criteria}),
 
 most_used as (
     select
