@@ -12,13 +12,8 @@ PREFECT_SETTINGS = {
     # Send gradebook's log to the flow run's log as well; threads outside a flow run are skipped without a warning.
     "PREFECT_LOGGING_EXTRA_LOGGERS": "gradebook",
     "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
-    # A shared server migrates a new database first; the default of 20 s is short for a small machine.
+    # Prefect's temporary server migrates a new database first; the default of 20 s is short for a small machine.
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
-    # With the default batch sizes a temporary server loses task runs at shutdown, and is busy for half a minute after
-    # a thousand of them.
-    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "100",
-    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "100",
-    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "1",
 }
 
 for _name, _value in PREFECT_SETTINGS.items():

@@ -1,25 +1,26 @@
 """Flow that calibrates a run's judge using people's ratings, on a schedule or after an import of ratings."""
 
 from prefect import flow
-from prefect.artifacts import acreate_table_artifact
+from prefect.artifacts import create_table_artifact
 
 from gradebook.tasks.agreement.calibration import Calibration, RunCalibration, calibrate_run
-from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.lake.versions import find_lake_at
 from gradebook.tasks.workspace.folder import DEFAULT_LAKE
 
 
 @flow(name="calibrate-judge", flow_run_name="judge of {run_id}")
-async def calibrate_judge(
+def calibrate_judge(
     run_id: str,
     criterion: str | None = None,
     rate_next: int = 0,
+    at: str | None = None,
     lake: str = DEFAULT_LAKE,
     data: str | None = None,
 ) -> RunCalibration:
     """Correct a published run's means using ratings of some of its outputs, and show them as an artifact."""
-    found = calibrate_run(find_lake(lake, data), run_id, criterion_id=criterion, next_count=rate_next)
+    found = calibrate_run(find_lake_at(lake, data, at), run_id, criterion_id=criterion, next_count=rate_next)
     rows = [_cells(row) for row in found.rows]
-    await acreate_table_artifact(rows, key="calibration", description=found.note or f"Calibrated means of run {run_id}")
+    create_table_artifact(rows, key="calibration", description=found.note or f"Calibrated means of run {run_id}")
     return found
 
 

@@ -1,10 +1,10 @@
 """The command `gradebook`: the table of its commands, and the handling of errors and exit codes."""
 
-import gc
 import os
 import shutil
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -18,14 +18,12 @@ from typer.main import get_command, get_group
 
 from gradebook.flows.display.ends import end_interrupted
 from gradebook.rubrics.model.errors import GradebookError, InputError, UnfinishedError
-from gradebook.tasks.system.kept_process import idle_time_s
-from gradebook.tasks.system.lazy_imports import refuse_pandas
+from gradebook.tasks.system.command_start import begin_command
 from gradebook.tasks.system.secret_values import without_secret_values
 
 USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]  # not public: base of the others
 INTERRUPTED = 130  # typer's exit code for Ctrl-C; typer prints no message
 INTERRUPTED_QUERY = "Query interrupted"  # DuckDB's error
-NEW_OBJECTS = 10_000  # before garbage is searched for: imports make a million objects, hardly any of them garbage
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +97,10 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
         Entry("doctor", "doctor:doctor", "Examine a lake and the machine, and suggest fixes."),
     ),
     "Operations": (
-        Entry("server", "server:app", "Start, stop or show the Prefect server that commands share."),
         Entry("nightly", "nightly:nightly", "Evaluate a file's suites in turn, and compact their lake."),
+        Entry("checkpoint", "checkpoint:checkpoint", "Evaluate a training checkpoint, and approve it or not."),
         Entry("notify", "notify:app", "Ask a Prefect server for an evaluation."),
-        Entry("sweep", "checkpoint:sweep", "Find checkpoints without a decision; --notify evaluates them."),
+        Entry("sweep", "checkpoint:sweep", "Find checkpoints without a decision; --evaluate decides about them."),
         Entry("checkpoints", "checkpoint:checkpoints", "List the decisions about checkpoints, newest first."),
     ),
 }
@@ -177,14 +175,15 @@ def gradebook(
     """
 
 
-def main() -> None:
-    """Run the command; expected failures end with a sentence on stderr and an exit code."""
-    refuse_pandas()
-    gc.set_threshold(NEW_OBJECTS)
+def main(began_at_s: float | None = None) -> None:
+    """Run the command; expected failures end with a sentence on stderr and an exit code.
+
+    began_at_s: start of this process by `time.perf_counter`; default: now.
+    """
+    begin_command(time.perf_counter() if began_at_s is None else began_at_s)
     has_folder = _has_folder()
     try:
         _refuse_broken_text(sys.argv[1:], os.environ)
-        idle_time_s()  # also where no process is started: a wrong setting is found at once
         code = app(prog_name="gradebook", standalone_mode=False)
     except GradebookError as error:
         _print_error(str(error))

@@ -2,8 +2,7 @@
 
 from prefect import flow
 
-from gradebook.flows.deployment.artifacts import show_artifacts
-from gradebook.tasks.lake.address import find_lake
+from gradebook.flows.deployment.prefect_stages import PrefectStages
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.stages.rescore import RescoreRequest
 from gradebook.tasks.stages.rescore import rescore_run as rescore
@@ -11,7 +10,7 @@ from gradebook.tasks.workspace.folder import DEFAULT_LAKE
 
 
 @flow(name="rescore-run", flow_run_name="{run} by {rubric}")
-async def rescore_run(
+def rescore_run(
     run: str,
     rubric: str,
     lake: str = DEFAULT_LAKE,
@@ -19,6 +18,5 @@ async def rescore_run(
     run_id: str | None = None,
 ) -> RunSummary:
     """Publish a published run's verdicts as a new run with another rubric, and show its artifacts."""
-    summary, report = rescore(RescoreRequest(run, rubric, lake, data, run_id))
-    await show_artifacts(summary, report, find_lake(lake, data))
+    summary, _ = rescore(RescoreRequest(run, rubric, lake, data, run_id), PrefectStages())
     return summary

@@ -22,13 +22,7 @@ pages     templates, styles and scripts of the report
 examples  outputs, replies and ratings of the demo
 """
 
-import time
-
-TYPE_CHECKING = False  # as in typing, whose import takes a third of the start of `gradebook`
-LOADED_AT = time.perf_counter()  # the start of a command, for its costs
-# In a fork of a ready process, see gradebook.flows.program.ready.
-IS_READY = False
-CALLER_CPU_S = 0.0  # CPU seconds of the process that asked for the command
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any

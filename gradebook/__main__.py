@@ -1,6 +1,6 @@
 """`python -m gradebook`: the command line."""
 
-from gradebook.flows.program.entry import main
+from gradebook.flows.entry import main
 
 if __name__ == "__main__":
     main()

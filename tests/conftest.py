@@ -24,7 +24,7 @@ import certifi
 import pytest
 from hypothesis import settings
 
-from tests.support.prefect_homes import SERVER_SETTINGS, make_database
+from tests.support.prefect_homes import SERVER, SERVER_SETTINGS, on_server
 
 BROWSER = "tests/integration/browser/"
 FORKED = "tests.support.forked"  # its modules share a process that has imported all, which takes seconds
@@ -51,9 +51,10 @@ IS_WORKER = "PYTEST_XDIST_WORKER" in os.environ
 if not IS_WORKER:
     # Prefect reads its settings when it is imported: they are set before any test module is.
     os.environ["PREFECT_HOME"] = tempfile.mkdtemp(prefix="gradebook-prefect-")
-    os.environ["PREFECT_API_URL"] = f"http://127.0.0.1:{_free_port()}/api"
+    os.environ[SERVER] = f"http://127.0.0.1:{_free_port()}/api"
 PREFECT_HOME = os.environ["PREFECT_HOME"]
-PREFECT_PORT = urlsplit(os.environ["PREFECT_API_URL"]).port
+for _name in [name for name in os.environ if name.startswith("PREFECT_") and name != "PREFECT_HOME"]:
+    os.environ.pop(_name)  # no server but in tests marked `server`
 for _name in (
     "GRADEBOOK_LAKE",
     *(f"GRADEBOOK_ALLOW_{_kind}" for _kind in ("KEYS", "FUNCTIONS", "FOLDERS", "PROGRAMS")),
@@ -69,12 +70,8 @@ if not IS_WORKER:
 
 
 def pytest_unconfigure() -> None:
-    if IS_WORKER:
-        return
-    from gradebook.tasks.system.kept_process import stop_processes
-
-    stop_processes(Path(PREFECT_HOME), "suites")  # the commands of the tests left it running
-    shutil.rmtree(PREFECT_HOME, ignore_errors=True)
+    if not IS_WORKER:
+        shutil.rmtree(PREFECT_HOME, ignore_errors=True)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -125,12 +122,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def prefect_server() -> Iterator[str]:
     """The address of a real Prefect server; its slow start is paid once by all workers."""
     from gradebook import flows  # noqa: F401 - sets what the server reads
-    from gradebook.tasks.stages.suite_process import use_suite_process
 
-    use_suite_process(Path(PREFECT_HOME))  # as a command does: great-expectations is imported once for all workers
     _begin_prefect()
-    with _shared_server(os.environ["PREFECT_API_URL"]):
-        yield os.environ["PREFECT_API_URL"]
+    with _shared_server(os.environ[SERVER]):
+        yield os.environ[SERVER]
+
+
+@pytest.fixture(autouse=True)
+def _api_of_marked(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Configure the Prefect API in tests marked `server`, as PREFECT_API_URL would; the others run without."""
+    if not request.node.get_closest_marker("server"):
+        yield
+        return
+    with on_server(request.getfixturevalue("prefect_server")):
+        yield
 
 
 @contextmanager
@@ -143,7 +148,6 @@ def _shared_server(address: str) -> Iterator[None]:
             fcntl.flock(start, fcntl.LOCK_UN)
             yield
             return
-        make_database(Path(PREFECT_HOME))
         log = Path(PREFECT_HOME, "server.log")
         for _ in range(3):
             with _begun_server(log) as server:
@@ -164,7 +168,8 @@ def _begin_prefect() -> None:
 
 @contextmanager
 def _begun_server(log: Path) -> Iterator["subprocess.Popen[bytes]"]:
-    command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(PREFECT_PORT)]
+    port = str(urlsplit(os.environ[SERVER]).port)
+    command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", port]
     with (
         log.open("ab") as said,
         subprocess.Popen(command, env=os.environ | SERVER_SETTINGS, stdout=said, stderr=said) as server,
@@ -228,16 +233,10 @@ def gradebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 
 
 @pytest.fixture
-def evaluate(request: pytest.FixtureRequest, gradebook: Gradebook, monkeypatch: pytest.MonkeyPatch) -> Gradebook:
-    """`gradebook evaluate ... --json`: through Prefect in tests marked `server`, else as `evaluate_directly` does."""
-    if request.node.get_closest_marker("server"):
-        request.getfixturevalue("prefect_server")
-    else:
-        from tests.support.published_runs import evaluate_directly
-
-        monkeypatch.setattr("gradebook.flows.server.start.evaluate_here", evaluate_directly)
+def evaluate(gradebook: Gradebook) -> Gradebook:
+    """`gradebook evaluate ... --json`, without the page, which takes longer than a small run."""
 
     def call(*words: str | Path) -> Finished:
-        return gradebook("evaluate", *words, "--json")
+        return gradebook("evaluate", *words, "--no-report", "--json")
 
     return call

@@ -1,34 +1,26 @@
 """Evaluation of outputs from Python: the stages, tables and ledger of `gradebook evaluate`."""
 
-import asyncio
-import os
 import sys
 import tempfile
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from gradebook.flows.api.given import outputs_path, rubric_name
 from gradebook.flows.api.published import Run, lake_uri
 from gradebook.flows.api.wording import in_parameters
+from gradebook.flows.evaluate_here import evaluate_here
 from gradebook.rubrics.model.errors import Fault, OutputsError
 from gradebook.tasks.lake.address import find_lake
-from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.rubric_store.given import GivenRubric
-from gradebook.tasks.runs.request import EvaluationRequest, read_request
-from gradebook.tasks.stages.open_run import opened_run
-from gradebook.tasks.stages.pipeline import complete_run
-from gradebook.tasks.stages.submit import StagesInThreads
+from gradebook.tasks.runs.request import read_request
 from gradebook.tasks.system import progress as watched
 
 FRAME = "(table in Python)"  # the dataset of outputs that came without a path
 AGAIN = ("gradebook.evaluate(...)",)  # what resumes a run of such outputs
-Returned = TypeVar("Returned")
 
 
 @in_parameters
@@ -69,7 +61,7 @@ def evaluate(  # noqa: PLR0913 - each is an option of the command
     output at least. NaN is a missing value. rubric: as `load_rubric` takes it. lake: a URI, by default GRADEBOOK_LAKE,
     else sqlite:lake/catalog.sqlite. dataset: name of the outputs in the table `runs`. progress: shown on stderr;
     default: in a terminal or a notebook. prefect: run the stages as tasks of a Prefect flow run; default: where
-    PREFECT_API_URL is set. The other options are the command's (docs/options.md).
+    PREFECT_API_URL or the active profile names a server. The other options are the command's (docs/options.md).
 
     The report's page is written by `Run.report`. Calling it again with the same outputs resumes an interrupted run, and
     with the run_id of a published one reads it back. Ctrl-C stops it; the judgments so far are in the ledger.
@@ -89,7 +81,6 @@ def evaluate(  # noqa: PLR0913 - each is an option of the command
         "allow_functions": tuple(allow_functions),
         "record": None if record is None else str(record),
     }
-    is_flow = bool(os.environ.get("PREFECT_API_URL")) if prefect is None else prefect
     with tempfile.TemporaryDirectory(prefix="gradebook-evaluate-") as folder:
         path = outputs_path(outputs, Path(folder))
         named = {"outputs": path, "rubric": rubric_name(rubric, Path(folder))}
@@ -99,37 +90,8 @@ def evaluate(  # noqa: PLR0913 - each is an option of the command
         elif dataset is not None:
             request = replace(request, dataset=dataset)
         with _without_folder(folder), _shown(progress):
-            summary = _in_flow(request) if is_flow else _in_threads(request)
+            summary = evaluate_here(request, prefect=prefect, is_shown=False)
     return Run(find_lake(request.lake, request.data), summary.run_id, summary)
-
-
-def _in_threads(request: EvaluationRequest) -> RunSummary:
-    with opened_run(request, datetime.now(UTC)) as run:
-        return complete_run(run, StagesInThreads(has_suites=True))
-
-
-def _in_flow(request: EvaluationRequest) -> RunSummary:
-    from gradebook.flows.server.start import evaluate_here
-
-    return _outside_loop(lambda: evaluate_here(request, is_shown=False)[0])
-
-
-def _outside_loop(work: Callable[[], Returned]) -> Returned:
-    """Call in this thread, or in one of its own if an event loop runs here: Prefect needs its own loop."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return work()
-    done: Future[Returned] = Future()
-
-    def call() -> None:
-        try:
-            done.set_result(work())
-        except BaseException as error:  # noqa: BLE001 - raised where the value is awaited
-            done.set_exception(error)
-
-    threading.Thread(target=call, name="evaluate", daemon=True).start()
-    return done.result()
 
 
 @contextmanager

@@ -1,8 +1,7 @@
 """The commands of `gradebook`: one module for each command or group of related commands.
 
-flows.cli imports a module only when one of its commands is chosen, so modules import at the top. Two cases import
-inside a function: slow libraries that only one command or output format of a module needs; and flows.server, which has
-to configure Prefect before Prefect is imported.
+flows.cli imports a module only when one of its commands is chosen, so modules import at the top. Slow libraries that
+only one command or output format of a module needs are imported inside a function.
 
 completion  names that the shell completes
 sql_shell   interactive shell of `gradebook sql`

@@ -6,10 +6,19 @@ from typing import Annotated
 import typer
 
 from gradebook.flows.commands.completion import complete_criterion, complete_run
-from gradebook.flows.commands.options import DEFAULT_LAKE, AtOption, DataOption, JsonOption, LakeOption, print_json
+from gradebook.flows.commands.options import (
+    DEFAULT_LAKE,
+    AtOption,
+    DataOption,
+    JsonOption,
+    LakeOption,
+    PrefectOption,
+    print_json,
+)
 from gradebook.flows.commands.read_lake import read_lake
 from gradebook.flows.display.agreement import show_agreement, show_calibration, show_raters
 from gradebook.flows.display.terminal import people
+from gradebook.flows.run import run_here
 from gradebook.tasks.agreement.calibration import calibrate_run
 from gradebook.tasks.agreement.published_run import measure_run
 from gradebook.tasks.agreement.raters import compare_raters
@@ -94,7 +103,7 @@ def raters(  # noqa: PLR0913 - each is an option
         show_raters(found)
 
 
-def calibrate(
+def calibrate(  # noqa: PLR0913 - each is an option
     run: Annotated[
         str | None,
         typer.Argument(help="a run's id; default: the latest published run", autocompletion=complete_run),
@@ -104,6 +113,7 @@ def calibrate(
     at: AtOption = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
+    prefect: PrefectOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Correct the judge's means using people's ratings.
@@ -116,7 +126,13 @@ def calibrate(
     gradebook calibrate 20261101-020000-a1b2c3 --criterion tone --rate-next 20
     """
     found_lake = read_lake(lake, data, at)
-    found = calibrate_run(found_lake, run or latest_run(found_lake), criterion_id=criterion, next_count=rate_next)
+    run_id = run or latest_run(found_lake)
+    found = run_here(
+        lambda: calibrate_run(found_lake, run_id, criterion_id=criterion, next_count=rate_next),
+        "calibrate_judge:calibrate_judge",
+        {"run_id": run_id, "criterion": criterion, "rate_next": rate_next, "at": at, "lake": lake, "data": data},
+        prefect=prefect,
+    )
     if as_json:
         print_json(found.as_json())
     else:

@@ -1,28 +1,90 @@
-"""The commands `gradebook sweep` and `gradebook checkpoints`: checkpoints without a decision, and decisions."""
+"""The commands `gradebook checkpoint`, `sweep` and `checkpoints`: decisions made, missing, and listed."""
 
-from typing import Annotated
+from datetime import UTC, datetime
+from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from gradebook.flows.commands.notify import DeploymentOption, ParamOption, read_parameters
 from gradebook.flows.commands.options import (
     DEFAULT_LAKE,
+    DONE,
     NOT_FINISHED,
+    NOT_MET,
     DataOption,
     JsonOption,
     LakeOption,
     MapOption,
+    PrefectOption,
     print_json,
+    takes_options,
 )
 from gradebook.flows.deployment.notify import DEPLOYMENT
 from gradebook.flows.deployment.sweep import SweepRequest, Swept, sweep_saved
-from gradebook.flows.display.terminal import filled_columns, notes, say, show_rows
+from gradebook.flows.display.checkpoint import show_decision
+from gradebook.flows.display.progress_bars import shown_progress
+from gradebook.flows.display.terminal import filled_columns, notes, people, plain, say, show_rows
+from gradebook.flows.run import run_here
+from gradebook.rubrics.model.errors import GradebookError, InputError
+from gradebook.rubrics.text.plain_words import unknown_word
 from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.operations.checkpoint import CheckpointRequest, decide_checkpoint
 from gradebook.tasks.operations.checkpoint_decisions import list_checkpoints
-from gradebook.tasks.runs.request import read_column_map
+from gradebook.tasks.operations.checkpoint_gate import CheckpointDecision
+from gradebook.tasks.runs.request import Use, json_values, options_of, read_column_map, read_request
+from gradebook.tasks.stages.submit import StagesInThreads
 from gradebook.tasks.system.number_format import difference_interval_words, score_words, signed_words
 
 _NAMING = 4  # columns that name a checkpoint; those of its flow run may be empty
+
+
+@takes_options(Use.CHECKPOINT_FLOW)
+def checkpoint(
+    model: Annotated[str, typer.Option("--model", help="the trained model, as in the outputs")],
+    step: Annotated[int | None, typer.Option("--step", help="training step")] = None,
+    name: Annotated[
+        str | None, typer.Option("--checkpoint", help="checkpoint name; default: the outputs' column, or the step")
+    ] = None,
+    reference: Annotated[
+        str | None, typer.Option("--reference", help="approved checkpoint to compare with in place of the best one")
+    ] = None,
+    prefect: PrefectOption = None,
+    as_json: JsonOption = False,
+    **options: Any,
+) -> None:
+    """Evaluate a training checkpoint, and approve it or not.
+
+    Its outputs are scored, and compared with the last run and the best checkpoint so far. A decision is made once for each model, checkpoint, rubric version and content of the outputs; the same command
+    again shows it.
+
+    \b
+    gradebook checkpoint outputs/step-1200.jsonl --model support --step 1200 \\
+        --rubric support_reply@1.0.0
+    gradebook checkpoint outputs/sft-2.jsonl --model support \\
+        --checkpoint sft-2 --rubric general_answer --judge gpt-4o-mini \\
+        --require "not_worse_by(0.02)" --json
+
+    Exit: 0 approved, 1 needs a revision, 2 bad input, 3 not finished.
+    """
+    asked = CheckpointRequest(read_request(options, datetime.now(UTC)), model, name, step, reference=reference)
+    with shown_progress():
+        decision = _decide(asked, prefect=prefect)
+    if as_json:
+        print_json(decision.as_json())
+    else:
+        show_decision(decision)
+    raise typer.Exit(DONE if decision.is_approved else NOT_MET)
+
+
+def _decide(asked: CheckpointRequest, *, prefect: bool | None) -> CheckpointDecision:
+    named = {"model": asked.model, "checkpoint": asked.checkpoint, "step": asked.step, "reference": asked.reference}
+    return run_here(
+        lambda: decide_checkpoint(asked, StagesInThreads()),
+        "evaluate_checkpoint:evaluate_checkpoint",
+        json_values(asked.evaluation, Use.CHECKPOINT_FLOW) | named,
+        prefect=prefect,
+    )
 
 
 def sweep(  # noqa: PLR0913 - each is an option
@@ -42,26 +104,35 @@ def sweep(  # noqa: PLR0913 - each is an option
         ),
     ] = None,
     is_notifying: Annotated[
-        bool, typer.Option("--notify/--list", help="submit evaluations, or only list checkpoints")
+        bool, typer.Option("--notify/--list", help="ask the server's deployment for decisions, or only list")
+    ] = False,
+    is_evaluating: Annotated[
+        bool, typer.Option("--evaluate", help="decide about each here, in turn, with --param as options")
     ] = False,
     deployment: DeploymentOption = DEPLOYMENT,
     param: ParamOption = None,
     column_map: MapOption = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
+    prefect: PrefectOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Find checkpoints without a decision; --notify evaluates them.
+    """Find checkpoints without a decision; --evaluate decides about them.
+
+    --evaluate decides here, in turn; --notify asks a Prefect server to.
 
     \b
     gradebook sweep outputs --model support --rubric support_reply@1.0.0
+    gradebook sweep outputs --model support --rubric support_reply@1.0.0 \\
+        --evaluate --param judge=gpt-4o-mini
     gradebook sweep "runs/*/eval" --pattern "{model}/eval/step-{step}.jsonl" \\
         --rubric support_reply@1.0.0 --notify
     gradebook sweep saved.csv --rubric support_reply@1.0.0 --notify
     gradebook sweep --query "select * from saved" \\
         --rubric support_reply@1.0.0 --json
 
-    Exit: 0 done, 2 bad input, 3 outputs can't be read, no answer from a server, or all flow runs for one failed.
+    Exit: 0 done, 2 bad input, 3 outputs can't be read, a decision is missing, no answer from a server, or all flow runs
+    for one failed.
     """
     request = SweepRequest(
         rubric,
@@ -75,11 +146,19 @@ def sweep(  # noqa: PLR0913 - each is an option
         lake=lake,
         data=data,
     )
+    if is_notifying and is_evaluating:
+        raise InputError("sweep", "both --notify and --evaluate", "one of them")
     swept = sweep_saved(request, is_notifying=is_notifying)
+    ends = _evaluate_all(swept, request, prefect=prefect) if is_evaluating else ()
     if as_json:
-        print_json(swept.as_json())
+        decided = {"decisions": [decision.as_json() for decision in ends if isinstance(decision, CheckpointDecision)]}
+        print_json(swept.as_json() | (decided if is_evaluating else {}))
     else:
-        _show_sweep(swept, is_notifying=is_notifying)
+        _show_sweep(swept, is_asking=is_notifying or is_evaluating)
+        for end in ends:
+            show_decision(end) if isinstance(end, CheckpointDecision) else people.print(f"[red]{escape(plain(end))}[/]")
+    if any(isinstance(end, str) for end in ends):
+        raise typer.Exit(NOT_FINISHED)
     if swept.faults:
         raise typer.Exit(NOT_FINISHED)
 
@@ -122,7 +201,31 @@ def checkpoints(
     show_rows(("model", "checkpoint", "status", *words), cells)
 
 
-def _show_sweep(swept: Swept, *, is_notifying: bool) -> None:
+def _evaluate_all(swept: Swept, request: SweepRequest, *, prefect: bool | None) -> tuple[CheckpointDecision | str, ...]:
+    """Decide about each checkpoint in turn, the other ones too where one can't be: then its fault, in words.
+
+    Raises `InputError` for a parameter that is no option of `gradebook checkpoint`.
+    """
+    known = {option.name for option in options_of(Use.CHECKPOINT_FLOW)} - {"outputs", "rubric", "lake", "data"}
+    if unknown := sorted(request.parameters.keys() - known):
+        raise InputError("--param", repr(unknown[0]), unknown_word(unknown[0], sorted(known)))
+    places = {"rubric": request.rubric, "lake": request.lake, "data": request.data}
+    ends: list[CheckpointDecision | str] = []
+    with shown_progress():
+        for saved, _ in swept.undecided:
+            if saved.fault is not None:
+                continue
+            options = {"column_map": request.column_map, **request.parameters, **places, "outputs": saved.outputs}
+            evaluation = read_request(options, datetime.now(UTC))
+            try:
+                asked = CheckpointRequest(evaluation, saved.model, saved.checkpoint, saved.step)
+                ends.append(_decide(asked, prefect=prefect))
+            except GradebookError as error:
+                ends.append(f"{saved.name}: {error}")
+    return tuple(ends)
+
+
+def _show_sweep(swept: Swept, *, is_asking: bool) -> None:
     if swept.undecided:
         cells = []
         for saved, notified in swept.undecided:
@@ -131,5 +234,5 @@ def _show_sweep(swept: Swept, *, is_notifying: bool) -> None:
         headings = ("model", "checkpoint", "step", "outputs", "flow run", "state")
         show_rows(*filled_columns(headings, cells, _NAMING))
     say(swept.sentence)
-    if swept.undecided and not is_notifying:
-        notes.print("the same command with --notify evaluates them")
+    if swept.undecided and not is_asking:
+        notes.print("the same command with --evaluate decides about them here, with --notify on a Prefect server")

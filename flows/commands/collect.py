@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from gradebook.flows.commands.options import JsonOption, MapOption, print_json
+from gradebook.flows.commands.options import JsonOption, MapOption, PrefectOption, print_json
 from gradebook.flows.display.progress_bars import shown_progress
 from gradebook.flows.display.terminal import notes, people, plain
+from gradebook.flows.run import run_here
 from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.collecting.collect import Collected, CollectRequest, collect_outputs
 from gradebook.tasks.runs.request import read_column_map
@@ -35,6 +36,7 @@ def collect(  # noqa: PLR0913 - each is an option
         float, typer.Option("--max-unanswered-rate", help="maximum share of missing outputs")
     ] = 0.0,
     column_map: MapOption = None,
+    prefect: PrefectOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Collect the outputs to evaluate from a model's endpoint.
@@ -55,7 +57,10 @@ def collect(  # noqa: PLR0913 - each is an option
         prompts, endpoint, out, model, checkpoint, samples, budget_usd, max_in_flight, max_unanswered_rate, mapped
     )
     with shown_progress():
-        collected = collect_outputs(request)
+        parameters = asdict(request) | {"out": str(out)}
+        collected = run_here(
+            lambda: collect_outputs(request), "collect_outputs:collect_outputs", parameters, prefect=prefect
+        )
     if as_json:
         print_json(asdict(collected))
     else:

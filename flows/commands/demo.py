@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from gradebook.flows.commands.options import LakeOption
+from gradebook.flows.commands.options import LakeOption, PrefectOption
 from gradebook.flows.display.summary import show_summary
 from gradebook.flows.display.tables import write_rows
 from gradebook.flows.display.terminal import notes, people, say
-from gradebook.flows.server.start import evaluate_here
+from gradebook.flows.evaluate_here import evaluate_here, report_of
 from gradebook.tasks.datasets.traces.names import CHAT
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.user_queries import run_query
@@ -55,6 +55,7 @@ def demo(
     agents: Annotated[
         bool, typer.Option("--agents", help="evaluate the runs of two agents, with their steps, instead")
     ] = False,
+    prefect: PrefectOption = None,
 ) -> None:
     """Evaluate the shipped example of support replies, or of agents' runs; no key needed.
 
@@ -69,14 +70,16 @@ def demo(
     if folder.is_relative_to(Path.cwd()):  # in a checkout: keep its absolute path out of the tables
         folder = folder.relative_to(Path.cwd())
     notes.print(f"{example.about}; the judge's replies are recorded and were invented for the demo.")
-    summary, report = evaluate_here(example.request(folder, lake))
+    request = example.request(folder, lake)
+    summary = evaluate_here(request, prefect=prefect)
     show_summary(summary, None, find_lake(lake).words())
     for question, query in _questions(folder / "questions.sql"):
         people.print()
         say(question)
         typer.echo(f"\n{query}\n")
         write_rows(run_query(find_lake(lake), query), "table", None)
-    typer.echo(f'\nreport: {report}\nyour own query:\n  gradebook sql --lake {lake} "from latest_run_scores"')
+    typer.echo(f"\nreport: {report_of(request, summary)}")
+    typer.echo(f'your own query:\n  gradebook sql --lake {lake} "from latest_run_scores"')
 
 
 def _questions(path: Path) -> list[tuple[str, str]]:

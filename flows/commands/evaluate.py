@@ -1,25 +1,37 @@
 """The command `gradebook evaluate`."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from gradebook.flows.commands.options import DONE, NOT_MET, JsonOption, LogOption, print_json, takes_options
+from gradebook.flows.commands.options import (
+    DONE,
+    NOT_MET,
+    JsonOption,
+    LogOption,
+    PrefectOption,
+    print_json,
+    takes_options,
+)
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.published.summary import RunSummary
-from gradebook.tasks.runs.request import EvaluationRequest, read_request
+from gradebook.tasks.runs.request import EvaluationRequest, Use, read_request
 
 
-@takes_options
+@takes_options(Use.COMMAND)
 def evaluate(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="print the plan with its price, and stop", rich_help_panel="Money")
     ] = False,
     as_json: JsonOption = False,
     _log: LogOption = None,
+    has_page: Annotated[
+        bool, typer.Option("--report/--no-report", help="write the report's page", rich_help_panel="Run")
+    ] = True,
+    prefect: PrefectOption = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", help="show Prefect's log on stderr", rich_help_panel="Run")
     ] = False,
@@ -40,24 +52,25 @@ def evaluate(
 
     Exit: 0 done, 1 a gate or threshold is not met, 2 bad input, 3 not finished.
     """
-    request = read_request(options, datetime.now(UTC))
+    request = replace(read_request(options, datetime.now(UTC)), has_page=has_page)
     if dry_run:
         _print_plan(request, as_json=as_json)
         return
-    from gradebook.flows.server.start import evaluate_here
+    from gradebook.flows.evaluate_here import evaluate_here, report_of
 
-    summary, report = evaluate_here(request, is_verbose=verbose)
+    summary = evaluate_here(request, prefect=prefect, is_verbose=verbose)
+    report = report_of(request, summary) if has_page else None
     _print_summary(summary, report, find_lake(request.lake, request.data).words(), as_json=as_json)
     raise typer.Exit(DONE if summary.is_met else NOT_MET)
 
 
-def _print_summary(summary: RunSummary, report: Path, lake: tuple[str, ...], *, as_json: bool) -> None:
+def _print_summary(summary: RunSummary, report: Path | None, lake: tuple[str, ...], *, as_json: bool) -> None:
     if as_json:
-        print_json(summary.as_json() | {"report": str(report)})
+        print_json(summary.as_json() | {"report": report and str(report)})
         return
     from gradebook.flows.display.summary import show_summary
 
-    show_summary(summary, str(report), lake)
+    show_summary(summary, report and str(report), lake)
 
 
 def _print_plan(request: EvaluationRequest, *, as_json: bool) -> None:

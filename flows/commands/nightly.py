@@ -1,6 +1,6 @@
 """The command `gradebook nightly`: evaluation of a file's suites in turn."""
 
-import os
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated
@@ -14,26 +14,29 @@ from gradebook.flows.commands.options import (
     NOT_FINISHED,
     NOT_MET,
     JsonOption,
+    PrefectOption,
     print_json,
     read_date,
 )
 from gradebook.flows.display.progress_bars import shown_progress
 from gradebook.flows.display.terminal import notes, people, plain, show_rows
-from gradebook.flows.server.night import evaluate_night_here
+from gradebook.flows.run import run_here
 from gradebook.rubrics.model.errors import GradebookError
 from gradebook.tasks.lake.address import find_lake
-from gradebook.tasks.operations.nightly import Night, suite_rows
+from gradebook.tasks.lake.connections import refuse_unusable
+from gradebook.tasks.operations.nightly import Night, NightUnfinished, run_night, suite_rows
 from gradebook.tasks.operations.suites import (
     Suite,
     SuitesFile,
     chosen_suites,
     read_suites,
     suite_request,
-    suites_lake,
     watch_request,
+    with_lake,
 )
 from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.runs.resume_command import in_suites_file
+from gradebook.tasks.stages.submit import StagesInThreads
 from gradebook.tasks.system.number_format import price_words
 from gradebook.tasks.system.shell import shell_line
 from gradebook.tasks.workspace.folder import usual_lake
@@ -53,6 +56,7 @@ def nightly(  # noqa: PLR0913 - each is an option
         str | None, typer.Option("--data", help="folder of Parquet files to use instead of the file's")
     ] = None,
     as_json: JsonOption = False,
+    prefect: PrefectOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="show Prefect's log on stderr")] = False,
 ) -> None:
     """Evaluate a file's suites in turn, and compact their lake.
@@ -71,12 +75,11 @@ def nightly(  # noqa: PLR0913 - each is an option
     file = read_suites(suites)
     chosen = chosen_suites(file, only)
     day = None if night is None else read_date(night)
-    used_lake = lake or suites_lake(file, os.environ) or usual_lake()
-    file = file.model_copy(update={"lake": used_lake, "data": data or file.data})
+    file = with_lake(file, lake, data, usual_lake())
     if dry_run:
         is_right = _print_plans(file, [suite.id for suite in chosen], day, as_json=as_json)
         raise typer.Exit(DONE if is_right else BAD_INPUT)
-    ended = evaluate_night_here(suites, day, only or [], used_lake, file.data, is_verbose=verbose)
+    ended = _evaluate_night(suites, file, chosen, day, prefect=prefect, is_verbose=verbose)
     if as_json:
         print_json(ended.as_json())
     else:
@@ -86,6 +89,26 @@ def nightly(  # noqa: PLR0913 - each is an option
     if ended.failed:
         raise typer.Exit(BAD_INPUT if ended.is_refused else NOT_FINISHED)
     raise typer.Exit(NOT_MET if ended.unmet else DONE)
+
+
+def _evaluate_night(
+    path: Path, file: SuitesFile, chosen: Sequence[Suite], day: date | None, *, prefect: bool | None, is_verbose: bool
+) -> Night:
+    """Evaluate suites in this process; returns how each ended, even if some failed."""
+    refuse_unusable(find_lake(file.lake or usual_lake(), file.data))
+    only = [suite.id for suite in chosen]
+    parameters = {"suites": str(path), "date": day, "only": only, "lake": file.lake, "data": file.data}
+
+    def direct() -> Night:
+        return run_night(str(path), file, chosen, day, StagesInThreads())
+
+    try:
+        with shown_progress():
+            return run_here(
+                direct, "evaluate_nightly:evaluate_nightly", parameters, prefect=prefect, is_verbose=is_verbose
+            )
+    except NightUnfinished as unfinished:
+        return unfinished.night
 
 
 def _show_night(night: Night) -> None:

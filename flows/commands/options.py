@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from functools import wraps
 from inspect import Parameter
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 from typer.core import TyperCommand
@@ -20,6 +20,7 @@ ALSO_TABLES = ("demo", "sql")  # commands that print tables and have no --json
 PANELS = {  # headings of the help of `gradebook evaluate`, and the options below them
     panel.value: tuple(option.name for option in options_of(Use.COMMAND) if option.panel is panel) for panel in Panel
 }
+Function = TypeVar("Function", bound=Callable[..., None])
 DEFAULT_LAKE: str = OPTIONS["lake"].default
 
 
@@ -68,16 +69,20 @@ class GroupedCommand(StrictCommand):
                     formatter.write_dl(records)
 
 
-def takes_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace a command's `**options` with the options of an evaluation."""
-    signature = inspect.signature(command)
-    own = [each for each in signature.parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
-    options = [OPTIONS[name] for names in PANELS.values() for name in names]
-    parameters = [*map(_parameter, options), *own]
-    command.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in parameters]
-    )
-    return command
+def takes_options(use: Use) -> Callable[[Function], Function]:
+    """Replace a command's `**options` with the options of a use, in the order of their headings."""
+
+    def decorate(command: Function) -> Function:
+        signature = inspect.signature(command)
+        own = [each for each in signature.parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
+        options = sorted(options_of(use), key=lambda option: [*Panel].index(option.panel))
+        parameters = [*map(_parameter, options), *own]
+        command.__signature__ = signature.replace(  # type: ignore[attr-defined]
+            parameters=[parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in parameters]
+        )
+        return command
+
+    return decorate
 
 
 def _parameter(option: Option) -> Parameter:
@@ -134,6 +139,14 @@ def _choose_log(form: str | None) -> None:
 
 LogOption = Annotated[
     str | None, typer.Option("--log", callback=_choose_log, help="write a log to stderr: json or text")
+]
+PrefectOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--prefect/--no-prefect",
+        help="run as a Prefect flow; default: where PREFECT_API_URL or the active profile names a server",
+        rich_help_panel=Panel.RUN.value,
+    ),
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="replace existing files")]
 WideOption = Annotated[

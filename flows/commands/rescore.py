@@ -1,5 +1,6 @@
 """The command `gradebook rescore`: published verdicts under another rubric's weights."""
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -12,11 +13,15 @@ from gradebook.flows.commands.options import (
     DataOption,
     JsonOption,
     LakeOption,
+    PrefectOption,
     print_json,
 )
 from gradebook.flows.display.summary import show_summary
+from gradebook.flows.run import run_here
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.stages.rescore import RescoreRequest, rescore_run
+from gradebook.tasks.stages.submit import StagesInThreads
+from gradebook.tasks.workspace.folder import RunFolder
 
 
 def rescore(
@@ -34,6 +39,7 @@ def rescore(
     ] = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
+    prefect: PrefectOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Publish a run's verdicts again with another rubric's weights.
@@ -49,7 +55,11 @@ def rescore(
 
     Exit: 0 done, 1 a gate or threshold is not met, 2 bad input.
     """
-    summary, report = rescore_run(RescoreRequest(run, rubric, lake, data, run_id))
+    request = RescoreRequest(run, rubric, lake, data, run_id)
+    summary = run_here(
+        lambda: rescore_run(request, StagesInThreads())[0], "rescore_run:rescore_run", asdict(request), prefect=prefect
+    )
+    report = RunFolder.below(find_lake(lake, data).root, summary.run_id).report_file
     if as_json:
         print_json(summary.as_json() | {"report": str(report)})
     else:

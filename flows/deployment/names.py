@@ -1,34 +1,20 @@
 """Names in Prefect's UI: of flow runs, and of the states and artifacts that tell of a run."""
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
-from prefect import get_client, get_run_logger, runtime
+from prefect import runtime
 
 from gradebook.flows.deployment.run_ids import flow_date
 
 GATES_NOT_MET = "GatesNotMet"  # state, of type Completed, of a flow run whose run is published with unmet gates
-MOST_NAMED = 2  # models in a name
 
 
 def evaluation_name() -> str:
     """Name of a flow run that evaluates outputs: rubric and file, without their folders."""
     options = _parameters()
     return f"{_title(options['rubric'])} over {Path(str(options['outputs'])).name}"
-
-
-async def add_models(models: Sequence[str]) -> None:
-    """Add models to the name of this flow run: its outputs name them. A missing server is only logged."""
-    others = f" and {len(models) - MOST_NAMED} more" if len(models) > MOST_NAMED else ""
-    name = f"{evaluation_name()}: {', '.join(models[:MOST_NAMED])}{others}"
-    try:
-        async with get_client() as client:
-            await client.update_flow_run(UUID(runtime.flow_run.id), name=name)
-    except Exception as error:  # noqa: BLE001 - the run is already published
-        get_run_logger().warning("the flow run could not be named %r: %r", name, error)
 
 
 def nightly_name() -> str:

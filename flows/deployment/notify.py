@@ -13,7 +13,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from gradebook.rubrics.model.digests import digest_of
 from gradebook.rubrics.model.errors import InputError, UnfinishedError
-from gradebook.tasks.system.folder_settings import folder_settings, profiles_file, refuse_folder_settings
+from gradebook.tasks.system.folder_settings import may_name_server, refuse_folder_settings
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -190,7 +190,7 @@ def _client() -> "Iterator[SyncPrefectClient]":
     """
     refuse_folder_settings(os.environ)
     no_server = InputError(API_URL, "none", "the address of a Prefect server, such as http://127.0.0.1:4200/api")
-    if "prefect" not in sys.modules and not _may_have_server():  # Prefect's import takes over a second
+    if "prefect" not in sys.modules and not may_name_server(os.environ):  # Prefect's import takes over a second
         raise no_server
     from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
@@ -218,12 +218,6 @@ def _client() -> "Iterator[SyncPrefectClient]":
             f"notify: no Prefect server answers at {address} ({type(error).__name__}: {error}); "
             "run `gradebook sweep` later to request the evaluation"
         ) from None
-
-
-def _may_have_server() -> bool:
-    """Whether a variable or a file that Prefect reads may name a server."""
-    is_named = any(name.upper() in (API_URL, "PREFECT_PROFILE") for name in os.environ)
-    return is_named or os.path.lexists(profiles_file()) or bool(folder_settings())
 
 
 def _refusal_text(response: Any) -> str:

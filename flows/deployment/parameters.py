@@ -1,12 +1,10 @@
 """Parameters of flows, with type, bounds and meaning for a deployment's form."""
 
 import inspect
-import json
 from collections.abc import Callable, Iterable
 from inspect import Parameter
 from typing import Annotated, Any, TypeVar
 
-from prefect import Flow
 from pydantic import Field
 
 from gradebook.tasks.runs.option_fields import field_type
@@ -14,7 +12,6 @@ from gradebook.tasks.runs.request import Option, Use, options_of
 
 Dollars = Annotated[float, Field(ge=0)]
 Function = TypeVar("Function", bound=Callable[..., Any])
-AnyFlow = TypeVar("AnyFlow", bound=Flow[..., Any])
 
 
 def takes_options(use: Use) -> Callable[[Function], Function]:
@@ -34,20 +31,6 @@ def takes_options(use: Use) -> Callable[[Function], Function]:
         return function
 
     return decorate
-
-
-def sends_plain_values(flow: AnyFlow) -> AnyFlow:
-    """Let a flow send its parameters as they are if they are values of JSON; Prefect imports FastAPI to convert any."""
-
-    def serialize(parameters: dict[str, Any]) -> dict[str, Any]:
-        try:
-            plain: dict[str, Any] = json.loads(json.dumps(parameters))
-        except (TypeError, ValueError, RecursionError):
-            return Flow.serialize_parameters(flow, parameters)
-        return plain
-
-    flow.serialize_parameters = serialize  # type: ignore[method-assign]
-    return flow
 
 
 def _parameter(option: Option) -> Parameter:

@@ -29,7 +29,7 @@ def deployed_run_id(name: str) -> str | None:
     return f"{plain}-{flow_run.expected_start_time:%Y%m%d-%H%M%S}-{flow_run.id.hex[:8]}"
 
 
-async def refuse_endless_tries() -> None:
+def refuse_endless_tries() -> None:
     """Raise `UnfinishedError` in a flow run whose process died `MOST_DEATHS` times, which ends an endless loop.
 
     Attempts that failed with an error do not count.
@@ -38,8 +38,8 @@ async def refuse_endless_tries() -> None:
     flow_run = context.flow_run if context else None
     if flow_run is None or flow_run.run_count <= MOST_DEATHS:
         return
-    async with get_client() as client:
-        states = await client.read_flow_run_states(flow_run.id)
+    with get_client(sync_client=True) as client:
+        states = client.read_flow_run_states(flow_run.id)
     if death_count(states) >= MOST_DEATHS:
         raise UnfinishedError(
             f"the process of this flow run died {MOST_DEATHS} times; finished judgments are stored: find the cause "

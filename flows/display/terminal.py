@@ -64,12 +64,6 @@ people = _for_people()  # stdout: what a command was asked for, unless as JSON
 notes = _for_notes()  # stderr: progress, and remarks on the command itself
 
 
-def look_again() -> None:
-    """Find out again what stdout and stderr can show: this process has been given others."""
-    vars(people).update(vars(_for_people()))
-    vars(notes).update(vars(_for_notes()))
-
-
 def show_wide(is_wanted: bool = True) -> None:
     """Show all columns and whole cells of tables, whatever the terminal's width."""
     people.is_wide = is_wanted

@@ -1,11 +1,12 @@
-"""Nightly run: outcome of each suite, remaining budget, and summary."""
+"""Nightly run: its suites in turn, each with its outcome, the remaining budget, and the summary."""
 
 import json
+import logging
 import math
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +20,27 @@ from gradebook.tasks.comparing.stopping import stopped_words
 from gradebook.tasks.judging.money.budget import read_budget
 from gradebook.tasks.judging.money.prices import total_usd
 from gradebook.tasks.lake.address import find_lake
-from gradebook.tasks.lake.compaction import Upkeep
+from gradebook.tasks.lake.compaction import Upkeep, compact_lake
 from gradebook.tasks.lake.connections import connect, lake_exists
 from gradebook.tasks.lake.rows import Row, model_name, read_rows
 from gradebook.tasks.lake.sql import query
-from gradebook.tasks.operations.sentinel import Watch
+from gradebook.tasks.operations.sentinel import Watch, watch_judge
+from gradebook.tasks.operations.suites import Suite, SuitesFile, suite_request, watch_request
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.reporting.drawing.figures import table_of
 from gradebook.tasks.reporting.export.markdown import escaped, table_text
 from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.runs.resume_command import in_suites_file
+from gradebook.tasks.stages.pipeline import publish_evaluation
+from gradebook.tasks.stages.submit import Event, Stages
+from gradebook.tasks.system.logs import LOGGER
 from gradebook.tasks.system.number_format import price_words, score_words, signed_words
 from gradebook.tasks.system.secret_values import without_secret_values
-from gradebook.tasks.workspace.folder import RunFolder
+from gradebook.tasks.workspace.folder import DEFAULT_LAKE, RunFolder
 
+DRIFTED_EVENT = "gradebook.judge.drifted"
 _ROUNDING_USD = 1e-9
+_log = logging.getLogger(LOGGER)
 MOST_NAMED = 5  # suites in the summary sentence
 ALPHA = 0.05  # below which a difference of the outputs' means is beyond chance
 LONGEST_FAULT = 300  # characters of a suite's fault in the summary sentence
@@ -187,6 +194,88 @@ class NightUnfinished(UnfinishedError):
 
     def __str__(self) -> str:
         return f"{self.night.sentence}; a retry goes on with them, once their faults are mended"
+
+
+def run_night(path: str, file: SuitesFile, chosen: Sequence[Suite], date: date | None, stages: Stages) -> Night:
+    """Evaluate suites of a file in turn, each as a run of its own, then compact their lake.
+
+    path: of the file, for the command that resumes a suite. date: value of {date}; None: that of the scheduled start.
+    After a failed suite the others still run.
+    """
+    day = date or stages.today()
+    night = _with_upkeep(Night(day, _evaluate_all(path, file, chosen, day, stages), file.budget_usd), file)
+    stages.show_text(Path(path).stem.removesuffix(".suites"), "nightly", night_text(night), f"Nightly run of {day}")
+    return night
+
+
+def _evaluate_all(
+    path: str, file: SuitesFile, chosen: Sequence[Suite], day: date, stages: Stages
+) -> tuple[SuiteEnd, ...]:
+    ended: list[tuple[SuiteEnd, EvaluationRequest]] = []
+    for suite in chosen:
+        left = budget_left(file.budget_usd, ended)
+        now = datetime.now(UTC)
+        request = suite_request(suite, day, now, lake=file.lake, data=file.data, budget_usd=left)
+        again = ("gradebook", "nightly", path, "--only", suite.id, "--date", day.isoformat())
+        request = replace(request, run_id=stages.run_id(suite.id), again=again)
+        watch = _watch(suite, request, now)
+        if isinstance(watch, Watch):
+            if watch.is_changed:
+                stages.emit(_drift_of(watch))
+            if request.budget_usd is not None:
+                request = replace(request, budget_usd=max(request.budget_usd - (watch.cost_usd or 0.0), 0.0))
+        ended.append((_with_watch(_evaluate(suite.id, request, now, stages), suite, watch), request))
+    return tuple(end for end, _ in ended)
+
+
+def _watch(suite: Suite, request: EvaluationRequest, now: datetime) -> Watch | str | None:
+    """Ask the suite's anchors; a fault is returned in words, because the suite is evaluated anyway."""
+    wanted = watch_request(suite, request)
+    if wanted is None:
+        return None if suite.anchors is None else "the suite has no judge"
+    try:
+        return watch_judge(find_lake(request.lake, request.data), wanted, now)
+    except (GradebookError, duckdb.Error) as error:
+        return str(error)
+
+
+def _with_watch(end: SuiteEnd, suite: Suite, watch: Watch | str | None) -> SuiteEnd:
+    if not isinstance(watch, Watch):
+        return replace(end, watch_fault=watch)
+    is_failing = suite.anchors is not None and suite.anchors.fail and watch.is_changed
+    unmet = (*end.unmet, watch.sentence) if is_failing else end.unmet
+    return replace(end, watch=watch, unmet=unmet, is_met=end.is_met and not is_failing)
+
+
+def _drift_of(watch: Watch) -> Event:
+    """Event of a judge that changed; its key depends on the night, the anchors and the judge alone."""
+    first = watch.rows[0]
+    key = ("gradebook judge", first["anchor_set"], first["judge_digest"], str(first["night"]))
+    resource = {"prefect.resource.id": f"gradebook.judge.{first['judge']}"}
+    return Event(DRIFTED_EVENT, resource, watch.as_json(), "\n".join(key))
+
+
+def _evaluate(suite: str, request: EvaluationRequest, now: datetime, stages: Stages) -> SuiteEnd:
+    """Publish one suite's run; a failure is returned, not raised."""
+    try:
+        summary = publish_evaluation(request, stages)
+    except Exception as error:  # noqa: BLE001 - the other suites are evaluated anyway
+        end = failed_end(suite, request, now, error)
+        is_unexpected = not isinstance(error, GradebookError)
+        _log.error("suite %s did not finish: %s", suite, end.fault, exc_info=is_unexpected)
+        return end
+    root = find_lake(request.lake, request.data).root
+    return published_end(suite, summary, RunFolder.below(root, summary.run_id).report_file)
+
+
+def _with_upkeep(night: Night, file: SuitesFile) -> Night:
+    """Compact the lake and record the outcome; a failure is recorded and logged, but the night does not fail."""
+    try:
+        found = find_lake(file.lake or DEFAULT_LAKE, file.data)
+        return replace(night, upkeep=compact_lake(found)) if lake_exists(found) else night
+    except Exception as error:  # noqa: BLE001 - see above
+        _log.warning("the lake could not be compacted: %r", error)
+        return replace(night, upkeep_fault=f"{type(error).__name__}: {error}")
 
 
 def budget_left(budget_usd: float | None, ends: Sequence[tuple[SuiteEnd, EvaluationRequest]]) -> float | None:

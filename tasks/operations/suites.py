@@ -164,6 +164,12 @@ def suites_lake(file: SuitesFile, environ: Mapping[str, str]) -> str | None:
     return file.lake
 
 
+def with_lake(file: SuitesFile, lake: str | None, data: str | None, usual: str = DEFAULT_LAKE) -> SuitesFile:
+    """Suites file with the lake and data to use: the given ones, else its own, else the usual lake."""
+    used = lake or suites_lake(file, os.environ) or usual
+    return file.model_copy(update={"lake": used, "data": data or file.data})
+
+
 def _connection_settings(address: str) -> dict[str, str] | None:
     """Settings of libpq, of one server; None for a socket, several servers, and whatever else libpq may be told."""
     words = address.split()

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from gradebook.tasks.system.lazy_imports import allow_pandas, deferred_imports, uncollected
-
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -116,11 +114,10 @@ SUITES: dict[str, Callable[[], list[Any]]] = {
 
 def import_great_expectations() -> Any:
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "False")  # read at import
-    allow_pandas()
     # Under PYTHONWARNINGS=error the import would end the run. The filter stays: other threads import at the same time.
     warnings.filterwarnings("ignore", "module 'sre_", DeprecationWarning)
     # gradebook uses neither the statistics nor the charts that need these.
-    with _IMPORT, uncollected(), deferred_imports("scipy.stats", "altair"):
+    with _IMPORT:
         import great_expectations
     # This module sets its own level to INFO and reports a folder that nobody asked for.
     logging.getLogger("great_expectations.data_context.types.base").setLevel(logging.WARNING)

@@ -1,20 +1,23 @@
 """Order of the stages of an evaluation."""
 
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from itertools import accumulate, pairwise
 
 from gradebook.tasks.comparing.looks import keep_judged, look
 from gradebook.tasks.datasets.ingest import Ingested
 from gradebook.tasks.planning.plan import RunPlan
 from gradebook.tasks.published.summary import RunSummary
+from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.runs.run import Run
 from gradebook.tasks.scoring.cluster import ShardWork, compute_work, shard_work
 from gradebook.tasks.scoring.setup import ScoringSetup, opened_setup
 from gradebook.tasks.scoring.shards import score_criteria, score_own_criteria, score_shard
 from gradebook.tasks.stages.aggregate import aggregate_run
 from gradebook.tasks.stages.batches import ask_run_in_batches
+from gradebook.tasks.stages.check_request import CheckedRequest
 from gradebook.tasks.stages.notes import run_notes
-from gradebook.tasks.stages.open_run import is_published, recorded
+from gradebook.tasks.stages.open_run import is_published, opened_run, recorded
 from gradebook.tasks.stages.plan import ingest_run, plan_judgments
 from gradebook.tasks.stages.publish import conclude_run, publish_run
 from gradebook.tasks.stages.quality import validate_judgments, validate_outputs
@@ -24,6 +27,19 @@ from gradebook.tasks.system.events import Piece, piece_span
 from gradebook.tasks.system.progress import reporter
 
 MOST_STAGES = 50  # per shard that score criteria: a Prefect task takes 15 ms, a check of 100 outputs 2 ms
+
+
+def publish_evaluation(request: EvaluationRequest, stages: Stages, checked: CheckedRequest | None = None) -> RunSummary:
+    """Evaluate and publish one run; a run that is already published is read back.
+
+    checked: the request, if it was just checked. Raises `InputError` for a wrong request, `UnfinishedError` if the run
+    can't be finished.
+    """
+    stages.refuse_endless_tries()
+    with opened_run(request, datetime.now(UTC), checked) as run:
+        summary = complete_run(run, stages)
+    stages.show_run(run, summary)
+    return summary
 
 
 def evaluate_run(run: Run, stages: Stages) -> None:

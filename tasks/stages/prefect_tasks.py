@@ -19,6 +19,7 @@ from gradebook.tasks.stages.score import collect_verdicts, write_run_feedback
 
 # A stage's function, its task's name, and the name of the task's runs.
 _NAMES: dict[Callable[..., Any], tuple[str, str]] = {
+    collect_outputs: ("collect", "collect"),
     ingest_run: ("ingest", "ingest"),
     validate_outputs: ("validate_outputs", "quality of ingest · shard {shard_index}"),
     plan_judgments: ("plan", "plan"),
@@ -46,6 +47,3 @@ def tasks_of(suite: str | None) -> Mapping[Callable[..., Any], Task[..., Any]]:
     if suite is None:
         return TASKS
     return {each: TASKS[each].with_options(task_run_name=f"{suite} · {name}") for each, (_, name) in _NAMES.items()}
-
-
-collect = Task(collect_outputs, name="collect", task_run_name="collect", cache_policy=NO_CACHE)

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from gradebook.rubrics.model.errors import QualityNotMet
 from gradebook.tasks.ledger.ledger import run_judgments
 from gradebook.tasks.runs.run import Run
-from gradebook.tasks.stages.suite_process import check_in_process
+from gradebook.tasks.stages.expectations import check_suite
 from gradebook.tasks.system.events import tell_finding
 from gradebook.tasks.system.files import append_lines
 from gradebook.tasks.system.processes import COMPUTING
@@ -111,7 +111,7 @@ def validate(
     if "output" in table.column_names:  # a suite reads the length of a text, never the text
         lengths = pc.utf8_length(table.column("output"))
         table = table.drop_columns(["output"]).append_column("output_characters", lengths)
-    outcomes = check_in_process(suite or stage, table)
+    outcomes = check_suite(suite or stage, table)
     findings = [QualityFinding(folder.run_id, stage, subject, **outcome) for outcome in outcomes]
     keep_findings(folder, findings)
     return findings

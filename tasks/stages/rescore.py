@@ -58,14 +58,19 @@ class RescoreRequest:
     run_id: str | None = None
 
 
-def rescore_run(request: RescoreRequest) -> tuple[RunSummary, Path]:
+def rescore_run(request: RescoreRequest, stages: Stages | None = None) -> tuple[RunSummary, Path]:
     """Publish a run's verdicts as a new run with another rubric; returns its summary and the report's path.
+
+    stages: by default in this thread.
 
     Raises `InputError`, before anything is written, for an unknown run or rubric, or if the run lacks verdicts for the
     rubric's criteria; `QualityNotMet` if a check of the marts fails.
     """
     with _opened(request, datetime.now(UTC)) as (run, source):
-        return complete_run(run, Stages(), partial(_publish, source)), run.folder.report_file
+        engine = stages or Stages()
+        summary = complete_run(run, engine, partial(_publish, source))
+        engine.show_run(run, summary)
+        return summary, run.folder.report_file
 
 
 def refuse_other_questions(source: KeptRun, rubric: Rubric, counts: Row) -> None:

@@ -1,10 +1,13 @@
-"""Executors of stages: in sequence or in threads; flows use Prefect's tasks instead."""
+"""Engines: where the stages of a run are executed, in sequence, in threads, or as tasks of a Prefect flow run."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
 from typing import Any, ParamSpec, TypeVar
 
+from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.runs.run import Run
 
 ASKING_THREADS = 8
@@ -13,10 +16,21 @@ Made = TypeVar("Made")
 Pending = Any  # a future of the executor
 
 
-class Stages:
-    """Executor of stages in this thread, in sequence.
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Event for other systems. key: equal keys are the same event; related: ids of resources by their role."""
 
-    has_suites: whether great-expectations, which takes seconds to import, also checks the data of each stage.
+    name: str
+    resource: Mapping[str, str]
+    payload: Mapping[str, Any]
+    key: str
+    related: Mapping[str, str] = field(default_factory=dict)
+
+
+class Stages:
+    """Executor of stages in this thread, in sequence; without a Prefect server nobody receives events or artifacts.
+
+    has_suites: whether the shipped suites of great-expectations run unless the request says otherwise.
     has_cluster: whether checks and schemas go to the workers of a cluster.
     """
 
@@ -45,12 +59,29 @@ class Stages:
     def finish(self, pending: Sequence[Pending]) -> None:
         """Wait for stages to end, then raise the error of the first one that failed."""
 
+    def run_id(self, _name: str) -> str | None:
+        """Id of the run that a deployment's flow run publishes under a name; None outside of one."""
+        return None
+
+    def today(self) -> date:
+        """Local date of the scheduled start."""
+        return datetime.now(UTC).astimezone().date()
+
+    def refuse_endless_tries(self) -> None:
+        """Raise `UnfinishedError` in a flow run whose process died again and again."""
+
+    def show_run(self, run: Run, summary: RunSummary) -> None:
+        """Show a published run to those who watch the server."""
+
+    def show_text(self, subject: str, kind: str, text: str, description: str) -> None:
+        """Show a Markdown text about a subject, such as a suite, to those who watch the server."""
+
+    def emit(self, event: Event) -> None:
+        """Send an event to the server."""
+
 
 class StagesInThreads(Stages):
-    """Executor of stages in threads of this process. has_suites: as in `Stages`."""
-
-    def __init__(self, *, has_suites: bool = False) -> None:
-        self.has_suites = has_suites
+    """Executor of stages in threads of this process."""
 
     @contextmanager
     def opened(self, _run: Run) -> Iterator[None]:

@@ -9,13 +9,12 @@ progress        reporter: progress of stages, sent to one watcher
 number_format   numbers as people read them
 prefect_blocks  read_secret, limited: Prefect's secrets and concurrency limits
 exporters       OpenTelemetry's exporters, of the extra `otel`
-kept_process    find_process, start_process: processes that stay for later commands
-listeners       Guard, Rules, Tokens, server_settings, read_line: access and bounds of all that listens
+listeners       Guard, Rules, Tokens, server_settings: access and bounds of all that listens
 operator_settings  what the operator allows: keys, functions, folders
-folder_settings    refuse_folder_settings: Prefect's settings in the current folder
-secret_values   without_secret_values: texts of unforeseen errors without keys
+folder_settings    may_name_server, refuse_folder_settings: where Prefect's settings are
+secret_values   without_secret_values, without_password: texts without keys
 transactions    transaction: of an SQLite database
 forking         lake_turn, unforked: what a fork of this process waits for
 own_process     call_apart: a call in a process of its own
-lazy_imports    deferred_imports: heavy modules imported on first use
+command_start   begin_command, take_start: when this process's command began
 """

@@ -1,4 +1,4 @@
-"""Where settings of Prefect lie: its folder of this person, and the current folder, which may be of others."""
+"""Where settings of Prefect are: its folder of this person, and the current folder, which may be of others."""
 
 import os
 import sys
@@ -9,25 +9,34 @@ from pathlib import Path
 from gradebook.rubrics.model.errors import InputError
 
 MOST_BYTES = 1_000_000
+NAMING = ("PREFECT_API_URL", "PREFECT_PROFILE")  # variables that may name a server
 NAMES = ("prefect.toml", "pyproject.toml", ".env")
 
 
 def prefect_home() -> Path:
-    """Prefect's folder of this person, in which the state files of servers lie. Raises `InputError` without a home."""
+    """Prefect's folder of this person. Raises `InputError` without a home."""
     try:
         return Path(os.environ.get("PREFECT_HOME") or "~/.prefect").expanduser()
     except RuntimeError:
-        raise unusable_home("no home folder of this user") from None
-
-
-def unusable_home(found: str) -> InputError:
-    """Error of a folder of Prefect that a command needs and can't use."""
-    return InputError("PREFECT_HOME", found, "a folder that this user can write; default: .prefect in HOME")
+        expected = "a folder that this user can write; default: .prefect in HOME"
+        raise InputError("PREFECT_HOME", "no home folder of this user", expected) from None
 
 
 def profiles_file() -> Path:
     """File of Prefect's profiles, which may not exist."""
     return Path(os.environ.get("PREFECT_PROFILES_PATH") or prefect_home() / "profiles.toml")
+
+
+def may_name_server(environ: Mapping[str, str]) -> bool:
+    """Whether a variable or a file that Prefect reads may name its server. Prefect knows, but its import is slow."""
+    if any(name.upper() in NAMING for name in environ) or folder_settings():
+        return True
+    try:
+        return b"api" in profiles_file().read_bytes().lower()
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
 
 
 def refuse_folder_settings(environ: Mapping[str, str]) -> None:

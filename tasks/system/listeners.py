@@ -4,26 +4,21 @@ import asyncio
 import base64
 import hashlib
 import hmac
-import json
 import re
 import secrets
-import socket
-import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from io import BufferedIOBase
 from time import monotonic
 from typing import Any
 
 MOST_CONNECTIONS = 512
-HEADER_TIMEOUT_S = 5.0  # until a request's header, or a password, is complete
+HEADER_TIMEOUT_S = 5.0  # until a request's header is complete
 BODY_TIMEOUT_S = 60.0
 MOST_BODY_BYTES = 2**26
 MOST_HELD_BYTES = 2**28  # of the bodies of all requests of a server that are not answered yet
 MOST_HEADER_BYTES = 32_768
-MOST_LINE_BYTES = 1000  # of a plain connection's first line
 MOST_JSON_DEPTH = 100
 _MOST_BRACKETS = 500_000  # of a body of JSON
 MOST_WRONG_TOKENS, WRONG_TOKENS_S = 20, 60.0  # within this time, from all clients together
@@ -108,21 +103,6 @@ def hosts_of(port: int, host: str = LOOPBACK[0], trusted: Iterable[str] = ()) ->
     return (*bound, *trusted, *(f"{name}:{port}" for name in trusted))
 
 
-def refuse_without(auth: str, open_paths: tuple[str, ...] = ()) -> Refuse:
-    """Ask for the password of HTTP's basic scheme. auth: USER:PASSWORD. open_paths: those that anybody may get.
-
-    Web sockets send it in their first message, to the application.
-    """
-    expected = f"Basic {base64.b64encode(auth.encode()).decode()}"
-
-    def refuse(scope: Message, headers: Headers) -> int | None:
-        if scope["type"] == "websocket" or (scope["method"] == "GET" and scope["path"] in open_paths):
-            return None
-        return None if is_password("".join(headers.get("authorization", [])), expected) else 401
-
-    return refuse
-
-
 def refuse_without_token(token: str | None) -> Refuse:
     """Ask for a token: as a bearer, or as the password of HTTP's basic scheme, which a URL can hold. None: for none."""
 
@@ -149,7 +129,6 @@ class Rules:
     refuse: Refuse
     schemes: tuple[str, ...] = ("http",)
     needs_origin: bool = False
-    has_web_sockets: bool = False
     most_body_bytes: int = MOST_BODY_BYTES
     headers: Mapping[str, str] = field(default_factory=dict)
 
@@ -179,10 +158,7 @@ class Guard:
             headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
         status = self._refusal(scope, headers)
         if scope["type"] == "websocket":
-            if status is not None or not self._rules.has_web_sockets:
-                await send({"type": "websocket.close", "code": 1008})
-                return
-            await self._app(scope, _with_timely_start(receive), send)
+            await send({"type": "websocket.close", "code": 1008})
             return
         body: list[bytes] = []
         try:
@@ -263,24 +239,6 @@ def _replayed(content: bytes, receive: Receive) -> Receive:
     return next_message
 
 
-def _with_timely_start(receive: Receive) -> Receive:
-    """A web socket that ends if its first message, which holds the password, does not come in time."""
-    first_count = 2  # the connection itself, and the message
-
-    async def next_message() -> Message:
-        nonlocal first_count
-        first_count -= 1
-        if first_count < 0:
-            return await receive()
-        try:
-            async with asyncio.timeout(HEADER_TIMEOUT_S):
-                return await receive()
-        except TimeoutError:
-            return {"type": "websocket.disconnect", "code": 1008}
-
-    return next_message
-
-
 async def _refuse(send: Send, status: int) -> None:
     text = REFUSALS[status].encode()
     headers = [(b"content-type", b"text/plain"), (b"content-length", b"%d" % len(text)), (b"connection", b"close")]
@@ -328,30 +286,3 @@ def _bounded_protocol() -> Any:
                 self.transport.close()
 
     return BoundedProtocol
-
-
-def read_line(connection: socket.socket, file: BufferedIOBase, password: str) -> dict[str, Any] | None:
-    """First line of a plain connection, a JSON object with the password as `auth`.
-
-    None for any other, and for one that is not whole in time. Later reads of the connection raise `TimeoutError`.
-    """
-    end = threading.Timer(HEADER_TIMEOUT_S, _hang_up, [connection])
-    end.start()
-    try:
-        line: dict[str, Any] = json.loads(file.readline(MOST_LINE_BYTES))
-        connection.settimeout(BODY_TIMEOUT_S)
-        return line if is_password(str(line["auth"]), password) else None
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        return None
-    finally:
-        end.cancel()
-
-
-def has_room() -> bool:
-    """Whether one more plain connection is taken; each has a thread, and another one until its line is there."""
-    return threading.active_count() < 2 * MOST_CONNECTIONS
-
-
-def _hang_up(connection: socket.socket) -> None:
-    with suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)

@@ -26,3 +26,9 @@ def _secrets(environ: Mapping[str, str]) -> Iterator[str]:
             except ValueError:  # no address
                 continue
         yield from (each for each in found if len(each) >= SHORTEST_SECRET)
+
+
+def without_password(address: str) -> str:
+    """Address without user name, password and query."""
+    parts = urlsplit(address)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()

@@ -6,14 +6,13 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-import gradebook
+from gradebook.tasks.system.command_start import take_start
 from gradebook.tasks.system.events import Piece, piece_span
 from gradebook.tasks.system.files import append_lines
 from gradebook.tasks.workspace.folder import RunFolder
@@ -76,10 +75,8 @@ class _Opened:
             self.covered_s += time.perf_counter() - self.busy_since_s
 
 
-_starts: list["Timing"] = []  # of this command, until its first run takes it
 _opened: dict[Path, _Opened] = {}  # by folder
 _counting = threading.Lock()
-_current: ContextVar["Timing | None"] = ContextVar("timing", default=None)
 
 
 @dataclass(slots=True)
@@ -109,13 +106,11 @@ def timed(
         opened.enter()
     wall, cpu = time.perf_counter(), clock()
     is_done = False
-    token = _current.set(timing)
     with piece_span(Piece(folder.run_id, stage, criterion_id, shard_index)) as piece:
         try:
             yield timing
             is_done = True
         finally:
-            _current.reset(token)
             own_cpu_s = clock() - cpu
             timing.wall_s += time.perf_counter() - wall
             timing.cpu_s += own_cpu_s
@@ -126,23 +121,10 @@ def timed(
             piece.counts |= {"row_count": timing.row_count, "replayed_count": timing.replayed_count}
 
 
-def add_cpu_s(cpu_s: float) -> None:
-    """Add CPU seconds that another process spent on the work that is being timed."""
-    timing = _current.get()
-    if timing is not None:
-        timing.cpu_s += cpu_s
-
-
-def note_start() -> None:
-    """Measure the start of a command: all that its process did until now. The command's first run gets it."""
-    cpu_s = process_cpu_s() + gradebook.CALLER_CPU_S
-    _starts[:] = [Timing("start", wall_s=time.perf_counter() - gradebook.LOADED_AT, cpu_s=cpu_s)]
-
-
 def append_start(folder: RunFolder) -> None:
     """Append the timing of the command's start, if no other run has it; what follows belongs to this run."""
-    while _starts:
-        append_timing(folder, _starts.pop())
+    if (began_at_s := take_start()) is not None:
+        append_timing(folder, Timing("start", wall_s=time.perf_counter() - began_at_s, cpu_s=process_cpu_s()))
     _opened[folder.path] = _Opened(time.perf_counter(), process_cpu_s())
 
 

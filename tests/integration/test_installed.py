@@ -168,12 +168,12 @@ def test_pytest_runs_beside_the_user_s_modules(environment, folder, path):
 
 @pytest.mark.nightly
 @pytest.mark.slow
-@pytest.mark.server
-def test_an_evaluation_starts_a_server_of_its_own(environment, folder):
-    alone = {name: value for name, value in plain_environment(".").items() if name != "PREFECT_API_URL"}
+def test_an_evaluation_runs_here_and_as_a_flow(environment, folder):
+    settings = plain_environment(".") | {"PREFECT_HOME": str(folder / "home")}
     command = [environment / "bin" / "gradebook", "evaluate", "outputs.jsonl", "--rubric", "rubric.yaml", "--json"]
-    found = json.loads(run(command, folder, alone | {"PREFECT_HOME": str(folder / "home")}))
-    assert (found["status"], found["output_count"]) == ("published", 3)
+    for more in ([], ["--prefect"]):
+        found = json.loads(run([*command, *more], folder, settings))
+        assert (found["status"], found["output_count"]) == ("published", 3)
 
 
 @pytest.mark.nightly

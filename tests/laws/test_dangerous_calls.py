@@ -84,6 +84,5 @@ def test_whatever_listens_uses_the_one_guard():
     modules = {path: path.read_text(encoding="utf-8") for path in files}
     listening = {path.name for path, text in modules.items() if LISTENING.search(text)}
     guarded = {path.name for path, text in modules.items() if "gradebook.tasks.system.listeners import" in text}
-    listening -= {"port_keeper.py", "ready.py"}  # the kernel says which user asks; any other is not read
-    assert listening == {"process.py", "serve.py", "suite_server.py"}
+    assert listening == {"serve.py"}
     assert listening <= guarded

@@ -20,9 +20,9 @@ ROOMS = ("flows", "tasks", "rubrics")  # from the top down: a room imports those
 # The packages of each room, from the top down in the same way. FLOW_FILES: the modules that stand in flows/ itself.
 FLOW_FILES = "(flow files)"
 PACKAGES = {
-    "flows": ("program", "cli", "commands", "api", "server", FLOW_FILES, "deployment", "display"),
+    "flows": ("entry", "cli", "commands", "api", FLOW_FILES, "deployment", "display"),
     "tasks": (
-        *("stages", "operations", "serving", "reporting", "published", "rewards", "scoring"),
+        *("operations", "stages", "serving", "reporting", "published", "rewards", "scoring"),
         *("comparing", "planning", "marts", "runs", "ledger", "agreement", "collecting", "judging", "ratings"),
         *("rubric_store", "datasets", "lake", "workspace", "system"),
     ),
@@ -46,10 +46,7 @@ IMPORTED_LATE = {
     ("tasks/judging/transport/probe.py", "gradebook.tasks.judging.transport.http_client"): "aiohttp; for judges",
     ("tasks/scoring/computed.py", "gradebook.rubrics.schemas.validating"): "jsonschema; for criteria with a schema",
     ("tasks/stages/publish.py", "gradebook.tasks.reporting.page"): "jinja2 and charts; for runs with a page",
-    ("tasks/stages/suite_process.py", "gradebook.tasks.reporting.drawing.charts"): "jinja2, Vega; for pages",
-    ("tasks/stages/suite_process.py", "gradebook.tasks.reporting.page"): "jinja2 and charts; for runs with a page",
-    ("tasks/stages/suite_server.py", "gradebook.tasks.reporting.drawing.charts"): "Vega; after the suites' imports",
-    ("tasks/system/folder_settings.py", "gradebook.rubrics.text.named_files"): "pydantic; before Prefect's server",
+    ("tasks/system/folder_settings.py", "gradebook.rubrics.text.named_files"): "pydantic; where there are such files",
     ("tasks/system/folder_settings.py", "gradebook.tasks.system.operator_settings"): "pydantic; where there are some",
     ("tasks/system/tracing.py", "gradebook.tasks.system.exporters"): "opentelemetry; where an exporter is configured",
 }

@@ -1,6 +1,6 @@
-"""CPU budget of a test run, in seconds of all processes: unlike a clock it does not fail on a busy machine.
+"""CPU of a test run, in seconds of all processes, beside what it usually takes; more is a failure only where asked.
 
-Nor on a slow one: the budget grows with `slowness`, read again and again during the run.
+What it usually takes grows with `slowness`, which is read again and again during the run.
 """
 
 import json
@@ -14,6 +14,7 @@ from statistics import mean
 
 import pytest
 
+TOLERATED = 4 / 3  # times the budget
 _SHOWN_COUNT = 10
 _LOOP = 10_000
 _LOOP_S = 0.025  # CPU of the loop on the machine for which budgets are given
@@ -24,7 +25,10 @@ _wall_by_test: dict[str, float] = {}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--cpu-budget", type=float, metavar="SECONDS", help="fail when the run takes more CPU than this")
+    parser.addoption("--cpu-budget", type=float, metavar="SECONDS", help="CPU that the run usually takes, to compare")
+    parser.addoption(
+        "--enforce-cpu-budget", action="store_true", help="fail when the run takes more than a third beyond the budget"
+    )
     parser.addoption(
         "--cpu-log", type=Path, metavar="FILE", help="write the CPU and wall seconds of every test, dearest first"
     )
@@ -61,8 +65,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if log := session.config.getoption("--cpu-log"):
         lines = [f"{seconds:.3f}\t{_wall_by_test[test]:.3f}\t{test}\n" for test, seconds in _dearest()]
         log.write_text("".join(lines), encoding="utf-8")
-    budget = _budget_s(session.config)
-    if budget is not None and cpu_seconds() > budget and session.exitstatus == pytest.ExitCode.OK:
+    budget, is_enforced = _budget_s(session.config), session.config.getoption("--enforce-cpu-budget")
+    is_over = budget is not None and cpu_seconds() > TOLERATED * budget
+    if is_over and is_enforced and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
@@ -72,11 +77,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         return
     used = cpu_seconds()
     terminalreporter.write_line(
-        f"CPU of all processes: {used:.0f} s, the budget is {budget:.0f} s where the machine is {_mean_slowness():.1f} "
+        f"CPU of all processes: {used:.0f} s, usually {budget:.0f} s where the machine is {_mean_slowness():.1f} "
         "times slower than planned"
     )
-    if used > budget:
-        terminalreporter.write_line("Over the budget. The dearest tests:", red=True)
+    if used > TOLERATED * budget:
+        terminalreporter.write_line("More than a third beyond that. The dearest tests:", red=True)
         for test, seconds in _dearest()[:_SHOWN_COUNT]:
             terminalreporter.write_line(f"  {seconds:6.1f} s  {test}")
 
@@ -96,7 +101,7 @@ def slowness() -> float:
 
 
 def _budget_s(config: pytest.Config) -> float | None:
-    """CPU seconds that this run may take on this machine; None without a budget."""
+    """CPU seconds that this run usually takes on this machine; None without a budget."""
     planned = config.getoption("--cpu-budget")
     return None if planned is None else planned * _mean_slowness()
 

@@ -14,15 +14,11 @@ ROOT = Path(__file__).parents[2]
 IMPORTED = (
     "gradebook.flows.cli",
     "gradebook.flows.commands.evaluate",
-    "gradebook.flows.server.start",
-    "gradebook.flows.evaluate_outputs",
+    "gradebook.flows.evaluate_here",
     "gradebook.tasks.judging.transport.http_client",
     "gradebook.tasks.reporting.page",
     "genai_prices.data",
-    "great_expectations",
     "openai",
-    "prefect.flow_engine",
-    "prefect.task_engine",
     "tests.support.forked",
 )
 _NUMBERS = count()

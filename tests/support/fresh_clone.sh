@@ -24,7 +24,6 @@ for version in 3.11 3.12 3.13 3.14; do
     in_clone() { (cd "$clone" && env -i PATH="$tools" HOME="$folder/home-$version" LANG=C.UTF-8 PIP_NO_CACHE_DIR=1 "$@"); }
     in_clone make demo PYTHON="$python" > "$folder/demo-$version" 2>&1 || { cat "$folder/demo-$version"; exit 1; }
     echo "fresh clone: make demo with $("$python" --version): $(($(date +%s) - begun)) s, $(du -sm "$clone/.venv" | cut -f1) MB"
-    [ -x "$clone/.venv/bin/gradebook" ] && in_clone .venv/bin/gradebook server stop 2>/dev/null || true
     if [ -n "$first" ]; then
         first=
         in_clone make lint PYTHON="$python"

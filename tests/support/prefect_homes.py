@@ -1,11 +1,16 @@
-"""Prefect in tests: what a server needs not do, a home of one test without a server, and the processes of a home."""
+"""Prefect in tests: the API of a server, what it needs not do, and the processes of a home."""
 
 import os
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+import psutil
+import pytest
 
 from tests.support.samples import write_outputs, write_rubric
 
+SERVER = "GRADEBOOK_TESTS_SERVER"  # variable with the address of the server that the workers share
 # What no test asks of the server, and costs as much as all else once it runs: schedules, automations, kept events.
 _IDLE = ("SCHEDULER", "LATE_RUNS", "PAUSE_EXPIRATIONS", "TRIGGERS", "EVENT_PERSISTER", "FOREMAN", "REPOSSESSOR")
 SERVER_SETTINGS = {f"PREFECT_SERVER_SERVICES_{name}_ENABLED": "false" for name in _IDLE}
@@ -13,41 +18,31 @@ SERVER_SETTINGS = {f"PREFECT_SERVER_SERVICES_{name}_ENABLED": "false" for name i
 SERVER_SETTINGS["PREFECT_SERVER_REGISTER_BLOCKS_ON_START"] = "0"
 
 
-def make_database(home: Path) -> None:
-    """The database of a new Prefect home, without the three CPU seconds of its migrations."""
-    import prefect.server.database
+@contextmanager
+def on_server(address: str) -> Iterator[None]:
+    """Configure a Prefect API while the block runs: in the environment, and in Prefect, which has read it already."""
+    from prefect.settings import PREFECT_API_URL, temporary_settings
 
-    from gradebook.flows.server.database import create_database
+    with pytest.MonkeyPatch.context() as patched, temporary_settings({PREFECT_API_URL: address}):
+        patched.setenv("PREFECT_API_URL", address)
+        yield
 
-    migrations = Path(prefect.server.database.__file__).parent / "_migrations" / "versions" / "sqlite"
-    create_database(home / "prefect.db", migrations)
 
-
-def embedded(folder: Path) -> dict[str, str]:
-    """A new Prefect home and no server: gradebook starts one, which ends 5 s after its last command."""
+def person(folder: Path) -> dict[str, str]:
+    """Environment with a new Prefect home and no server; outputs.jsonl and rubric.yaml are in the folder."""
     write_outputs(folder / "outputs.jsonl")
     text = write_rubric(folder / "rubric.yaml").read_text(encoding="utf-8")
     head, _, checked = text.partition("  - id: clarity")
     (folder / "rubric.yaml").write_text(head + checked[checked.index("  - id: length") :], encoding="utf-8")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "PYTHONPATH"))}
-    return kept | {"PREFECT_HOME": str(folder / "home"), "GRADEBOOK_SERVER_IDLE_S": "5", "NO_COLOR": "1"}
+    return kept | {"PREFECT_HOME": str(folder / "home"), "NO_COLOR": "1"}
 
 
 def processes_of(home: str) -> list[str]:
-    """Processes that were started with that Prefect home and still run."""
+    """Commands of the processes that were started with that Prefect home and still run."""
     found = []
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            if f"PREFECT_HOME={home}".encode() in (path / "environ").read_bytes().split(b"\0"):
-                found.append((path / "cmdline").read_text().replace("\0", " "))
-        except OSError:
-            continue
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.environ().get("PREFECT_HOME") == home and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(" ".join(process.cmdline()))
     return found
-
-
-def have_ended(home: str, timeout_s: float = 60) -> bool:
-    """Whether the processes of a Prefect home end; a shared server does when it has been idle for a while."""
-    end = time.monotonic() + timeout_s
-    while processes_of(home) and time.monotonic() < end:
-        time.sleep(0.05)
-    return not processes_of(home)

@@ -1,6 +1,5 @@
 """Runs evaluated and published in this process, without Prefect."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.runs.run import Run
 from gradebook.tasks.stages.open_run import opened_run
 from gradebook.tasks.stages.pipeline import complete_run, evaluate_run
-from gradebook.tasks.stages.submit import Stages, StagesInThreads
+from gradebook.tasks.stages.submit import Stages
 
 NOW = datetime(2026, 11, 20, 2, 30, tzinfo=UTC)
 
@@ -26,9 +25,3 @@ def publish(outputs: Path, rubric: Path, *, has_report: bool = False, **request:
 def score_and_publish(run: Run) -> None:
     """Everything between an open run and its summary."""
     evaluate_run(run, Stages())
-
-
-def evaluate_directly(request: EvaluationRequest, *, is_verbose: bool = False) -> tuple[RunSummary, Path]:
-    """As `evaluate_here`, in the threads of a review instead of Prefect's: without suites and without a report."""
-    with opened_run(replace(request, has_page=False), datetime.now(UTC)) as run:
-        return complete_run(run, StagesInThreads()), run.folder.report_file

@@ -8,7 +8,6 @@ import urllib.request
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import duckdb
 from packaging.requirements import Requirement
@@ -18,6 +17,7 @@ from gradebook.tasks.lake.attaching import folders_of
 from gradebook.tasks.lake.schema import CATALOG
 from gradebook.tasks.operations.doctor.findings import NOTE, OK, PROBLEM, DoctorFinding, or_fine
 from gradebook.tasks.system.folder_settings import prefect_home
+from gradebook.tasks.system.secret_values import without_password
 
 SERVER_TIMEOUT_S = 5.0
 LEAST_FREE_BYTES = 2**30
@@ -112,8 +112,8 @@ def examine_server() -> DoctorFinding:
     """Check that Prefect's server answers, if PREFECT_API_URL names one."""
     address = os.environ.get("PREFECT_API_URL")
     if not address:
-        return DoctorFinding("prefect server", OK, "PREFECT_API_URL is not set: commands start a server themselves")
-    shown = without_secrets(address)
+        return DoctorFinding("prefect server", OK, "PREFECT_API_URL is not set: commands run here, without Prefect")
+    shown = without_password(address)
     try:
         # Any scheme is allowed: the address is the user's own.
         with urllib.request.urlopen(f"{address.rstrip('/')}/health", timeout=SERVER_TIMEOUT_S) as answer:
@@ -124,9 +124,3 @@ def examine_server() -> DoctorFinding:
         reason = str(getattr(error, "reason", error))
     mend = "prefect server start, or unset PREFECT_API_URL"
     return DoctorFinding("prefect server", PROBLEM, f"PREFECT_API_URL: {shown} does not answer: {reason}", mend)
-
-
-def without_secrets(address: str) -> str:
-    """Address without user name and password."""
-    parts = urlsplit(address)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()

@@ -5,18 +5,15 @@ of an axis, are written `$name`. An entry of a list with `shown: $name` is left 
 names of pages/theme.yaml (`@ink`): in a page they follow the reader's light or dark scheme, in a PNG they are light.
 """
 
-import json
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from functools import cache, partial
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 from xml.etree import ElementTree
 
 import vl_convert
 from markupsafe import Markup
 
-from gradebook.tasks.reporting.drawing.figures import Drawing, Drawn
 from gradebook.tasks.reporting.drawing.templates import page_values, theme
 
 SVG = "http://www.w3.org/2000/svg"
@@ -28,8 +25,6 @@ MOST_LETTERS = 60  # of a name in a chart; inputs may have names as long as an o
 _FRAME = {"axis", "legend", "title"}  # parts other than marks that Vega describes
 
 Rows = Mapping[str, Sequence[dict[str, Any]]]
-Drawer = Callable[[str], str]  # from a specification as JSON to SVG; raises OSError or ValueError if it can't draw
-_drawers: list[Drawer] = []  # at most one: the process that stays for later commands
 
 
 class Colour(str):
@@ -38,32 +33,17 @@ class Colour(str):
     __slots__ = ()
 
 
-def draw(chart: str, rows: Rows, **values: Any) -> Drawn:
+def draw(chart: str, rows: Rows, **values: Any) -> Markup:
     """Draw a chart as SVG for a page, without ids, roles or sizes of its own: the page sets them.
 
     chart: name of a file in pages/charts. rows: by the names in the specification. values: for `$name`.
     """
-    specification = _specification(chart, rows, values, "var(--{0})")
-    if _drawers:
-        return Drawing(partial(_drawn_elsewhere, specification, _drawers[0]))
-    return Markup(_tidied(draw_svg(specification)))
-
-
-def _drawn_elsewhere(specification: dict[str, Any], drawer: Drawer) -> str:
-    """SVG by a drawer; by this process if it can't."""
-    with suppress(OSError, ValueError, TypeError):
-        return _tidied(drawer(json.dumps(specification, allow_nan=False)))
-    return _tidied(draw_svg(specification))
+    return Markup(_tidied(draw_svg(_specification(chart, rows, values, "var(--{0})"))))
 
 
 def draw_svg(specification: str | dict[str, Any]) -> str:
     """Draw a specification in this process; the first one takes 0.4 CPU seconds, for Vega's start."""
     return str(vl_convert.vegalite_to_svg(specification, allowed_base_urls=[]))
-
-
-def use_drawer(drawer: Drawer) -> None:
-    """Let `draw` ask a drawer first; what it can't draw is drawn in this process."""
-    _drawers[:] = [drawer]
 
 
 def draw_png(chart: str, rows: Rows, **values: Any) -> bytes:

@@ -1,8 +1,7 @@
 """Parts of a page: tables, and pictures with their sentences."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -10,23 +9,6 @@ from markupsafe import Markup
 
 ANCHOR_LETTERS = 12
 _OUTPUT_ID = re.compile("[0-9a-f]{32}")
-
-
-class Drawing:
-    """SVG that is drawn in the background, by another process; a template waits for it."""
-
-    def __init__(self, draw: Callable[[], str]) -> None:
-        thread = ThreadPoolExecutor(1)
-        self._svg = thread.submit(draw)
-        thread.shutdown(wait=False)  # the thread ends once the chart is drawn
-
-    def __html__(self) -> str:
-        return self._svg.result()
-
-    __str__ = __html__
-
-
-Drawn = Markup | Drawing
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +39,7 @@ class Figure:
     id: str
     title: str
     reading: str
-    svg: Drawn
+    svg: Markup
     table: Table
 
     @property

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 import duckdb
+from markupsafe import Markup
 
 from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.lake.address import Lake
@@ -12,7 +13,6 @@ from gradebook.tasks.lake.rows import Row, model_name, read_rows
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.summary import stated_outcome
 from gradebook.tasks.reporting.drawing.charts import draw
-from gradebook.tasks.reporting.drawing.figures import Drawn
 from gradebook.tasks.reporting.sections.scores.scores import mean_interval_words
 from gradebook.tasks.system.number_format import score_words, signed_words
 
@@ -65,7 +65,7 @@ class Trend:
     rubric_id: str
     model: str
     run_id: str
-    svg: Drawn | None
+    svg: Markup | None
     reading: str
 
 

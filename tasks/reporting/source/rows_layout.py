@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from markupsafe import Markup
+
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.reporting.drawing.charts import Rows, distinct_labels, draw, shortened
-from gradebook.tasks.reporting.drawing.figures import Drawn
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource
 
 LANE_UNITS = 17
@@ -45,7 +46,7 @@ class Lanes:
         self.marks += [{"y": y, "model": group.label, **mark} for mark in marks]
         self.height += LANE_UNITS
 
-    def drawn(self, chart: str, **values: object) -> Drawn:
+    def drawn(self, chart: str, **values: object) -> Markup:
         """Draw the lanes with a specification that reads `rows`, `headings`, `labels` and `$height`."""
         rows: Rows = {"rows": self.marks, "headings": self.headings, "labels": self.labels}
         models, colours = [group.label for group in self.names], [group.colour for group in self.names]

@@ -57,7 +57,6 @@ def hostile(tmp_path: Path) -> Path:
 
 
 @pytest.mark.nightly
-@pytest.mark.server
 def test_forty_hostile_outputs_are_judged_published_and_shown_without_harm(
     evaluate, gradebook, judge, hostile, tmp_path
 ):

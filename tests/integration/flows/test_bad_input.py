@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from gradebook.flows.cli import ENTRIES
-from gradebook.tasks.system.kept_process import log_file, state_file
 from gradebook.tasks.workspace.folder import RunFolder
 from tests.support.nightly import nightly
 from tests.support.samples import query, write_outputs, write_rubric
@@ -79,28 +78,6 @@ def test_a_working_folder_that_was_deleted_is_refused(gradebook, monkeypatch, tm
     folder.rmdir()
     for words in (["runs"], ["evaluate", tmp_path / "outputs.jsonl", "--rubric", "json_record"]):
         assert_refused(gradebook(*words), "the working folder: found none: it was deleted, expected a folder that ex")
-
-
-@pytest.mark.parametrize("home", ["~nobody-of-this-name/x", "{file}/x", "{opened}"])
-def test_a_folder_of_prefect_that_can_t_be_used_is_named(gradebook, monkeypatch, tmp_path, home):
-    opened = tmp_path / "home"
-    opened.mkdir()
-    monkeypatch.setenv("PREFECT_HOME", home.format(file=write_rubric(tmp_path / "rubric.yaml"), opened=opened))
-    monkeypatch.delenv("PREFECT_API_URL", raising=False)
-    monkeypatch.setattr("gradebook.IS_READY", True)  # other tests may have imported Prefect
-    if home == "{opened}":
-        from gradebook.flows.server.shared import KIND, settings_digest
-
-        log = log_file(state_file(opened, KIND, settings_digest(opened)))
-        log.touch()
-        log.chmod(0o666)  # of a file that others can write
-    assert_refused(gradebook("server", "start"), "PREFECT_HOME: found ", "expected a folder that this user can write")
-
-
-@pytest.mark.parametrize("idle", ["abc", "-1", "nan"])
-def test_an_idle_time_that_is_none_is_refused_at_once(gradebook, monkeypatch, idle):
-    monkeypatch.setenv("GRADEBOOK_SERVER_IDLE_S", idle)
-    assert_refused(gradebook("runs"), f"GRADEBOOK_SERVER_IDLE_S: found {idle!r}, expected a number of seconds, 0 or")
 
 
 # -------- outputs

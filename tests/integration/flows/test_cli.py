@@ -59,7 +59,7 @@ def test_a_query_that_ctrl_c_ended_is_told_in_a_sentence(tmp_path):
     code = """
 import sys
 from gradebook.flows.commands import runs
-from gradebook.flows.program import entry
+from gradebook.flows import entry
 
 def interrupted(*_):
     raise RuntimeError("Query interrupted")  # as DuckDB says it
@@ -79,11 +79,12 @@ import sys
 
 class Interrupted:
     def find_spec(self, name, path=None, target=None):
-        if name == "gradebook.flows.program.likeness":
+        if name == "gradebook.flows.cli":
             raise KeyboardInterrupt
 
 sys.meta_path.insert(0, Interrupted())
-import gradebook.flows.program.entry
+from gradebook.flows.entry import main
+main()
 """
     finished = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     told = "gradebook: interrupted; run the same command again to resume\n"

@@ -1,4 +1,4 @@
-"""Checkpoints with a real Prefect server: evaluated, decided and requested once, and swept."""
+"""Checkpoints evaluated, decided, swept, and requested once from a real Prefect server."""
 
 import asyncio
 import json
@@ -12,6 +12,10 @@ import pytest
 
 from gradebook.flows.deployment import notify
 from gradebook.rubrics.model.errors import InputError, RubricError
+from gradebook.tasks.operations.checkpoint import CheckpointRequest, decide_checkpoint
+from gradebook.tasks.operations.checkpoint_gate import CheckpointDecision
+from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.stages.submit import StagesInThreads
 from tests.support.loopback_judge import LoopbackJudge
 from tests.support.nightly import nightly
 from tests.support.samples import query, write_lines
@@ -23,6 +27,13 @@ NOWHERE = "http://127.0.0.1:9/api"  # the port of "discard": nothing listens
 @pytest.fixture
 def rubric(tmp_path: Path) -> str:
     return str(write_brief_rubric(tmp_path))
+
+
+def decide(model: str, outputs: str, rubric: str, step: int | None = None, **more: Any) -> CheckpointDecision:
+    """Decide about a checkpoint without Prefect. more: of the request, or options of the evaluation."""
+    own = {name: more.pop(name) for name in ("prompts", "endpoint", "series") if name in more}
+    evaluation = EvaluationRequest(outputs, rubric, **more)
+    return decide_checkpoint(CheckpointRequest(evaluation, model, step=step, **own), StagesInThreads())
 
 
 @pytest.fixture
@@ -49,23 +60,20 @@ async def put(flow_run_id: str, state: Any) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.server
-def test_a_checkpoint_may_be_decided_by_a_sample_of_its_cases(prefect_server, gradebook, rubric, tmp_path):
-    from gradebook.flows.evaluate_checkpoint import evaluate_checkpoint
-
+def test_a_checkpoint_may_be_decided_by_a_sample_of_its_cases(gradebook, rubric, tmp_path):
     outputs = str(write_checkpoint(tmp_path / "step-7.jsonl", 6))
-    asyncio.run(evaluate_checkpoint(model="m", outputs=outputs, rubric=rubric, step=7, sample=1))
+    decide(model="m", outputs=outputs, rubric=rubric, step=7, sample=1)
     (run,) = query(gradebook, "select output_count, notes[1] as note from runs")
     assert (run["output_count"], run["note"]) == (1, "a random sample of 1 of 12 cases, seed 0")
 
 
 @pytest.mark.server
-def test_a_checkpoint_is_decided_once_and_shown(prefect_server, gradebook, rubric, tmp_path):
+def test_a_checkpoint_is_decided_once_and_shown(gradebook, rubric, tmp_path):
     from gradebook.flows.evaluate_checkpoint import evaluate_checkpoint
 
     outputs = str(write_checkpoint(tmp_path / "step-7.jsonl", 6))
     asked = {"model": "m", "outputs": outputs, "rubric": rubric, "step": 7}
-    first, again = (asyncio.run(evaluate_checkpoint(**asked)) for _ in range(2))
+    first, again = (evaluate_checkpoint(**asked) for _ in range(2))
     assert (first.row["status"], first.row["checkpoint"], first.is_new, again.is_new) == ("approved", "7", True, False)
     assert query(gradebook, "select trigger, status from runs") == [{"trigger": "checkpoint", "status": "published"}]
     assert gradebook("checkpoints", "--json").json["checkpoints"][0]["run_id"] == first.row["run_id"]
@@ -73,11 +81,26 @@ def test_a_checkpoint_is_decided_once_and_shown(prefect_server, gradebook, rubri
     assert sorted("earlier decision" in text for text in texts) == [False, True]
 
 
-@pytest.mark.nightly
-@pytest.mark.server
-def test_outputs_of_a_served_checkpoint_are_collected_first(prefect_server, gradebook, rubric, tmp_path, monkeypatch):
-    from gradebook.flows.evaluate_checkpoint import evaluate_checkpoint
+def test_the_command_decides_and_the_sweep_finds_and_decides_the_others(gradebook, rubric, tmp_path):
+    for step, good_count in ((7, 6), (8, 2), (9, 12)):
+        write_checkpoint(tmp_path / f"saved/step-{step}.jsonl", good_count)
+    words = ["--model", "m", "--rubric", rubric]
+    first = gradebook("checkpoint", "saved/step-7.jsonl", "--step", "7", *words)
+    assert (first.code, "m @ 7: approved" in first.out, "mean 0.500" in first.out) == (0, True, True), first.err
+    again = gradebook("checkpoint", "saved/step-7.jsonl", "--step", "7", *words)
+    assert (again.code, "decided earlier; nothing was evaluated again" in again.out) == (0, True)
+    assert gradebook("checkpoint", "saved/step-8.jsonl", "--step", "8", *words).code == 1
+    swept = gradebook("sweep", "saved", *words, "--evaluate", "--param", "require=mean_diff > 0", "--json")
+    assert (swept.code, swept.json["found_count"], len(swept.json["undecided"])) == (0, 3, 1), swept.err
+    (decision,) = swept.json["decisions"]
+    assert (decision["checkpoint"], decision["status"]) == ("9", "approved")
+    assert len(gradebook("checkpoints", "--json").json["checkpoints"]) == 3
+    unknown = gradebook("sweep", "saved", *words, "--evaluate", "--param", "folders=x")
+    assert (unknown.code, "--param: found 'folders'" in unknown.err) == (2, True)
 
+
+@pytest.mark.nightly
+def test_outputs_of_a_served_checkpoint_are_collected_first(gradebook, rubric, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     prompts = write_lines(tmp_path / "prompts.jsonl", [{"case": f"c{n}", "prompt": f"Say {n}."} for n in range(6)])
     asked = {"model": "m", "outputs": str(tmp_path / "collected.jsonl"), "rubric": rubric, "step": 8}
@@ -86,14 +109,13 @@ def test_outputs_of_a_served_checkpoint_are_collected_first(prefect_server, grad
         (tmp_path / "endpoint.yaml").write_text(f"model: served\nbase_url: {server.base_url}\n", encoding="utf-8")
         served = {"prompts": str(prompts), "endpoint": str(tmp_path / "endpoint.yaml")}
         served |= {"column_map": {"case_id": "case"}}  # for the prompts
-        decided, again = (asyncio.run(evaluate_checkpoint(**asked, **served)) for _ in range(2))
+        decided, again = (decide(**asked, **served) for _ in range(2))
         assert server.answered_count == 6
     assert (decided.row["status"], decided.row["mean"], again.is_new) == ("approved", 1.0, False)
     collected = query(gradebook, "select distinct model, checkpoint, output from outputs")
     assert collected == [{"model": "m", "checkpoint": "8", "output": "one two three"}]
 
 
-@pytest.mark.server
 @pytest.mark.parametrize(
     ("outputs", "prompts", "endpoint", "said"),
     [
@@ -122,12 +144,10 @@ def test_an_event_names_paths_in_the_folders_alone_and_no_key(
     refuse_foreign(("in/*.jsonl", str(tmp_path / "in" / "p.jsonl")), "in/fine.yaml", folders)
 
 
-def test_prompts_without_an_endpoint_are_refused(prefect_server, rubric, tmp_path):
-    from gradebook.flows.evaluate_checkpoint import evaluate_checkpoint
-
+def test_prompts_without_an_endpoint_are_refused(rubric, tmp_path):
     asked = {"model": "m", "outputs": "o.jsonl", "rubric": rubric, "prompts": "prompts.jsonl"}
     with pytest.raises(InputError, match="endpoint: found none beside prompts, expected both"):
-        asyncio.run(evaluate_checkpoint(**asked))
+        decide(**asked)
 
 
 @pytest.mark.server
@@ -186,16 +206,13 @@ def test_an_impossible_collection_is_refused_before_a_server_is_asked(gradebook,
     assert (finished.code, sentence in finished.err) == (2, True), finished.err
 
 
-@pytest.mark.server
-def test_nothing_is_collected_for_a_missing_rubric(prefect_server, tmp_path, monkeypatch):
-    from gradebook.flows.evaluate_checkpoint import evaluate_checkpoint
-
+def test_nothing_is_collected_for_a_missing_rubric(tmp_path, monkeypatch):
     prompts = write_lines(tmp_path / "prompts.jsonl", [{"case_id": "c", "prompt": "Why?"}])
     asked = {"model": "m", "outputs": str(tmp_path / "o.jsonl"), "rubric": "gone.yaml", "step": 8}
     with LoopbackJudge() as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         with pytest.raises(RubricError, match=r"gone\.yaml"):
-            asyncio.run(evaluate_checkpoint(**asked, prompts=str(prompts), endpoint="served"))
+            decide(**asked, prompts=str(prompts), endpoint="served")
         assert server.request_count == 0
 
 
@@ -261,7 +278,7 @@ def test_an_invalid_parameter_is_refused(gradebook, tmp_path, param):
 
 @pytest.mark.nightly
 @pytest.mark.server
-def test_the_gate_s_event_comes_back_from_the_server(prefect_server, rubric, tmp_path, monkeypatch):
+def test_the_gate_s_event_comes_back_from_the_server(rubric, tmp_path, monkeypatch):
     from prefect.events.clients import get_events_subscriber
     from prefect.events.filters import EventFilter, EventNameFilter
 
@@ -273,7 +290,9 @@ def test_the_gate_s_event_comes_back_from_the_server(prefect_server, rubric, tmp
     async def listen() -> Any:
         chosen = EventFilter(event=EventNameFilter(prefix=["gradebook.gate."]))
         async with get_events_subscriber(filter=chosen) as events:
-            running = asyncio.create_task(evaluate_checkpoint(model="m", outputs=outputs, rubric=rubric, step=9))
+            running = asyncio.create_task(
+                asyncio.to_thread(evaluate_checkpoint, model="m", outputs=outputs, rubric=rubric, step=9)
+            )
             async with asyncio.timeout(120):
                 return await anext(aiter(events)), await running
 

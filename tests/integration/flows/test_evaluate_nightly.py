@@ -75,8 +75,7 @@ async def read_night(name: str) -> tuple[Any, list[str]]:
     return last.state, [str(each.data) for each in artifacts if each.key == "night-nightly"]
 
 
-@pytest.mark.server
-def test_a_failed_suite_is_named_and_the_next_night_is_compared_with_this_one(gradebook, prefect_server, folder):
+def test_a_failed_suite_is_named_and_the_next_night_is_compared_with_this_one(gradebook, folder):
     suites = folder / "night.suites.yaml"
     ended = gradebook("nightly", suites, "--date", "2026-11-21", "--json")
     assert ended.code == 3, ended.err
@@ -90,10 +89,7 @@ def test_a_failed_suite_is_named_and_the_next_night_is_compared_with_this_one(gr
         ("mild", "nightly", "published"),
         ("strict", "nightly", "published"),
     ]
-    state, (artifact,) = asyncio.run(read_night("night 2026-11-21"))
-    assert state.is_failed()
-    assert "2 of 3 suites published; gates not met by strict; not finished: gone (" in state.message
-    assert "none.yaml" in artifact
+    assert "2 of 3 suites published; gates not met by strict; not finished: gone (" in ended.json["sentence"]
     second = gradebook("nightly", suites, "--date", "2026-11-22", "--only", "mild", "--only", "strict", "--json")
     assert second.code == 1, second.err
     assert [end["means"][0]["before"] for end in ended.json["suites"][1:]] == [None, None]
@@ -101,21 +97,29 @@ def test_a_failed_suite_is_named_and_the_next_night_is_compared_with_this_one(gr
     # every answer has 7 words: a limit of 1 fails all, a limit of 50 passes all
     assert (strict["mean"], strict["before"], strict["difference"]) == (0, 0, 0)
     assert (mild["mean"], mild["before"], mild["difference"]) == (1, 1, 0)
-    state, (artifact,) = asyncio.run(read_night("night 2026-11-22"))
-    assert (state.name, state.is_completed()) == ("GatesNotMet", True)
-    assert state.message == "2 of 2 suites published; gates not met by strict"
-    assert "| mild | met | small | 1.000 | 1.000 | +0.000 | $0 |" in artifact
     assert gradebook("nightly", suites, "--date", "2026-11-22", "--only", "mild").code == 0
     gone = gradebook("nightly", suites, "--date", "2026-11-22", "--only", "gone")
     told = f"mend what stopped gone, then go on with the unfinished suites alone:\n  gradebook nightly {suites} "
     assert (gone.code, f"{told}--date 2026-11-22 --only gone\n" in gone.err) == (2, True), gone.err
 
 
-@pytest.mark.nightly
 @pytest.mark.server
-def test_a_nightly_budget_is_not_exceeded_and_a_suite_without_costs_is_published(
-    gradebook, judge, prefect_server, folder
-):
+def test_a_night_on_a_server_ends_in_a_state_with_its_sentence_and_leaves_an_artifact(gradebook, folder):
+    suites = folder / "night.suites.yaml"
+    assert gradebook("nightly", suites, "--date", "2026-11-21").code == 3
+    state, (artifact,) = asyncio.run(read_night("night 2026-11-21"))
+    assert state.is_failed()
+    assert "2 of 3 suites published; gates not met by strict; not finished: gone (" in state.message
+    assert "none.yaml" in artifact
+    assert gradebook("nightly", suites, "--date", "2026-11-22", "--only", "mild", "--only", "strict").code == 1
+    state, (artifact,) = asyncio.run(read_night("night 2026-11-22"))
+    assert (state.name, state.is_completed()) == ("GatesNotMet", True)
+    assert state.message == "2 of 2 suites published; gates not met by strict"
+    assert "| mild | met | small | 1.000 | 1.000 | +0.000 | $0 |" in artifact
+
+
+@pytest.mark.nightly
+def test_a_nightly_budget_is_not_exceeded_and_a_suite_without_costs_is_published(gradebook, judge, folder):
     ended = gradebook("nightly", folder / "judged.suites.yaml", "--json")
     assert ended.code == 3, ended.err
     judged, mild = ended.json["suites"]
@@ -128,8 +132,7 @@ def test_a_nightly_budget_is_not_exceeded_and_a_suite_without_costs_is_published
 
 
 @pytest.mark.nightly
-@pytest.mark.server
-def test_a_night_without_a_key_exits_as_an_evaluation_does(gradebook, prefect_server, folder, monkeypatch):
+def test_a_night_without_a_key_exits_as_an_evaluation_does(gradebook, folder, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     ended = gradebook("nightly", "judged.suites.yaml", "--only", "judged")
@@ -157,8 +160,7 @@ def test_a_dry_run_lists_the_suites_with_their_outputs_and_faults(gradebook, fol
 
 
 @pytest.mark.nightly
-@pytest.mark.server
-def test_a_night_says_whether_the_judge_or_the_system_changed(gradebook, prefect_server, folder, monkeypatch):
+def test_a_night_says_whether_the_judge_or_the_system_changed(gradebook, folder, monkeypatch):
     with LoopbackJudge() as judge:
         monkeypatch.setenv("OPENAI_BASE_URL", judge.base_url)
         monkeypatch.setenv("OPENAI_API_KEY", "key")

@@ -16,7 +16,7 @@ from tests.support.loopback_judge import LoopbackJudge
 from tests.support.nightly import nightly
 from tests.support.samples import query, write_outputs
 
-pytestmark = [pytest.mark.server, pytest.mark.slow]
+pytestmark = [pytest.mark.slow]
 CASES, IN_FLIGHT = 24, 4
 FULL = [
     ("data/main/verdicts/run_id=hit", "4k"),  # publication

@@ -91,9 +91,8 @@ def pattern_of(expected: str) -> str:
 
 
 @pytest.mark.nightly
-@pytest.mark.server
 @pytest.mark.slow
-def test_the_guide_works_from_five_disliked_outputs_to_a_frozen_rubric(gradebook, prefect_server):
+def test_the_guide_works_from_five_disliked_outputs_to_a_frozen_rubric(gradebook):
     assert list(differences("rubrics.md", gradebook)) == []
 
 

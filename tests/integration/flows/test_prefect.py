@@ -7,9 +7,9 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ import yaml
 
 from gradebook.flows.deployment.automations import AUTOMATIONS, GATES_NOT_MET
 from tests.support.loopback_judge import LoopbackJudge
-from tests.support.prefect_homes import embedded, have_ended
+from tests.support.prefect_homes import on_server, person, processes_of
 from tests.support.samples import write_outputs, write_rubric
 
 ROOT = Path(__file__).parents[3]
@@ -103,7 +103,7 @@ def test_a_rescored_run_leaves_its_scores_and_costs(evaluate, words):
 
     published = evaluate(*words).json["run_id"]
     heavier = write_rubric(words[2].with_name("heavier.yaml"), version="1.1.0", weight=3)
-    summary = asyncio.run(rescore_run(run=published, rubric=str(heavier)))
+    summary = rescore_run(run=published, rubric=str(heavier))
     _, _, artifacts = asyncio.run(read_run(f"{published} by {heavier}", None))
     assert {artifact.key for artifact in artifacts} == {
         f"short-answer-{kind}" for kind in ("scores", "costs", "report")
@@ -135,8 +135,9 @@ def deployed(prefect_server: str, tmp_path_factory: pytest.TempPathFactory) -> P
     """Folder from which the shipped prefect.yaml was deployed."""
     folder = tmp_path_factory.mktemp("deployed")
     shutil.copy(ROOT / "prefect.yaml", folder)
-    asyncio.run(create_work_pool("gradebook"))
-    done = call([*PREFECT, "deploy", "--all"], folder)
+    with on_server(prefect_server):
+        asyncio.run(create_work_pool("gradebook"))
+        done = call([*PREFECT, "deploy", "--all"], folder)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
 
@@ -213,6 +214,14 @@ def test_the_sweep_is_deployed_with_a_schedule_that_is_off(deployed):
     (schedule,) = sweep.schedules
     assert (schedule.schedule.cron, schedule.schedule.timezone, schedule.active) == ("*/15 * * * *", "UTC", False)
     assert sweep.parameters.keys() <= sweep.parameter_openapi_schema["properties"].keys()
+
+
+def test_the_installed_prefect_finds_the_hours_of_a_schedule_in_a_time_zone():
+    from prefect.server.schemas.schedules import CronSchedule
+
+    nightly = CronSchedule(cron="30 2 * * *", timezone="Europe/Berlin")
+    (first,) = asyncio.run(nightly.get_dates(1, start=datetime(2026, 11, 28, 12, tzinfo=UTC)))
+    assert first == datetime(2026, 11, 29, 1, 30, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
@@ -292,52 +301,37 @@ def test_data_quality_is_checked_without_telemetry():
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bool, "subprocess.CompletedProcess[str]"]:
-    """Evaluate without a server and, if this machine allows it, without a network."""
+    """Evaluate as a flow without a server and, if this machine allows it, without a network."""
     folder = tmp_path_factory.mktemp("alone")
     unshare = ["unshare", "-n", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
     is_cut_off = bool(shutil.which("unshare")) and not subprocess.call([*unshare, "true"], stderr=subprocess.DEVNULL)
-    command = [*(unshare if is_cut_off else ()), *GRADEBOOK, "evaluate", "outputs.jsonl", "--rubric", "rubric.yaml"]
+    words = ["evaluate", "outputs.jsonl", "--rubric", "rubric.yaml", "--prefect"]
+    command = [*(unshare if is_cut_off else ()), *GRADEBOOK, *words]
     finished = subprocess.run(
-        command, cwd=folder, env=embedded(folder), capture_output=True, text=True, timeout=150, check=False
+        command, cwd=folder, env=person(folder), capture_output=True, text=True, timeout=150, check=False
     )
     return folder, is_cut_off, finished
 
 
-@pytest.mark.nightly
 @pytest.mark.slow
-@pytest.mark.server
-def test_without_a_server_a_silent_one_is_started_and_ends_when_idle(alone):
+def test_prefect_s_temporary_server_is_silent_records_the_run_and_ends_with_the_command(alone):
     folder, _, finished = alone
     assert finished.returncode == 0, finished.stderr
     assert "published as version" in finished.stdout
     found = [word for word in ("Traceback", "prefect.", "Prefect", " | ", "http://") if word in finished.stderr]
     assert not found, finished.stderr
-    if Path("/proc/self/environ").exists():
-        assert have_ended(str(folder / "home"))
+    assert not processes_of(str(folder / "home"))
+    states = recorded_states(folder / "home")
+    assert set(states.values()) == {"Completed"}, states
+    assert {"flow", "ingest", "length · shard 0", "publish", "report"} <= states.keys()
 
 
-@pytest.mark.nightly
 @pytest.mark.slow
-@pytest.mark.server
-def test_a_run_with_checks_only_needs_no_network(alone):
+def test_a_flow_with_checks_only_needs_no_network(alone):
     _, is_cut_off, finished = alone
     if not is_cut_off:
         pytest.skip("this machine lets nobody make a network namespace")
     assert finished.returncode == 0, finished.stderr
-
-
-@pytest.mark.nightly
-@pytest.mark.slow
-@pytest.mark.server
-def test_a_run_without_a_server_is_recorded_as_completed(alone):
-    expected = {"flow", "ingest", "length · shard 0", "publish", "report"}
-    for _ in range(600):  # the server writes the last states within a second, or when it ends
-        states = recorded_states(alone[0] / "home")
-        if expected <= states.keys() and set(states.values()) == {"Completed"}:
-            break
-        time.sleep(0.1)
-    assert set(states.values()) == {"Completed"}, states
-    assert expected <= states.keys()
 
 
 def recorded_states(home: Path) -> dict[str, str]:

@@ -1,6 +1,5 @@
 """Retries of a flow run (PREFECT_FLOWS_DEFAULT_RETRIES): it resumes, and repeats nothing."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -44,14 +43,11 @@ def run_deployed(flow: Any, name: str, parameters: dict[str, Any]) -> Any:
     from prefect import get_client
     from prefect.flow_engine import run_flow
 
-    async def run() -> Any:
-        async with get_client() as client:
-            deployment_id = await client.create_deployment(await client.create_flow(flow), name)
-            flow_run = await client.create_flow_run_from_deployment(deployment_id, parameters=parameters)
-            state = await run_flow(flow, flow_run=flow_run, parameters=parameters, return_type="state")
-            return state, await client.read_flow_run(flow_run.id)
-
-    return asyncio.run(run())
+    with get_client(sync_client=True) as client:
+        deployment_id = client.create_deployment(client.create_flow(flow), name)
+        flow_run = client.create_flow_run_from_deployment(deployment_id, parameters=parameters)
+        state = run_flow(flow, flow_run=flow_run, parameters=parameters, return_type="state")
+        return state, client.read_flow_run(flow_run.id)
 
 
 @pytest.mark.nightly
@@ -97,8 +93,8 @@ def test_after_the_last_attempt_the_flow_run_has_failed_and_judgments_are_stored
     asked = {"model": "m", "outputs": "outputs.jsonl", "rubric": "rubric.yaml", "judge": "judge.yaml", "step": 7}
     state, _ = run_deployed(evaluate_checkpoint.with_options(retries=2), folder.name, asked)
     with pytest.raises(UnfinishedError):
-        asyncio.run(state.aresult())
-    decision = asyncio.run(evaluate_checkpoint(**asked))  # the next request makes another run
+        state.result()
+    decision = evaluate_checkpoint(**asked)  # the next request makes another run
     assert (decision.is_approved, judge.answered_count) == (True, CASES)
 
 

@@ -38,7 +38,7 @@ def test_a_sweep_has_each_undecided_checkpoint_evaluated(deployment, gradebook, 
     assert [each.split() for each in shown.out.splitlines()[:1]] == [["model", "checkpoint", "step", "outputs"]]
     assert (shown.out.splitlines()[-1], shown.err) == (
         "2 checkpoints found, 2 of them without a decision",
-        "the same command with --notify evaluates them\n",
+        "the same command with --evaluate decides about them here, with --notify on a Prefect server\n",
     )
     listed, asked, again = (gradebook(*words, option).json for option in ("--list", "--notify", "--notify"))
     assert [row["flow_run"] for row in listed["undecided"]] == [None, None]

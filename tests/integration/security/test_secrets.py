@@ -18,7 +18,7 @@ from gradebook.rubrics.model.errors import LakeError
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import connect
 from tests.support.loopback_judge import LoopbackJudge
-from tests.support.prefect_homes import embedded, have_ended
+from tests.support.prefect_homes import person, processes_of
 from tests.support.samples import write_lines, write_outputs, write_rubric
 
 KEY, PASSWORD, TOKEN = "sk-canary-0123456789", "pass-canary-9876543210", "token-canary-0123456789"
@@ -42,9 +42,11 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list["subproces
     """
     folder = tmp_path_factory.mktemp("secrets")
     (folder / "tmp").mkdir()
-    settings = embedded(folder) | {"TMPDIR": str(folder / "tmp"), "PGPASSWORD": PASSWORD, "PYTHONPATH": str(ROOT)}
+    settings = person(folder) | {"TMPDIR": str(folder / "tmp"), "PGPASSWORD": PASSWORD, "PYTHONPATH": str(ROOT)}
     write_rubric(folder / "rubric.yaml"), write_outputs(folder / "outputs.jsonl")
-    evaluate = ["evaluate", "outputs.jsonl", "--rubric", "rubric.yaml", "--judge", "gpt-4o-mini", "--verbose"]
+    write_outputs(folder / "small.jsonl", models=("small",))
+    evaluate = ["evaluate", "outputs.jsonl", "--rubric", "rubric.yaml", "--judge", "gpt-4o-mini"]
+    evaluate += ["--prefect", "--verbose"]
     with LoopbackJudge(key=KEY) as judge:
         settings["OPENAI_BASE_URL"] = judge.base_url
         wrong = settings | {"OPENAI_API_KEY": KEY + "-of-nobody"}
@@ -60,7 +62,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list["subproces
         finished += [_run([*GRADEBOOK, *line.split()], folder, right) for line in ALONE]
         finished.append(_rate(folder, right))
         finished.append(_serve_rewards(folder, right))
-    assert have_ended(str(folder / "home"))  # else files vanish while they are searched
+    assert not processes_of(str(folder / "home"))
     return folder, finished
 
 
@@ -108,9 +110,10 @@ LATER = (
     *("link short_answer@1.0.0 newer.yaml --anchors set --judge gpt-4o-mini", "rescore RUN --rubric heavier.yaml"),
     *("review reply.txt --rubrics general_answer --judge gpt-4o-mini", "sweep . --model small --rubric rubric.yaml"),
     "collect prompts.jsonl --endpoint gpt-4o-mini --out collected.jsonl",
+    "checkpoint small.jsonl --model small --step 1 --rubric rubric.yaml --judge gpt-4o-mini",
 )
-# Commands that start Prefect, which a process does once, or that answer on their own streams.
-ALONE = ("nightly suites.yaml", "demo", "mcp", "server start", "server status", "server stop")
+# Commands that answer on their own streams, or as a Prefect flow.
+ALONE = ("nightly suites.yaml --prefect", "demo", "mcp")
 # What the fixture itself runs; a checkpoint is only announced to a Prefect server that somebody has set up.
 OTHERWISE = {"evaluate", "rate", "serve-rewards", "notify checkpoint"}
 # Commands that refuse a run of so few outputs, without traces, repeated replies or another run.

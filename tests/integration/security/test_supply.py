@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from packaging.utils import canonicalize_name
 
-from tests.support.prefect_homes import embedded
+from tests.support.prefect_homes import person
 from tests.support.supply import affecting, sbom
 from tests.support.supply import main as audit
 
@@ -88,8 +88,8 @@ def test_the_demo_needs_no_network(tmp_path):
     unshare = ["unshare", "-n", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
     if not shutil.which("unshare") or subprocess.call([*unshare, "true"], stderr=subprocess.DEVNULL):
         pytest.skip("this machine lets nobody make a network namespace")
-    command = [*unshare, sys.executable, "-m", "gradebook.flows.cli", "demo"]
-    settings = embedded(tmp_path) | {"PYTHONPATH": str(ROOT)}
+    command = [*unshare, sys.executable, "-m", "gradebook.flows.cli", "demo", "--prefect"]
+    settings = person(tmp_path) | {"PYTHONPATH": str(ROOT)}
     finished = subprocess.run(
         command, cwd=tmp_path, env=settings, capture_output=True, text=True, timeout=200, check=False
     )

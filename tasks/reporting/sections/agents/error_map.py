@@ -3,10 +3,12 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from markupsafe import Markup
+
 from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.reporting.drawing.charts import distinct_labels, draw
-from gradebook.tasks.reporting.drawing.figures import Drawn, Figure, table_of
+from gradebook.tasks.reporting.drawing.figures import Figure, table_of
 from gradebook.tasks.system.number_format import rate_words
 
 MOST_DRAWN = 12  # kinds of error, the most frequent ones
@@ -45,7 +47,7 @@ def _cells(rows: Sequence[Row], kind: Kind, numbers: Sequence[int]) -> tuple[str
     return (kind[0], kind[1] or "", *(f"{number:,}" for number in (*numbers, min(steps), max(steps))))
 
 
-def _drawn(rows: Sequence[Row], kinds: Sequence[Kind]) -> Drawn:
+def _drawn(rows: Sequence[Row], kinds: Sequence[Kind]) -> Markup:
     shown = kinds[:MOST_DRAWN]
     labels = dict(zip(shown, distinct_labels(" / ".join(word for word in kind if word) for kind in shown), strict=True))
     width = -(-(max(row["step_index"] for row in rows) + 1) // MOST_PLACES)

@@ -3,11 +3,13 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from markupsafe import Markup
+
 from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.ledger.spending import CostSum
 from gradebook.tasks.reporting.drawing.charts import distinct_labels, draw
-from gradebook.tasks.reporting.drawing.figures import Drawn, Figure, table_of
+from gradebook.tasks.reporting.drawing.figures import Figure, table_of
 from gradebook.tasks.system.number_format import known_words, price_words, rate_words, seconds_words
 from gradebook.tasks.workspace.timings import stage_words
 
@@ -129,7 +131,7 @@ def _fitting(bars: Sequence[_Bar], words: Callable[[float], str]) -> list[_Bar]:
     return [*shown, _Bar(counted(len(others), "other"), parts, words(sum(parts)))]
 
 
-def _drawn(bars: Sequence[_Bar], parts: tuple[str, ...], unit: str) -> Drawn:
+def _drawn(bars: Sequence[_Bar], parts: tuple[str, ...], unit: str) -> Markup:
     names = distinct_labels(bar.name for bar in bars)
     rows = [row for name, bar in zip(names, bars, strict=True) for row in _rows(name, bar, parts)]
     totals = [{"name": name, "amount": bar.amount, "words": bar.words} for name, bar in zip(names, bars, strict=True)]

@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from markupsafe import Markup
+
 from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.reporting.drawing.charts import Colour, distinct_labels, draw, shortened
-from gradebook.tasks.reporting.drawing.figures import Drawn
 from gradebook.tasks.reporting.source.dates import Point, Points
 from gradebook.tasks.reporting.source.report_source import ReportSource
 from gradebook.tasks.system.number_format import interval_words, score_words
@@ -39,7 +40,7 @@ def series_of(source: ReportSource) -> tuple[Series, ...]:
     )
 
 
-def drawn_history(source: ReportSource, points: Points) -> Drawn | None:
+def drawn_history(source: ReportSource, points: Points) -> Markup | None:
     """Draw the means over time; None if no run has one."""
     series = series_of(source)
     by_model = {each.model: each for each in series}

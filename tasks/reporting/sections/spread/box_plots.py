@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from markupsafe import Markup
+
 from gradebook.rubrics.model.rubric import NO_CATEGORY
 from gradebook.tasks.lake.rows import Row
-from gradebook.tasks.reporting.drawing.figures import Drawn, Figure, table_of
+from gradebook.tasks.reporting.drawing.figures import Figure, table_of
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource
 from gradebook.tasks.reporting.source.rows_layout import Lanes, by_group, lane_names, short_names
 from gradebook.tasks.system.number_format import score_words
@@ -83,7 +85,7 @@ def _cells(group: Group, row: Row) -> tuple[str, ...]:
     return group.name, score_words(row["mean"]), *(score_words(score) for score in row["spread"]), f"{row['n']:,}"
 
 
-def _drawn(source: ReportSource, blocks: Sequence[Block]) -> Drawn:
+def _drawn(source: ReportSource, blocks: Sequence[Block]) -> Markup:
     lanes = Lanes(lane_names(source.drawn_groups))
     for block in blocks:
         lanes.head(block.name)

@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, pairwise
 
+from markupsafe import Markup
+
 from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.statistics.rules import OVERALL
 from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.reporting.drawing.charts import draw
-from gradebook.tasks.reporting.drawing.figures import Drawn, Figure, table_of
+from gradebook.tasks.reporting.drawing.figures import Figure, table_of
 from gradebook.tasks.reporting.drawing.templates import page_values
 from gradebook.tasks.reporting.sections.spread.grids import STEP, Grid, Meeting, counts_met, grid_of, meeting_words
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource
@@ -180,7 +182,7 @@ def _figure(source: ReportSource, grid: Grid, curves: Sequence[_Curve], meetings
     return Figure("threshold", "How many outputs meet a threshold", reading, _drawn(source, grid, curves), table)
 
 
-def _drawn(source: ReportSource, grid: Grid, curves: Sequence[_Curve]) -> Drawn:
+def _drawn(source: ReportSource, grid: Grid, curves: Sequence[_Curve]) -> Markup:
     groups = source.drawn_groups
     drawn = [curve for curve in curves if curve.scores and curve.group in groups]
     own = [curve for curve in drawn if not curve.is_baseline]

@@ -194,12 +194,11 @@ def test_the_terminal_shows_the_means_and_the_outputs_to_rate(rated):
 @pytest.mark.nightly
 @pytest.mark.server
 def test_the_flow_gives_what_the_command_does(rated, tmp_path, prefect_server):
-    import asyncio
 
     from gradebook.flows.calibrate_judge import calibrate_judge
 
     lake = f"sqlite:{tmp_path}/lake/catalog.sqlite"
-    found = asyncio.run(calibrate_judge("r", rate_next=2, lake=lake))
+    found = calibrate_judge("r", rate_next=2, lake=lake)
     assert found == calibrate_run(find_lake(lake), "r", next_count=2)
 
 

@@ -40,7 +40,6 @@ def lake(judged_run, tmp_path: Path) -> Lake:
 @pytest.fixture
 def doctor(gradebook, monkeypatch):
     """Exit code, and findings that are not ok, by check."""
-    monkeypatch.delenv("PREFECT_API_URL")  # the test's server is not part of the lake
 
     def call(*words):
         finished = gradebook("doctor", "--json", *words)

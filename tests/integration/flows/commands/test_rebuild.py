@@ -1,6 +1,5 @@
 """`gradebook rebuild` and `gradebook rescore` on runs that use every source of score tables."""
 
-import asyncio
 import json
 import re
 import shutil
@@ -227,7 +226,7 @@ def test_the_same_command_again_is_a_new_run_unless_it_names_one(copied, gradebo
 def test_the_flow_publishes_what_the_command_does(copied, prefect_server):
     from gradebook.flows.rescore_run import rescore_run
 
-    summary = asyncio.run(rescore_run("panel", str(copied / "heavier.yaml"), lake=lake_of(copied)))
+    summary = rescore_run("panel", str(copied / "heavier.yaml"), lake=lake_of(copied))
     assert (summary.run["status"], summary.run["trigger"], summary.is_met) == ("published", "rescore", True)
 
 

@@ -264,8 +264,7 @@ EVALUATED: tuple[tuple[str, ...], ...] = (  # commands that run an evaluation, i
 
 
 @pytest.mark.nightly
-@pytest.mark.server
-def test_what_an_evaluation_says_is_no_longer_than_the_terminal(in_terminal, prefect_server, tmp_path, monkeypatch):
+def test_what_an_evaluation_says_is_no_longer_than_the_terminal(in_terminal, tmp_path, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     rubric = RUBRIC.replace("id: clarity", f"id: {CRITERIA[0]}").replace("{{type: judge}}", "{{type: ratings}}")
     (tmp_path / "rubric.yaml").write_text(rubric.format(version="1.0.0", weight=1), encoding="utf-8")

@@ -106,7 +106,6 @@ def test_a_time_means_the_last_version_whose_stamp_is_not_after_it(lake: Lake):
 
 
 def test_nothing_is_wrong_with_such_a_lake_and_upkeep_leaves_it_whole(gradebook, lake: Lake, monkeypatch):
-    monkeypatch.delenv("PREFECT_API_URL")
     assert compact_lake(lake, flushed_from=1, merged_from=2).left == ()
     examined = gradebook("doctor", "--deep", *place(lake))
     assert examined.code == 0, examined.out

@@ -141,7 +141,6 @@ def test_orphans_in_a_bucket_are_listed_and_removed_after_a_day_and_not_before(
     gradebook,
     monkeypatch,
 ):
-    monkeypatch.delenv("PREFECT_API_URL")
     publish(tmp_path, bucket, 110)
     kept = storage.names(bucket[3].removeprefix(f"s3://{BUCKET}/"))
     addresses = put_orphans(storage, bucket)
@@ -168,7 +167,6 @@ def test_upkeep_removes_orphans_of_a_bucket_that_are_older_than_a_day(storage, b
 
 @pytest.mark.nightly
 def test_an_object_that_is_gone_or_harmed_is_named(storage, bucket, tmp_path, gradebook, monkeypatch):
-    monkeypatch.delenv("PREFECT_API_URL")
     publish(tmp_path, bucket, 110, 120)
     prefix = bucket[3].removeprefix("s3://")
     names = [name for name in storage.names(f"{prefix.partition('/')[2]}/data") if name.endswith(".parquet")]
@@ -223,7 +221,6 @@ def test_what_keeps_the_doctor_from_a_bucket_is_a_finding(
     publish(tmp_path, bucket, 110)
     for name, text in settings.items():
         monkeypatch.setenv(name, text)
-    monkeypatch.delenv("PREFECT_API_URL")
     code, found = problems(gradebook, (*bucket[:3], data or bucket[3]))
     assert (code, told in found[check][0]) == (1, True), found
 
@@ -231,7 +228,6 @@ def test_what_keeps_the_doctor_from_a_bucket_is_a_finding(
 @pytest.mark.slow
 def test_a_key_that_storage_refuses_is_a_finding(bucket, tmp_path, gradebook, monkeypatch):
     prepare_lake(lake_of(bucket))
-    monkeypatch.delenv("PREFECT_API_URL")
     with running_storage(INITIAL_NO_AUTH_ACTION_COUNT="2") as strict:  # the bucket, then none
         monkeypatch.setenv("AWS_ENDPOINT_URL", strict.environment["AWS_ENDPOINT_URL"])
         code, found = problems(gradebook, bucket)
@@ -240,8 +236,7 @@ def test_a_key_that_storage_refuses_is_a_finding(bucket, tmp_path, gradebook, mo
 
 @pytest.mark.nightly
 @pytest.mark.slow
-@pytest.mark.server
-def test_a_night_ends_with_upkeep_of_the_bucket(storage, bucket, tmp_path, gradebook, prefect_server, monkeypatch):
+def test_a_night_ends_with_upkeep_of_the_bucket(storage, bucket, tmp_path, gradebook, monkeypatch):
     monkeypatch.setattr("gradebook.tasks.lake.compaction.KEPT_FOR", timedelta(seconds=-5))  # as if a day had passed
     publish(tmp_path, bucket, 110)
     put_orphans(storage, bucket)
@@ -272,7 +267,6 @@ def test_a_few_files_in_a_bucket_are_read_by_one_thread_and_many_by_several(buck
 @pytest.mark.slow
 @pytest.mark.postgres
 def test_a_lake_of_postgresql_is_kept_and_examined_like_one_of_a_file(shared, tmp_path, gradebook, monkeypatch):
-    monkeypatch.delenv("PREFECT_API_URL")
     publish(tmp_path, shared, 110, 120, 130)
     lake = lake_of(shared)
     before = contents(lake)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gradebook.flows.server.start import prefect_set_up
+from gradebook.flows.evaluate_here import evaluate_here
 from gradebook.rubrics.model.errors import InputError, LakeError, QueryError, StorageUnavailable
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import connect, prepare_lake
@@ -100,7 +100,6 @@ def test_a_run_is_published_and_read_from_the_bucket(gradebook, storage, place, 
 
 @pytest.mark.nightly
 @pytest.mark.slow
-@pytest.mark.server
 def test_evaluate_takes_the_bucket_as_an_option(evaluate, place, tmp_path):
     request = request_of(tmp_path, place)
     finished = evaluate(request.outputs, "--rubric", request.rubric, *place)
@@ -199,14 +198,10 @@ def test_a_key_that_may_not_write_is_refused_before_a_server_starts(place, stora
     store.fault, store.left_count = "403", 99
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{store.port}")
     monkeypatch.setenv("PREFECT_HOME", f"{tmp_path}/home")
-    monkeypatch.delenv("PREFECT_API_URL", raising=False)
-    with (
-        pytest.raises(LakeError, match="the storage refused the key"),
-        prefect_set_up(lake_of(place), is_verbose=False),
-    ):
-        pass
+    with pytest.raises(LakeError, match="the storage refused the key"):
+        evaluate_here(request_of(tmp_path, place), prefect=True, is_shown=False)
     store.close()
-    assert not list(tmp_path.iterdir())  # neither a lake nor the server's files
+    assert not (tmp_path / "home").exists() and not (tmp_path / "lake/runs").exists()
 
 
 def test_a_bucket_that_was_probed_is_not_probed_again_by_the_run_that_follows(place, storage, monkeypatch):

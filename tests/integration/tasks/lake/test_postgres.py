@@ -95,7 +95,6 @@ def test_an_evaluation_is_published_and_read_back(evaluate, gradebook, place, re
 
 
 @pytest.mark.nightly
-@pytest.mark.server
 def test_an_old_version_reads_as_it_was(evaluate, gradebook, place, request_words):
     first = evaluate(*request_words).json["version"]
     evaluate(*request_words)
@@ -122,9 +121,8 @@ def test_writers_at_once_lose_nothing_and_each_version_is_its_own(lake):
 
 
 @pytest.mark.slow
-@pytest.mark.server
 def test_two_evaluations_at_once_of_the_same_are_both_published_and_share_their_outputs(
-    prefect_server, gradebook, place, request_words, tmp_path
+    gradebook, place, request_words, tmp_path
 ):
     both = [Forked(["evaluate", *request_words, "--run-id", run_id], tmp_path) for run_id in ("one", "two")]
     ends = [process.wait() for process in both]

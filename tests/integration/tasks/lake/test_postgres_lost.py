@@ -96,7 +96,7 @@ def test_a_server_that_stays_away_leaves_it_open_whether_a_commit_went_through(l
 
 # -------- a run
 @pytest.fixture
-def evaluation(place, prefect_server, tmp_path, monkeypatch) -> Iterator[Forked]:
+def evaluation(place, tmp_path, monkeypatch) -> Iterator[Forked]:
     outputs, rubric = write_outputs(tmp_path / "outputs.jsonl"), write_rubric(tmp_path / "rubric.yaml")
     with LoopbackJudge() as judge:
         monkeypatch.setenv("OPENAI_BASE_URL", judge.base_url)
@@ -110,7 +110,6 @@ def wait_for_publication(process: Forked, folder: Path) -> None:
         time.sleep(0.002)
 
 
-@pytest.mark.server
 @pytest.mark.parametrize("fault", ["lost", *nightly(["restart", "unreached"])])
 def test_a_run_is_published_once_whatever_happens_to_its_commit(
     evaluation, fault, server, proxy, place, gradebook, tmp_path

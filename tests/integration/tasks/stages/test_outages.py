@@ -15,7 +15,7 @@ from tests.support.s3 import BUCKET, Storage
 from tests.support.samples import query, write_outputs, write_rubric
 from tests.support.store_proxy import FaultyStore
 
-pytestmark = [pytest.mark.nightly, pytest.mark.slow, pytest.mark.server]
+pytestmark = [pytest.mark.nightly, pytest.mark.slow]
 CASES, IN_FLIGHT = 60, 8
 COUNTS = """
 select (select count(*) from runs where status = 'published') as runs, (select count(*) from outputs) as outputs,
@@ -64,7 +64,7 @@ ENVIRONMENT = {"OPENAI_API_KEY": "none"}
 
 
 @pytest.fixture
-def start(tmp_path: Path, prefect_server: str) -> Iterator[Callable[..., Evaluation]]:
+def start(tmp_path: Path) -> Iterator[Callable[..., Evaluation]]:
     write_outputs(tmp_path / "outputs.jsonl", count=CASES, models=("one",))
     write_rubric(tmp_path / "rubric.yaml")
     with LoopbackJudge(latency_s=0.1) as judge:

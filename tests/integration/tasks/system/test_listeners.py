@@ -1,8 +1,6 @@
 """Attacks on all that listens: other hosts and origins, strangers, slow, large and deep requests, connections."""
 
 import asyncio
-import base64
-import json
 import socket
 import threading
 import time
@@ -15,19 +13,16 @@ from typing import Any
 import pytest
 import uvicorn
 
-from gradebook.flows.server.process import rules_of
 from gradebook.tasks.ratings.rating_queue import Queue
 from gradebook.tasks.ratings.rating_session import opened_session
 from gradebook.tasks.rewards.scorer import RubricScorer
 from gradebook.tasks.serving.rating_page import COOKIE, rating_app
 from gradebook.tasks.serving.rewards_api import RewardsApp, rewards_app
-from gradebook.tasks.stages import suite_server
 from gradebook.tasks.system import listeners
-from gradebook.tasks.system.listeners import Guard, Tokens, hosts_of, is_password, json_depth, server_settings
+from gradebook.tasks.system.listeners import Tokens, hosts_of, is_password, json_depth, server_settings
 from tests.support.served_ratings import RUN, rated_run
 
 AUTH = "ann:secret"
-BASIC = base64.b64encode(AUTH.encode()).decode()
 FORM = "Content-Type: application/x-www-form-urlencoded"
 JSON = "Content-Type: application/json"
 DEEP = b"[" * 101 + b"]" * 101
@@ -64,13 +59,6 @@ class Listener:
         return CLOSED
 
 
-async def echo(_scope: Any, receive: Any, send: Any) -> None:
-    """Answer with the size of the body."""
-    body = (await receive())["body"]
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"8")]})
-    await send({"type": "http.response.body", "body": f"{len(body):08d}".encode()})
-
-
 @contextmanager
 def served(listening: socket.socket, app: Any) -> Iterator[None]:
     settings = uvicorn.Config(app, ws="none", log_config=None, lifespan="off", **server_settings())
@@ -80,15 +68,6 @@ def served(listening: socket.socket, app: Any) -> Iterator[None]:
     yield
     server.should_exit = True
     thread.join()
-
-
-@contextmanager
-def prefect(_folder: Path) -> Iterator[Listener]:
-    """The guard of the Prefect server that commands share, before a small application."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
-        with served(listening, Guard(echo, rules_of(port, AUTH))):
-            yield Listener("prefect", port, (f"Authorization: Basic {BASIC}",))
 
 
 @contextmanager
@@ -122,7 +101,7 @@ def rewards(_folder: Path) -> Iterator[Listener]:
             yield Listener("rewards", port, (f"Authorization: Bearer {AUTH}", JSON), "/score")
 
 
-LISTENERS: dict[str, Callable[[Path], Any]] = {"prefect": prefect, "rating": rating, "rewards": rewards}
+LISTENERS: dict[str, Callable[[Path], Any]] = {"rating": rating, "rewards": rewards}
 
 
 @pytest.fixture(params=list(LISTENERS))
@@ -133,27 +112,27 @@ def listener(request, tmp_path, monkeypatch) -> Iterator[Listener]:
         yield found
 
 
-# What is sent in place of an owner's request, and the status: of the shared server, the rating page, and rewards.
-ATTACKS: dict[str, tuple[Callable[[Listener], int], tuple[int, int, int]]] = {
-    "own": (lambda to: to.ask(to.host, *to.own, EMPTY), (200, 400, 400)),  # 400: a form without fields
-    "by name": (lambda to: to.ask(f"Host: LOCALHOST:{to.port}", *to.own, EMPTY), (200, 400, 400)),
-    "rebound name": (lambda to: to.ask(f"Host: evil.example:{to.port}", *to.own, EMPTY), (421, 421, 421)),
-    "other port": (lambda to: to.ask("Host: 127.0.0.1:1", *to.own, EMPTY), (421, 421, 421)),
-    "no host": (lambda to: to.ask(*to.own, EMPTY), (400, 400, 400)),  # by HTTP itself
-    "two hosts": (lambda to: to.ask(to.host, to.host, *to.own, EMPTY), (400, 400, 400)),
-    "other page": (lambda to: to.ask(to.host, *with_origin(to, EVIL), EMPTY), (403, 403, 403)),
-    "opaque page": (lambda to: to.ask(to.host, *with_origin(to, "null"), EMPTY), (403, 403, 403)),
-    "two origins": (lambda to: to.ask(to.host, *to.own, f"Origin: {EVIL}", EMPTY), (403, 403, 403)),
-    "stranger": (lambda to: to.ask(to.host, *stranger(to), EMPTY), (401, 403, 401)),
-    "wrong secret": (lambda to: to.ask(to.host, *wrong(to), EMPTY), (401, 403, 401)),
-    "large for a stranger": (lambda to: to.ask(to.host, *stranger(to), f"Content-Length: {2**40}"), (401, 403, 401)),
-    "too large": (lambda to: to.ask(to.host, *to.own, f"Content-Length: {2**26 + 1}"), (413, 413, 413)),
-    "deep": (lambda to: to.ask(to.host, *plain(to), JSON, f"Content-Length: {len(DEEP)}", body=DEEP), (400, 400, 400)),
-    "two lengths": (lambda to: to.ask(to.host, *to.own, EMPTY, "Content-Length: 5"), (400, 400, 400)),
-    "above the root": (lambda to: to.ask(to.host, *to.own, EMPTY, path="/../../etc/passwd"), (200, 404, 404)),
-    "above, encoded": (lambda to: to.ask(to.host, *to.own, EMPTY, path="/%2e%2e/etc/passwd"), (200, 404, 404)),
-    "endless header": (lambda to: to.send(b"POST / HTTP/1.1\r\nX: " + b"x" * 70_000), (400, 400, 400)),
-    "no HTTP": (lambda to: to.send(b"\x16\x03\x01\r\n\r\n"), (400, 400, 400)),
+# What is sent in place of an owner's request, and the status: of the rating page, and of rewards.
+ATTACKS: dict[str, tuple[Callable[[Listener], int], tuple[int, int]]] = {
+    "own": (lambda to: to.ask(to.host, *to.own, EMPTY), (400, 400)),  # 400: a form without fields
+    "by name": (lambda to: to.ask(f"Host: LOCALHOST:{to.port}", *to.own, EMPTY), (400, 400)),
+    "rebound name": (lambda to: to.ask(f"Host: evil.example:{to.port}", *to.own, EMPTY), (421, 421)),
+    "other port": (lambda to: to.ask("Host: 127.0.0.1:1", *to.own, EMPTY), (421, 421)),
+    "no host": (lambda to: to.ask(*to.own, EMPTY), (400, 400)),  # by HTTP itself
+    "two hosts": (lambda to: to.ask(to.host, to.host, *to.own, EMPTY), (400, 400)),
+    "other page": (lambda to: to.ask(to.host, *with_origin(to, EVIL), EMPTY), (403, 403)),
+    "opaque page": (lambda to: to.ask(to.host, *with_origin(to, "null"), EMPTY), (403, 403)),
+    "two origins": (lambda to: to.ask(to.host, *to.own, f"Origin: {EVIL}", EMPTY), (403, 403)),
+    "stranger": (lambda to: to.ask(to.host, *stranger(to), EMPTY), (403, 401)),
+    "wrong secret": (lambda to: to.ask(to.host, *wrong(to), EMPTY), (403, 401)),
+    "large for a stranger": (lambda to: to.ask(to.host, *stranger(to), f"Content-Length: {2**40}"), (403, 401)),
+    "too large": (lambda to: to.ask(to.host, *to.own, f"Content-Length: {2**26 + 1}"), (413, 413)),
+    "deep": (lambda to: to.ask(to.host, *plain(to), JSON, f"Content-Length: {len(DEEP)}", body=DEEP), (400, 400)),
+    "two lengths": (lambda to: to.ask(to.host, *to.own, EMPTY, "Content-Length: 5"), (400, 400)),
+    "above the root": (lambda to: to.ask(to.host, *to.own, EMPTY, path="/../../etc/passwd"), (404, 404)),
+    "above, encoded": (lambda to: to.ask(to.host, *to.own, EMPTY, path="/%2e%2e/etc/passwd"), (404, 404)),
+    "endless header": (lambda to: to.send(b"POST / HTTP/1.1\r\nX: " + b"x" * 70_000), (400, 400)),
+    "no HTTP": (lambda to: to.send(b"\x16\x03\x01\r\n\r\n"), (400, 400)),
 }
 
 
@@ -224,42 +203,6 @@ def test_bodies_that_are_too_many_at_once_are_refused_and_their_memory_is_free_a
                 assert other.recv(20).startswith(b"HTTP/1.1 503 ")
             held.sendall(b"x")
             assert held.recv(20)[9:12] in (b"200", b"400")
-
-
-def test_health_needs_no_password_but_the_host(tmp_path):
-    with prefect(tmp_path) as to:
-        get = "GET /api/health HTTP/1.1\r\n{}\r\nConnection: close\r\n\r\n"
-        assert to.send(get.format(to.host).encode()) == 200
-        assert to.send(get.format("Host: evil.example").encode()) == 421
-        assert to.ask(to.host, "Content-Length: 0", path="/api/health") == 401
-
-
-PLAIN_ATTACKS = {
-    "nothing": b"",
-    "no JSON": b"\x16\x03\x01\n",
-    "no object": b"[]\n",
-    "deep": b"[" * 900 + b"\n",
-    "no password": b'{"suite":"verdicts","byte_count":0}\n',
-    "wrong password": b'{"auth":"x","byte_count":0}\n',
-    "long line": b'{"auth":"' + b"x" * 2_000 + b'"}\n',
-    "too large": json.dumps({"auth": AUTH, "suite": "verdicts", "byte_count": 2**40}).encode() + b"\n",
-    "negative": json.dumps({"auth": AUTH, "suite": "verdicts", "byte_count": -1}).encode() + b"\n",
-}
-
-
-def test_each_attack_on_the_process_of_suites_is_closed_without_an_answer(monkeypatch):
-    monkeypatch.setenv(suite_server.AUTH, AUTH)
-    with suite_server._Server(("127.0.0.1", 0), suite_server._Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=[0.01])
-        thread.start()
-        to = Listener("suites", server.server_address[1], ())
-        assert {name: to.send(sent, is_whole=True) for name, sent in PLAIN_ATTACKS.items()} == dict.fromkeys(
-            PLAIN_ATTACKS, CLOSED
-        )
-        monkeypatch.setattr(listeners, "HEADER_TIMEOUT_S", 0.2)
-        assert to.send(b'{"auth"') == CLOSED  # and no more
-        server.shutdown()
-        thread.join()
 
 
 def test_passwords_of_any_letters_are_compared():

@@ -15,10 +15,10 @@ import httpx
 import pytest
 
 from gradebook import flows
-from gradebook.flows.server.start import report_lost_server
+from gradebook.flows.run import report_lost_server
 from gradebook.rubrics.model.errors import UnfinishedError
 from tests.support.loopback_judge import LoopbackJudge
-from tests.support.prefect_homes import SERVER_SETTINGS, make_database
+from tests.support.prefect_homes import SERVER_SETTINGS
 from tests.support.samples import query, write_outputs, write_rubric
 
 CASES, IN_FLIGHT = 24, 4
@@ -64,7 +64,6 @@ class Server:
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
     (tmp_path / "home").mkdir()
-    make_database(tmp_path / "home")
     found = Server(tmp_path / "home")
     found.start()
     found.wait()
@@ -109,7 +108,6 @@ def ledger(gradebook) -> list[dict[str, int]]:
 
 
 @pytest.mark.nightly
-@pytest.mark.server
 @pytest.mark.slow
 def test_a_run_whose_server_is_gone_for_a_while_is_published(start, server, judge, gradebook):
     process = start()
@@ -123,7 +121,6 @@ def test_a_run_whose_server_is_gone_for_a_while_is_published(start, server, judg
 
 
 @pytest.mark.nightly
-@pytest.mark.server
 @pytest.mark.slow
 def test_a_run_whose_server_stays_away_ends_as_the_lake_says_and_is_read_back(start, server, judge, gradebook):
     process = start(PREFECT_CLIENT_MAX_RETRIES="1")

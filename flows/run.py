@@ -1,0 +1,96 @@
+"""The rule of where work runs: as a flow where Prefect has an API or is asked for, else here, without Prefect."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, TypeVar, cast
+
+from gradebook.rubrics.model.errors import UnfinishedError
+from gradebook.tasks.system.folder_settings import may_name_server, refuse_folder_settings
+from gradebook.tasks.system.prefect_blocks import read_api_url
+from gradebook.tasks.system.secret_values import without_password
+
+PREFECT_LOGS = (
+    "PREFECT_LOGGING_LEVEL",
+    "PREFECT_LOGGING_LOGGERS_PREFECT_FLOW_RUNS_LEVEL",
+    "PREFECT_LOGGING_LOGGERS_PREFECT_TASK_RUNS_LEVEL",
+    "PREFECT_SERVER_LOGGING_LEVEL",
+    "PREFECT_INTERNAL_LOGGING_LEVEL",
+)
+UNREACHED = "Failed to reach API"  # Prefect's message if no server answered from the beginning
+Made = TypeVar("Made")
+
+
+def uses_prefect(wanted: bool | None) -> bool:
+    """Whether work runs as a Prefect flow. wanted: of --prefect or --no-prefect; None: where Prefect has an API.
+
+    Prefect itself says whether it has: PREFECT_API_URL or its active profile names one. It is imported, which takes
+    seconds, only where a variable or a file of its settings may name one.
+    """
+    if wanted is not None:
+        return wanted
+    refuse_folder_settings(os.environ)
+    return may_name_server(os.environ) and bool(read_api_url())
+
+
+def run_here(
+    direct: Callable[[], Made],
+    flow: str,
+    parameters: Mapping[str, Any],
+    *,
+    prefect: bool | None = None,
+    is_verbose: bool = False,
+) -> Made:
+    """Run work in this process, by the rule of `uses_prefect`: call it, or call its flow with the parameters.
+
+    flow: MODULE:NAME below gradebook.flows, which returns what `direct` does. Raises what the work raises, and
+    `LostServer` for a Prefect server that does not answer.
+    """
+    if not uses_prefect(prefect):
+        return direct()
+    refuse_folder_settings(os.environ)
+    _choose_prefect_logs(is_verbose=is_verbose)
+    module, _, name = flow.partition(":")
+    with report_lost_server():
+        return cast(Made, getattr(import_module(f"gradebook.flows.{module}"), name)(**parameters))
+
+
+def _choose_prefect_logs(*, is_verbose: bool) -> None:
+    """Keep Prefect's log quiet, unless it is wanted. Call it before the first import of Prefect, which reads it."""
+    for name in PREFECT_LOGS:
+        os.environ.setdefault(name, "INFO" if is_verbose else "CRITICAL")  # a failure is reported once, in a sentence
+
+
+class LostServer(UnfinishedError):
+    """Prefect's server is gone for good; what the lake holds decides how the command ends."""
+
+
+@contextmanager
+def report_lost_server() -> Iterator[None]:
+    """Raise `LostServer` if Prefect's client gives up its server during the block.
+
+    The client retries for about a minute (PREFECT_CLIENT_MAX_RETRIES); a run goes on if the server is back by then.
+    """
+    try:
+        yield
+    except Exception as error:
+        fault = _server_fault(error)
+        if fault is None:
+            raise
+        name = f"Prefect's server at {without_password(url)}" if (url := read_api_url()) else "Prefect's server"
+        raise LostServer(
+            f"{name} {fault}; finished judgments are stored: run the same command again once it is back, or with "
+            "--no-prefect without it"
+        ) from error
+
+
+def _server_fault(error: Exception) -> str | None:
+    """The fault of Prefect's server behind an error; None if the error has another cause."""
+    import httpx
+
+    if isinstance(error, httpx.HTTPStatusError):
+        return f"answered HTTP {error.response.status_code}"
+    if isinstance(error, httpx.HTTPError):  # judges are asked by another HTTP client
+        return f"does not answer ({type(error).__name__})"
+    return "does not answer" if isinstance(error, RuntimeError) and UNREACHED in str(error) else None
