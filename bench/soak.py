@@ -39,15 +39,13 @@ select
 
 def work(first: int, step: int, run_count: int) -> None:
     """Evaluate every `step`-th file, and print the time and the resident memory after each."""
-    import asyncio
-
-    from gradebook.flows.evaluate_outputs import evaluate_outputs
+    from gradebook.flows.evaluate_here import evaluate_here
+    from gradebook.tasks.runs.request import EvaluationRequest
 
     for number in range(first, run_count, step):
         begun = time.perf_counter()
-        asyncio.run(
-            evaluate_outputs(outputs=f"outputs-{number}.jsonl", rubric="rubric.yaml", judge="judge.yaml", lake=LAKE)
-        )
+        request = EvaluationRequest(f"outputs-{number}.jsonl", "rubric.yaml", "judge.yaml", lake=LAKE)
+        evaluate_here(request, is_shown=False)
         took_s = time.perf_counter() - begun
         resident_mb = psutil.Process().memory_info().rss / 2**20
         sys.stdout.write(json.dumps({"number": number, "took_s": took_s, "resident_mb": resident_mb}) + "\n")
@@ -124,11 +122,5 @@ if __name__ == "__main__":
     if given.work is not None:
         work(given.work, 2, given.runs)
     else:
-        from gradebook.flows.server.shared import shared_server
-
-        server = shared_server()
-        if server:
-            server.announce()
-            server.wait()
         with tempfile.TemporaryDirectory(prefix="gradebook-soak-") as place:
             soak(Path(place), given.runs, given.outputs, is_compacted=not given.never_compacted)

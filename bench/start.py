@@ -1,17 +1,17 @@
-"""Start-up of a small evaluation: wall time, CPU of each process and memory, beside bare parts, in one run.
+"""Start-up of a small evaluation: wall time, CPU and memory of all its processes, beside bare parts, in one run.
 
     python bench/start.py [--gradebook GRADEBOOK] [--times 3] [--judgments 0]
 
-Three outputs and one check, in a new home: the first command, which starts the shared processes and leaves a ready one,
-and later ones, which find them, with what stage_costs holds of the last one. Beside it the parts: a bare Prefect flow
-of one task, in a new home and again, the bare imports of Prefect, of its server and of great-expectations, and commands
-that should refuse or answer before Prefect starts. --judgments N: also a first and a later run of N judgments at
-200 ms, 64 in flight, beside a plain openai loop. --gradebook: the console command of another version.
+Three outputs and one check in a new home: a first evaluation and later ones, with what stage_costs holds of the last
+one, the same as a flow (--prefect), a review, and commands that refuse or only answer. Beside it the parts: a bare
+Prefect flow of one task, in a new home and again. --judgments N: also a run of N judgments at 200 ms, 64 in flight,
+beside a plain openai loop. --gradebook: the console command of another version.
 """
 
 import argparse
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -19,11 +19,13 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+
+import psutil
 
 ROOT = Path(__file__).parents[1]
 JUDGE = ROOT / "tests" / "support" / "loopback_judge.py"
-TICKS = os.sysconf("SC_CLK_TCK")
 RUBRIC = """id: short
 version: 1.0.0
 description: Short answers.
@@ -81,22 +83,19 @@ asyncio.run(main(sys.argv[1], int(sys.argv[2])))
 """
 
 
-MEMORY_EVERY_S = 0.25  # the kernel adds up a process's pages each time
+MEMORY_EVERY_S = 0.1  # the kernel adds up a process's pages each time
 
 
 class Watched:
-    """CPU seconds and peak memory of all processes whose environment names a Prefect home, sampled until `stop`.
+    """CPU seconds and peak memory of a process and all its descendants, sampled until `stop`.
 
     Memory: a page that n processes share counts 1/n in each (PSS), so that it counts once in the sum.
     """
 
-    def __init__(self, home: Path) -> None:
-        self._mark = f"PREFECT_HOME={home}".encode()
+    def __init__(self, process_id: int) -> None:
+        self._process = psutil.Process(process_id)
         self._is_over = threading.Event()
-        self.cpu_s: dict[int, float] = {}
-        self.names: dict[int, str] = {}
-        self.peak_mb: dict[str, float] = {}  # by role, at the peak of their sum
-        self._looked_at = 0.0
+        self.peak_mb = 0.0
         self._thread = threading.Thread(target=self._sample, daemon=True)
         self._thread.start()
 
@@ -106,68 +105,28 @@ class Watched:
         self._thread.join()
 
     def _sample(self) -> None:
-        while not self._is_over.wait(0.02):
-            self._look()
-        self._look()
-
-    def _look(self) -> None:
-        is_weighed = time.monotonic() - self._looked_at >= MEMORY_EVERY_S
-        memory_mb: dict[str, float] = {}
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                if self._mark not in (folder / "environ").read_bytes().split(b"\0"):
-                    continue
-                fields = (folder / "stat").read_text().rpartition(")")[2].split()
-                name = process_name((folder / "cmdline").read_text().split("\0"))
-                if is_weighed:
-                    memory_mb[name] = memory_mb.get(name, 0.0) + pss_mb(folder)
-            except OSError:
-                continue
-            process = int(folder.name)
-            self.cpu_s[process] = (int(fields[11]) + int(fields[12])) / TICKS
-            self.names[process] = name
-        if is_weighed:
-            self._looked_at = time.monotonic()
-            self.peak_mb = max(self.peak_mb, memory_mb, key=lambda each: sum(each.values()))
-
-
-def pss_mb(folder: Path) -> float:
-    """Proportional set size of a process, in MB. folder: its own in /proc."""
-    lines = (folder / "smaps_rollup").read_text().splitlines()
-    return next((int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith("Pss:")), 0.0)
-
-
-def process_name(words: Sequence[str]) -> str:
-    """Role of a process, read from its command line."""
-    line = " ".join(words)
-    if "flows/server/process.py" in line or "prefect.server" in line or "uvicorn" in line:
-        return "Prefect's server"
-    if ".program.ready" in line:
-        return "ready process"  # and the commands that it runs
-    return "suites" if ".suite_" in line else "command"
+        while not self._is_over.wait(MEMORY_EVERY_S):
+            memory = 0.0
+            with suppress(psutil.Error):
+                for process in [self._process, *self._process.children(recursive=True)]:
+                    with suppress(psutil.Error):
+                        memory += process.memory_full_info().pss / 1e6
+            self.peak_mb = max(self.peak_mb, memory)
 
 
 def measure(name: str, command: Sequence[str], folder: Path, environment: dict[str, str], code: int = 0) -> None:
-    """Run a command and print its wall time, and the CPU and the peak memory of each process."""
-    before = Watched(folder / "home")
-    before.stop()  # one look: what the kept processes have used until now
-    watched = Watched(folder / "home")
-    begun = time.perf_counter()
-    finished = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    wall_s = time.perf_counter() - begun
-    time.sleep(0.3)  # a kept process has done what the command left it to do
+    """Run a command and print its wall time, CPU and peak memory; none of its processes may outlive it."""
+    before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(command, cwd=folder, env=environment, **pipes)
+    watched = Watched(process.pid)
+    _, err = process.communicate()
+    wall_s, after = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
     watched.stop()
-    spent: dict[str, float] = {}
-    for process, cpu_s in watched.cpu_s.items():
-        key = watched.names[process]
-        spent[key] = spent.get(key, 0.0) + cpu_s - before.cpu_s.get(process, 0.0)
-    parts = ", ".join(f"{key} {each:.1f}" for key, each in sorted(spent.items()) if each >= 0.05)
-    memory = ", ".join(f"{key} {each:.0f}" for key, each in sorted(watched.peak_mb.items()))
-    total_mb = sum(watched.peak_mb.values())
-    sums = f"{wall_s:7.2f} s wall{sum(spent.values()):7.2f} s CPU{total_mb:7.0f} MB"
-    print(f"{name:34}{sums}  (CPU: {parts}; MB: {memory})", flush=True)
-    if finished.returncode != code:
-        raise SystemExit(f"{' '.join(command)}: exit {finished.returncode}\n{finished.stdout}{finished.stderr}")
+    cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    print(f"{name:34}{wall_s:7.2f} s wall{cpu_s:7.2f} s CPU{watched.peak_mb:7.0f} MB", flush=True)
+    if process.returncode != code:
+        raise SystemExit(f"{' '.join(command)}: exit {process.returncode}\n{err}")
 
 
 def new_folder(parent: Path, name: str) -> tuple[Path, dict[str, str]]:
@@ -178,12 +137,12 @@ def new_folder(parent: Path, name: str) -> tuple[Path, dict[str, str]]:
     (folder / "outputs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     (folder / "rubric.yaml").write_text(RUBRIC, encoding="utf-8")
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("PREFECT_", "PYTHON"))}
-    environment = kept | {"HOME": str(folder), "PREFECT_HOME": str(folder / "home"), "GRADEBOOK_SERVER_IDLE_S": "600"}
+    environment = kept | {"HOME": str(folder), "PREFECT_HOME": str(folder / "home")}
     return folder, environment | QUIET
 
 
 def measure_start(gradebook: str, times: int, parent: Path) -> None:
-    """A small evaluation, first and later, and what answers before Prefect starts."""
+    """A small evaluation, first, later and as a flow, and commands that only answer."""
     evaluate = [
         gradebook,
         "evaluate",
@@ -196,30 +155,18 @@ def measure_start(gradebook: str, times: int, parent: Path) -> None:
     for number in range(times):
         folder, environment = new_folder(parent, f"start-{number}")
         measure("first evaluation", evaluate, folder, environment)
-        print_left(folder)
         for _ in range(2):
             measure("later evaluation", evaluate, folder, environment)
         print_stages(gradebook, folder, environment)
+        measure("the same as a flow, new home", [*evaluate, "--prefect"], folder, environment)
+        measure("the same as a flow, again", [*evaluate, "--prefect"], folder, environment)
         measure("review", [gradebook, "review", "rubric.yaml", "--rubrics", "rubric.yaml"], folder, environment)
         tried = [gradebook, "checks", "try", "length_words", "--set", "max=3", "--text", "good day"]
         measure("checks try", tried, folder, environment)
+        measure("--help", [gradebook, "--help"], folder, environment)
         measure("wrong rubric", [*evaluate[:-1], "none.yaml"], folder, environment, 2)
         measure("wrong column", [*evaluate, "--map", "output=answer"], folder, environment, 2)
-        subprocess.run([gradebook, "server", "stop"], env=environment, capture_output=True, check=False)
         shutil.rmtree(folder)
-
-
-def print_left(folder: Path) -> None:
-    """Wait until the processes that a command left behind rest, and print the CPU that they used meanwhile."""
-    spent = []
-    while len(spent) < 3 or spent[-1] > spent[-3]:
-        time.sleep(0.5)
-        looked = Watched(folder / "home")
-        looked.stop()
-        spent.append(round(sum(looked.cpu_s.values()), 1))
-    memory = ", ".join(f"{key} {each:.0f}" for key, each in sorted(looked.peak_mb.items()))
-    total_mb = sum(looked.peak_mb.values())
-    print(f"{'  after it':34}{'':14}{spent[-1] - spent[0]:7.2f} s CPU{total_mb:7.0f} MB  (MB: {memory})", flush=True)
 
 
 def print_stages(gradebook: str, folder: Path, environment: dict[str, str]) -> None:
@@ -237,13 +184,11 @@ def print_stages(gradebook: str, folder: Path, environment: dict[str, str]) -> N
 
 
 def measure_parts(python: str, times: int, parent: Path) -> None:
-    """Measure a bare Prefect flow, and the bare imports that an evaluation needs."""
+    """Measure a bare Prefect flow of one task."""
     for number in range(times):
         folder, environment = new_folder(parent, f"parts-{number}")
         measure("bare Prefect flow, new home", [python, "-c", FLOW], folder, environment)
         measure("bare Prefect flow, again", [python, "-c", FLOW], folder, environment)
-        for module in ("prefect.main", "prefect.server.api.server", "great_expectations"):
-            measure(f"bare import {module}", [python, "-c", f"import {module}"], folder, environment)
 
 
 def measure_judged(gradebook: str, python: str, count: int, parent: Path) -> None:
@@ -266,10 +211,8 @@ def measure_judged(gradebook: str, python: str, count: int, parent: Path) -> Non
             for name in ("first", "later"):
                 evaluate = [gradebook, "evaluate", f"{name}.jsonl", *judged]
                 measure(f"whole evaluation, {name}", evaluate, folder, environment | {"OPENAI_BASE_URL": base_url})
-                print_left(folder)
         finally:
             judge.terminate()
-    subprocess.run([gradebook, "server", "stop"], env=environment, capture_output=True, check=False)
 
 
 def main() -> None:

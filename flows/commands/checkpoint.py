@@ -55,8 +55,8 @@ def checkpoint(
 ) -> None:
     """Evaluate a training checkpoint, and approve it or not.
 
-    Its outputs are scored, and compared with the last run and the best checkpoint so far. A decision is made once for each model, checkpoint, rubric version and content of the outputs; the same command
-    again shows it.
+    Its outputs are scored, and compared with the last run and the best checkpoint so far. A decision is made once for
+    each model, checkpoint, rubric version and content of the outputs; the same command again shows it.
 
     \b
     gradebook checkpoint outputs/step-1200.jsonl --model support --step 1200 \\

@@ -12,12 +12,25 @@ from gradebook.flows.display.summary import show_summary
 from gradebook.flows.display.tables import write_rows
 from gradebook.flows.display.terminal import notes, people, say
 from gradebook.flows.evaluate_here import evaluate_here, report_of
+from gradebook.flows.run import uses_prefect
 from gradebook.tasks.datasets.traces.names import CHAT
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.user_queries import run_query
 from gradebook.tasks.runs.request import EvaluationRequest
 
 DEMO_LAKE = "sqlite:demo-lake/catalog.sqlite"
+_CHECKED = """
+select coalesce(engine, 'sql') as engine, count(*) as checks, count(*) filter (is_met) as met
+from quality_results where run_id = '{run_id}' group by all order by all
+"""
+FLOW_RUN = """
+This was a Prefect flow run: the log above has its tasks, and its artifacts are short tables of the scores and costs.
+  gradebook demo --no-prefect    the same in this process, without Prefect, in seconds
+  prefect server start           a server that keeps the runs; `export PREFECT_API_URL=http://127.0.0.1:4200/api`, and
+                                 every evaluation is a flow run on its pages"""
+DIRECT = """
+This ran in this process, without Prefect.
+  gradebook demo --prefect       the same as a Prefect flow run, with its tasks, quality checks and artifacts"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +72,12 @@ def demo(
 ) -> None:
     """Evaluate the shipped example of support replies, or of agents' runs; no key needed.
 
-    The judge's replies are recorded. The lake is created in the folder demo-lake.
+    The judge's replies are recorded. The lake is created in the folder demo-lake. --prefect shows the same as a Prefect
+    flow run.
 
     \b
     gradebook demo
+    gradebook demo --prefect
     gradebook demo --agents
     """
     example = _AGENTS if agents else _REPLIES
@@ -70,16 +85,25 @@ def demo(
     if folder.is_relative_to(Path.cwd()):  # in a checkout: keep its absolute path out of the tables
         folder = folder.relative_to(Path.cwd())
     notes.print(f"{example.about}; the judge's replies are recorded and were invented for the demo.")
-    request = example.request(folder, lake)
-    summary = evaluate_here(request, prefect=prefect)
+    request, is_flow = example.request(folder, lake), uses_prefect(prefect)
+    summary = evaluate_here(request, prefect=is_flow, is_verbose=is_flow)
     show_summary(summary, None, find_lake(lake).words())
     for question, query in _questions(folder / "questions.sql"):
         people.print()
         say(question)
         typer.echo(f"\n{query}\n")
         write_rows(run_query(find_lake(lake), query), "table", None)
+    _show_checks(lake, summary.run_id)
     typer.echo(f"\nreport: {report_of(request, summary)}")
     typer.echo(f'your own query:\n  gradebook sql --lake {lake} "from latest_run_scores"')
+    typer.echo(FLOW_RUN if is_flow else DIRECT)
+
+
+def _show_checks(lake: str, run_id: str) -> None:
+    """Say how many data-quality rules the run's tables met."""
+    rows = run_query(find_lake(lake), _CHECKED.format(run_id=run_id)).to_pylist()
+    counts = ", ".join(f"{row['engine']} {row['met']} of {row['checks']}" for row in rows)
+    people.print(f"\ndata quality, rules met by engine: {counts} (the table quality_results)", highlight=False)
 
 
 def _questions(path: Path) -> list[tuple[str, str]]:

@@ -66,11 +66,11 @@ def evaluate(
 
 def _print_summary(summary: RunSummary, report: Path | None, lake: tuple[str, ...], *, as_json: bool) -> None:
     if as_json:
-        print_json(summary.as_json() | {"report": report and str(report)})
+        print_json(summary.as_json() | {"report": None if report is None else str(report)})
         return
     from gradebook.flows.display.summary import show_summary
 
-    show_summary(summary, report and str(report), lake)
+    show_summary(summary, None if report is None else str(report), lake)
 
 
 def _print_plan(request: EvaluationRequest, *, as_json: bool) -> None:
