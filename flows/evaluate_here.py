@@ -3,7 +3,7 @@
 from contextlib import nullcontext
 from pathlib import Path
 
-from gradebook.flows.deployment.in_process import Asked, asked
+from gradebook.flows.deployment.in_process import Asked, asking
 from gradebook.flows.display.progress_bars import shown_progress
 from gradebook.flows.run import LostServer, run_here
 from gradebook.rubrics.model.errors import InputError
@@ -38,10 +38,8 @@ def evaluate_here(
     refuse_unusable(checked.lake)
     if checked.lake.bucket is not None:  # a key that may not write is refused before anything starts
         probe_store(checked.lake.bucket)
-    here = Asked(request, checked)
-    token = asked.set(here)
-    try:
-        with shown_progress() if is_shown else nullcontext():
+    with asking(Asked(request, checked)) as here, shown_progress() if is_shown else nullcontext():
+        try:
             return run_here(
                 lambda: publish_evaluation(request, StagesInThreads(), checked),
                 "evaluate_outputs:evaluate_outputs",
@@ -49,12 +47,10 @@ def evaluate_here(
                 prefect=prefect,
                 is_verbose=is_verbose,
             )
-    except LostServer:
-        if here.run is None or not is_published(here.run):
-            raise
-        return complete_run(here.run, StagesInThreads())
-    finally:
-        asked.reset(token)
+        except LostServer:
+            if here.run is None or not is_published(here.run):
+                raise
+            return complete_run(here.run, StagesInThreads())
 
 
 def report_of(request: EvaluationRequest, summary: RunSummary) -> Path:

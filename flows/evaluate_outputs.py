@@ -9,7 +9,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from gradebook.flows.deployment.in_process import asked
+from gradebook.flows.deployment.in_process import asked_here
 from gradebook.flows.deployment.names import GATES_NOT_MET, evaluation_name
 from gradebook.flows.deployment.parameters import takes_options
 from gradebook.flows.deployment.prefect_stages import WORKER_COUNT, PrefectStages
@@ -29,7 +29,7 @@ def evaluate_outputs(**options: Any) -> State[RunSummary]:
 
     The flow run ends as Completed, as GatesNotMet (a state of type Completed), or as Failed.
     """
-    stages, here = PrefectStages(), asked.get()
+    stages, here = PrefectStages(), asked_here()
     request = here.request if here else read_request(options, datetime.now(UTC))
     run_id = request.run_id or stages.run_id(request.trigger)
     summary = publish_evaluation(replace(request, run_id=run_id), stages, here.checked if here else None)

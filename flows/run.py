@@ -15,23 +15,25 @@ PREFECT_LOGS = (
     "PREFECT_LOGGING_LEVEL",
     "PREFECT_LOGGING_LOGGERS_PREFECT_FLOW_RUNS_LEVEL",
     "PREFECT_LOGGING_LOGGERS_PREFECT_TASK_RUNS_LEVEL",
-    "PREFECT_SERVER_LOGGING_LEVEL",
-    "PREFECT_INTERNAL_LOGGING_LEVEL",
 )
+PREFECT_INNER_LOGS = ("PREFECT_SERVER_LOGGING_LEVEL", "PREFECT_INTERNAL_LOGGING_LEVEL")  # of each request of a server
 UNREACHED = "Failed to reach API"  # Prefect's message if no server answered from the beginning
 Made = TypeVar("Made")
 
 
-def uses_prefect(wanted: bool | None) -> bool:
+def uses_prefect(wanted: bool | None, *, is_verbose: bool = False) -> bool:
     """Whether work runs as a Prefect flow. wanted: of --prefect or --no-prefect; None: where Prefect has an API.
 
     Prefect itself says whether it has: PREFECT_API_URL or its active profile names one. It is imported, which takes
     seconds, only where a variable or a file of its settings may name one.
     """
-    if wanted is not None:
-        return wanted
+    if wanted is False:
+        return False
     refuse_folder_settings(os.environ)
-    return may_name_server(os.environ) and bool(read_api_url())
+    if wanted is None and not may_name_server(os.environ):
+        return False
+    _choose_prefect_logs(is_verbose=is_verbose)
+    return wanted or bool(read_api_url())
 
 
 def run_here(
@@ -47,10 +49,8 @@ def run_here(
     flow: MODULE:NAME below gradebook.flows, which returns what `direct` does. Raises what the work raises, and
     `LostServer` for a Prefect server that does not answer.
     """
-    if not uses_prefect(prefect):
+    if not uses_prefect(prefect, is_verbose=is_verbose):
         return direct()
-    refuse_folder_settings(os.environ)
-    _choose_prefect_logs(is_verbose=is_verbose)
     module, _, name = flow.partition(":")
     with report_lost_server():
         return cast(Made, getattr(import_module(f"gradebook.flows.{module}"), name)(**parameters))
@@ -60,6 +60,8 @@ def _choose_prefect_logs(*, is_verbose: bool) -> None:
     """Keep Prefect's log quiet, unless it is wanted. Call it before the first import of Prefect, which reads it."""
     for name in PREFECT_LOGS:
         os.environ.setdefault(name, "INFO" if is_verbose else "CRITICAL")  # a failure is reported once, in a sentence
+    for name in PREFECT_INNER_LOGS:
+        os.environ.setdefault(name, "CRITICAL")
 
 
 class LostServer(UnfinishedError):

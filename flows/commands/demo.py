@@ -85,8 +85,8 @@ def demo(
     if folder.is_relative_to(Path.cwd()):  # in a checkout: keep its absolute path out of the tables
         folder = folder.relative_to(Path.cwd())
     notes.print(f"{example.about}; the judge's replies are recorded and were invented for the demo.")
-    request, is_flow = example.request(folder, lake), uses_prefect(prefect)
-    summary = evaluate_here(request, prefect=is_flow, is_verbose=is_flow)
+    request, is_flow = example.request(folder, lake), uses_prefect(prefect, is_verbose=True)
+    summary = evaluate_here(request, prefect=is_flow, is_verbose=is_flow, is_shown=not is_flow)
     show_summary(summary, None, find_lake(lake).words())
     for question, query in _questions(folder / "questions.sql"):
         people.print()

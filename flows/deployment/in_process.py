@@ -1,5 +1,7 @@
 """Request of a command that runs a flow in its own process: read and checked once, by the command."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
@@ -17,4 +19,22 @@ class Asked:
     run: Run | None = None
 
 
-asked: ContextVar[Asked | None] = ContextVar("asked", default=None)  # None: a deployment or a program runs the flow
+_asked: ContextVar[Asked | None] = ContextVar("asked", default=None)
+
+
+@contextmanager
+def asking(asked: Asked) -> Iterator[Asked]:
+    """Let flows that the block calls find its request."""
+    token = _asked.set(asked)
+    try:
+        yield asked
+    finally:
+        _asked.reset(token)
+
+
+def asked_here() -> Asked | None:
+    """Request of the command that runs this flow; None where a deployment or a program runs it.
+
+    A function, since Dask pickles a flow with the globals of its module, and no context variable can be pickled.
+    """
+    return _asked.get()

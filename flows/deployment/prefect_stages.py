@@ -15,7 +15,7 @@ from prefect.events import emit_event
 from prefect.settings import PREFECT_API_REQUEST_TIMEOUT, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 from prefect.task_runners import TaskRunner
 
-from gradebook.flows.deployment.in_process import asked
+from gradebook.flows.deployment.in_process import asked_here
 from gradebook.flows.deployment.names import artifact_key, evaluation_name
 from gradebook.flows.deployment.run_ids import deployed_run_id, flow_date, refuse_endless_tries
 from gradebook.flows.deployment.task_runners import opened_cluster, settle
@@ -48,7 +48,7 @@ class PrefectStages(Stages):
     @contextmanager
     def opened(self, run: Run) -> Iterator[None]:
         """Open the run's cluster, if it has one, while the block runs."""
-        if here := asked.get():
+        if here := asked_here():
             here.run = run
         self._tasks = tasks_of(run.request.suite)
         with opened_cluster(run) as self._cluster:
