@@ -17,7 +17,8 @@ PREFECT_LOGS = (
     "PREFECT_LOGGING_LOGGERS_PREFECT_TASK_RUNS_LEVEL",
 )
 PREFECT_INNER_LOGS = ("PREFECT_SERVER_LOGGING_LEVEL", "PREFECT_INTERNAL_LOGGING_LEVEL")  # of each request of a server
-UNREACHED = "Failed to reach API"  # Prefect's message if no server answered from the beginning
+# Messages of Prefect if no server answered from the beginning, and if its temporary server did not start.
+UNREACHED = ("Failed to reach API", "ephemeral Prefect API server")
 Made = TypeVar("Made")
 
 
@@ -95,4 +96,5 @@ def _server_fault(error: Exception) -> str | None:
         return f"answered HTTP {error.response.status_code}"
     if isinstance(error, httpx.HTTPError):  # judges are asked by another HTTP client
         return f"does not answer ({type(error).__name__})"
-    return "does not answer" if isinstance(error, RuntimeError) and UNREACHED in str(error) else None
+    is_unreached = isinstance(error, RuntimeError) and any(words in str(error) for words in UNREACHED)
+    return "does not answer" if is_unreached else None

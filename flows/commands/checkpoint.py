@@ -1,5 +1,6 @@
 """The commands `gradebook checkpoint`, `sweep` and `checkpoints`: decisions made, missing, and listed."""
 
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -40,7 +41,7 @@ _NAMING = 4  # columns that name a checkpoint; those of its flow run may be empt
 
 
 @takes_options(Use.CHECKPOINT_FLOW)
-def checkpoint(
+def checkpoint(  # noqa: PLR0913 - each is an option
     model: Annotated[str, typer.Option("--model", help="the trained model, as in the outputs")],
     step: Annotated[int | None, typer.Option("--step", help="training step")] = None,
     name: Annotated[
@@ -48,6 +49,20 @@ def checkpoint(
     ] = None,
     reference: Annotated[
         str | None, typer.Option("--reference", help="approved checkpoint to compare with in place of the best one")
+    ] = None,
+    series: Annotated[
+        str | None, typer.Option("--series", help="looks of the gate, as method=lord,alpha=0.05,looks=31")
+    ] = None,
+    prompts: Annotated[
+        str | None, typer.Option("--prompts", help="dataset of prompts to collect OUTPUTS for first; with --endpoint")
+    ] = None,
+    endpoint: Annotated[
+        str | None,
+        typer.Option("--endpoint", help="endpoint that serves the checkpoint: a model name or an endpoint file"),
+    ] = None,
+    samples: Annotated[int, typer.Option("--samples", help="outputs per prompt")] = 1,
+    collect_budget_usd: Annotated[
+        float | None, typer.Option("--collect-budget-usd", help="maximum spend on collecting, in US dollars")
     ] = None,
     prefect: PrefectOption = None,
     as_json: JsonOption = False,
@@ -67,7 +82,18 @@ def checkpoint(
 
     Exit: 0 approved, 1 needs a revision, 2 bad input, 3 not finished.
     """
-    asked = CheckpointRequest(read_request(options, datetime.now(UTC)), model, name, step, reference=reference)
+    asked = CheckpointRequest(
+        read_request(options, datetime.now(UTC)),
+        model,
+        name,
+        step,
+        prompts=prompts,
+        endpoint=endpoint,
+        samples=samples,
+        collect_budget_usd=collect_budget_usd,
+        reference=reference,
+        series=series,
+    )
     with shown_progress():
         decision = _decide(asked, prefect=prefect)
     if as_json:
@@ -78,7 +104,7 @@ def checkpoint(
 
 
 def _decide(asked: CheckpointRequest, *, prefect: bool | None) -> CheckpointDecision:
-    named = {"model": asked.model, "checkpoint": asked.checkpoint, "step": asked.step, "reference": asked.reference}
+    named = {each.name: getattr(asked, each.name) for each in fields(asked) if each.name != "evaluation"}
     return run_here(
         lambda: decide_checkpoint(asked, StagesInThreads()),
         "evaluate_checkpoint:evaluate_checkpoint",

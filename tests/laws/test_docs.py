@@ -287,7 +287,7 @@ def test_a_command_line_can_be_typed_as_it_stands(page, words):
 @law_over(("page", "words"), MENTIONS)
 def test_a_command_named_in_the_text_exists(page, words):
     name, rest = split_command(words)
-    options = {option for parameter in COMMANDS[name].params for option in parameter.opts}
+    options = {option for parameter in COMMANDS[name].params for option in (*parameter.opts, *parameter.secondary_opts)}
     assert [word for word in rest if word.startswith("-")] == [word for word in rest if word in options]
 
 

@@ -147,8 +147,12 @@ def test_a_run_whose_server_stays_away_ends_as_the_lake_says_and_is_read_back(st
             RuntimeError("Failed to reach API at http://127.0.0.1:9/api/"),
             "does not answer; finished judgments are stored",
         ),
+        (
+            RuntimeError("Timed out while attempting to connect to ephemeral Prefect API server."),
+            "Prefect's server does not answer; finished judgments are stored",
+        ),
     ],
-    ids=["late", "busy", "never there"],
+    ids=["late", "busy", "never there", "not started"],
 )
 def test_what_prefects_client_says_of_its_server_is_told_in_a_sentence(error: Exception, told: str):
     with pytest.raises(UnfinishedError) as raised, report_lost_server():
