@@ -1,5 +1,5 @@
 -- The tables of the lake, with the types that the Parquet files have. What a column means: columns.yml.
--- DuckLake has no primary keys; sql/checks verifies the grain of each table.
+-- DuckLake has no primary keys; columns.yml declares the grain of each table.
 
 create table if not exists runs (
     run_id varchar,
@@ -373,7 +373,8 @@ create table if not exists quality_results (
     is_met boolean,
     severity varchar,
     unexpected_count bigint,
-    observed varchar
+    observed varchar,
+    engine varchar
 );
 
 create table if not exists stage_costs (

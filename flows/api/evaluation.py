@@ -51,6 +51,8 @@ def evaluate(  # noqa: PLR0913 - each is an option of the command
     record: str | Path | None = None,
     run_id: str | None = None,
     data: str | None = None,
+    quality: str | Path | None = None,
+    suites: bool = False,
     dataset: str | None = None,
     progress: bool | None = None,
     prefect: bool | None = None,
@@ -80,6 +82,7 @@ def evaluate(  # noqa: PLR0913 - each is an option of the command
         "ratings": None if ratings is None else str(ratings),
         "allow_functions": tuple(allow_functions),
         "record": None if record is None else str(record),
+        "quality": None if quality is None else str(quality),
     }
     with tempfile.TemporaryDirectory(prefix="gradebook-evaluate-") as folder:
         path = outputs_path(outputs, Path(folder))

@@ -6,6 +6,7 @@ GradebookError
 │   ├── OutputsError
 │   ├── RatingsError
 │   ├── SuitesError
+│   ├── ExpectationsError
 │   ├── JudgeSettingsError
 │   ├── LakeError
 │   └── QueryError
@@ -152,6 +153,10 @@ class RatingsError(_FaultsError):
 
 class SuitesError(_FaultsError):
     """A suites file does not define a nightly run."""
+
+
+class ExpectationsError(_FaultsError):
+    """A file of expectation suites is invalid."""
 
 
 class JudgeSettingsError(InputError):

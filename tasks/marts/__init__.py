@@ -1,6 +1,7 @@
-"""The models of sql/ run over one run's files.
+"""The models and checks of sql/ run over one run's files.
 
-models            build_marts, run_sql_checks, model_order: the models in dependency order
+models            build_marts, model_order: the models in dependency order
+checks            check_rows, check_marts: rules of the tables of each stage
 sources           relations that the staging models read
 functions         add_functions: Python functions that the models call
 """

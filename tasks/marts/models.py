@@ -75,17 +75,6 @@ class Model:
         return named[1] if named else None
 
 
-@dataclass(frozen=True, slots=True)
-class CheckFinding:
-    """Finding of one check of sql/checks; the check is met if broken_count is 0."""
-
-    name: str
-    rule: str
-    severity: str  # error | warning
-    broken_count: int
-    example: str | None  # one breaking row as text
-
-
 def connect_marts(path: Path, memory_limit: str = "4GB") -> duckdb.DuckDBPyConnection:
     """Open the run's own DuckDB file, which spills into `PATH.tmp` when memory_limit is reached.
 
@@ -108,7 +97,7 @@ def build_marts(connection: duckdb.DuckDBPyConnection, only: str | tuple[str, ..
     last as long as the connection. only: build this mart, or these, with the models behind them.
     """
     add_functions(connection)
-    for macro in _read_layer("macros"):
+    for macro in read_layer("macros"):
         connection.execute(macro.sql)
     wanted = (only,) if isinstance(only, str) else only or mart_names()
     build = _Build(connection)
@@ -135,7 +124,7 @@ class _Build:
             self.connection.execute(_without_rows(model))
             self.has_rows[name] = False
             return
-        for relation in relations_read(model, _known()):
+        for relation in relations_read(model, known_relations()):
             self.add(relation)
         counted = self.connection.execute(f"create or replace {_relation(model)} {name} as {model.sql}").fetchall()
         if counted:  # a table, not a view
@@ -144,11 +133,11 @@ class _Build:
     def _is_empty(self, relation: str) -> bool:
         self.add(relation)
         if relation not in self.has_rows:
-            self.has_rows[relation] = _has_rows(self.connection, relation)
+            self.has_rows[relation] = has_rows(self.connection, relation)
         return not self.has_rows[relation]
 
 
-def _has_rows(connection: duckdb.DuckDBPyConnection, relation: str) -> bool:
+def has_rows(connection: duckdb.DuckDBPyConnection, relation: str) -> bool:
     return bool(connection.execute(f"select 1 from {relation} limit 1").fetchall())
 
 
@@ -165,13 +154,6 @@ def _relation(model: Model) -> str:
     return MATERIALIZED[named[1] if named else "table" if model.layer == "marts" else "view"]
 
 
-def run_sql_checks(connection: duckdb.DuckDBPyConnection) -> list[CheckFinding]:
-    """Run every check over the built marts; returns one finding per check, by name, met or not."""
-    needed = {check.needed for check in _checks() if check.needed is not None}
-    empty = {relation for relation in needed if not _has_rows(connection, relation)}
-    return [_run_check(connection, check, is_skipped=check.needed in empty) for check in _checks()]
-
-
 def mart_names() -> tuple[str, ...]:
     """Names of the marts, in build order. Raises `UnknownRelation`."""
     return tuple(name for name, model in _models().items() if model.layer == "marts")
@@ -185,21 +167,14 @@ def model_order() -> tuple[str, ...]:
 @cache
 def _models() -> Mapping[str, Model]:
     """Models by name, in build order."""
-    ordered = order_models(tuple(model for layer in LAYERS for model in _read_layer(layer)))
+    ordered = order_models(tuple(model for layer in LAYERS for model in read_layer(layer)))
     return {model.name: model for model in ordered}
 
 
 @cache
-def _known() -> frozenset[str]:
+def known_relations() -> frozenset[str]:
+    """Names of all sources and models."""
     return SOURCES.union(_models())
-
-
-@cache
-def _checks() -> tuple[Model, ...]:
-    checks = _read_layer("checks")
-    for check in checks:
-        relations_read(check, _known())
-    return checks
 
 
 def order_models(models: tuple[Model, ...]) -> tuple[Model, ...]:
@@ -221,27 +196,10 @@ def relations_read(model: Model, known: frozenset[str]) -> tuple[str, ...]:
 
 
 @cache
-def _read_layer(layer: str) -> tuple[Model, ...]:
+def read_layer(layer: str) -> tuple[Model, ...]:
     entries = sorted(files("gradebook.sql").joinpath(layer).iterdir(), key=lambda entry: entry.name)
     return tuple(
         Model(layer, entry.name.removesuffix(".sql"), entry.read_text(encoding="utf-8"))
         for entry in entries
         if entry.name.endswith(".sql")
     )
-
-
-def _run_check(connection: duckdb.DuckDBPyConnection, check: Model, *, is_skipped: bool) -> CheckFinding:
-    """Finding of a check. is_skipped: it would find nothing. A count takes longer to plan than a search for one row."""
-    rule, severity = _header(check)
-    if is_skipped or not _has_rows(connection, f"({check.sql})"):
-        return CheckFinding(check.name, rule, severity, 0, None)
-    query = f"select count(*), min(broken::varchar) from ({check.sql}) as broken"
-    found = connection.execute(query).fetchone()
-    broken_count, example = found or (0, None)
-    return CheckFinding(check.name, rule, severity, broken_count, example)
-
-
-def _header(check: Model) -> tuple[str, str]:
-    """Rule and severity of a check, from the leading comment and the line `-- severity: error|warning`."""
-    rule, _, below = check.sql.partition("\n-- severity: ")
-    return rule.removeprefix("-- ").replace("\n-- ", " "), below.partition("\n")[0]

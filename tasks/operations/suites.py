@@ -37,7 +37,7 @@ MOST_BYTES = 10_000_000
 SUITE_ID_PATTERN = r"^[A-Za-z0-9]([A-Za-z0-9_-]{0,46}[A-Za-z0-9])?$"
 _ID_WORDS = "1 to 48 letters, digits, - and _, with a letter or digit at both ends"
 _GLOBS = ("outputs", "ratings")
-_KEYS_WITH_PATHS = (*_GLOBS, "rubric", "judge", "embedder")
+_KEYS_WITH_PATHS = (*_GLOBS, "rubric", "judge", "embedder", "quality")
 PASSWORD = "PGPASSWORD"
 _CONNECTION_WORD = re.compile(r"(?P<key>host|port|dbname|user)=(?P<value>[A-Za-z0-9_.:-]+)")
 _CONNECTION_URL = re.compile(r"(?:postgresql:|postgres:)?//(?:\w+@)?(?P<host>[A-Za-z0-9_.-]+)(?::(?P<port>\d+))?/\w*")
@@ -368,7 +368,7 @@ def _places_elsewhere(file: SuitesFile, text: YamlText, folder: Path) -> Iterato
 
 def _path_in(key: str, value: str) -> str | None:
     """Path in a setting of a suite; None if it is another kind of name."""
-    if key in _GLOBS:
+    if key in (*_GLOBS, "quality"):
         return value
     if key == "rubric":
         return value if is_path(value) else None

@@ -53,6 +53,7 @@ class Panel(StrEnum):
     JUDGE = "Judge"
     MONEY = "Money"
     COMPARE = "Compare"
+    QUALITY = "Quality"
     RUN = "Run"
 
 
@@ -299,6 +300,17 @@ class EvaluationRequest:
             choices=("both", "rubric", "baseline", "none"),
         ),
     ] = "both"
+    quality: Annotated[
+        str | None,
+        Option(
+            "a team's own expectation suites (JSON) on outputs, verdicts, criterion_scores or run_scores",
+            ASKED,
+            Panel.QUALITY,
+        ),
+    ] = None
+    suites: Annotated[
+        bool, Option("run the shipped expectation suites of great-expectations too", ASKED, Panel.QUALITY)
+    ] = False
     runner: Annotated[
         str | None,
         Option(

@@ -12,6 +12,7 @@ from gradebook.tasks.judging.settings.embedder import Embedder
 from gradebook.tasks.judging.settings.panels import Judge
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.runs.function_settings import FunctionSettings
+from gradebook.tasks.runs.quality_suites import ExpectationSuite
 from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.workspace.folder import RunFolder
 
@@ -31,6 +32,7 @@ class Run:
     dataset_digest: str
     created_at: datetime
     embedder: Embedder | None = None  # None: similarities are lexical
+    suites: tuple[ExpectationSuite, ...] = ()  # of the team, checked with great-expectations
     taken_over: Mapping[str, object] = field(
         default_factory=dict
     )  # columns of its row that are copied from another run

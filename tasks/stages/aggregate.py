@@ -14,10 +14,11 @@ from gradebook.tasks.comparing.run_comparison import compare_with_baseline
 from gradebook.tasks.datasets.ingest import Ingested
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.sql import quoted
-from gradebook.tasks.marts.models import CheckFinding, build_marts, connect_marts, run_sql_checks
+from gradebook.tasks.marts.checks import check_marts
+from gradebook.tasks.marts.models import build_marts, connect_marts
 from gradebook.tasks.marts.sources import add_cost_sources, add_opinions, add_score_sources
 from gradebook.tasks.runs.run import Run
-from gradebook.tasks.stages.quality import QualityFinding, keep_findings, validate_marts
+from gradebook.tasks.stages.quality import sql_findings, store_findings
 from gradebook.tasks.system.files import replaced_file
 from gradebook.tasks.system.progress import reporter
 from gradebook.tasks.workspace.folder import RunFolder
@@ -26,8 +27,8 @@ from gradebook.tasks.workspace.timings import timed
 MEMORY_LIMIT = "500MB"
 
 
-def aggregate_run(run: Run, ingested: Ingested, has_suites: bool) -> None:
-    """Build the run's marts and check them with sql/checks; has_suites: also with great-expectations.
+def aggregate_run(run: Run, ingested: Ingested) -> None:
+    """Build the run's marts, and check them in SQL.
 
     Raises `QualityNotMet` if a check of severity `error` finds a row.
     """
@@ -35,8 +36,6 @@ def aggregate_run(run: Run, ingested: Ingested, has_suites: bool) -> None:
     with timed(run.folder, "aggregate") as timing:
         _write_marts(run, ingested.shards)
         timing.row_count = ingested.output_count * len(run.rubric.criteria)
-    if has_suites:
-        validate_marts(run)
     reporter().end("aggregate")
 
 
@@ -71,10 +70,10 @@ def _write_marts(run: Run, shards: tuple[str, ...]) -> None:
     costs, comparison = partial(add_cost_sources, run=run), RUN_COMPARISON_SCHEMA.empty_table()
     with built_marts(run.lake, run.folder, run.rubric, shards, costs, comparison) as (connection, marts):
         _add_comparison(connection, run, len(shards))
-        findings = [_finding(run.run_id, finding) for finding in run_sql_checks(connection)]
+        findings = sql_findings(run.run_id, "marts", check_marts(connection))
         for mart in marts:
             _write_mart(connection, run.folder, mart)
-    keep_findings(run.folder, findings)
+    store_findings(run.folder, findings)
 
 
 def _add_comparison(connection: duckdb.DuckDBPyConnection, run: Run, shard_count: int) -> None:
@@ -90,16 +89,3 @@ def _add_comparison(connection: duckdb.DuckDBPyConnection, run: Run, shard_count
 def _write_mart(connection: duckdb.DuckDBPyConnection, folder: RunFolder, mart: str) -> None:
     with replaced_file(folder.mart_file(mart)) as temporary:
         connection.execute(f"copy {mart} to '{quoted(str(temporary))}' (format parquet)")
-
-
-def _finding(run_id: str, finding: CheckFinding) -> QualityFinding:
-    return QualityFinding(
-        run_id=run_id,
-        stage="marts",
-        subject=finding.name,
-        expectation=finding.rule,
-        is_met=finding.broken_count == 0,
-        severity=finding.severity,
-        unexpected_count=finding.broken_count,
-        observed=finding.example[:200] if finding.example else None,
-    )

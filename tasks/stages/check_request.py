@@ -37,11 +37,13 @@ from gradebook.tasks.planning.similarity import refuse_unnamed_baseline, similar
 from gradebook.tasks.ratings.evaluation_file import read_ratings
 from gradebook.tasks.rubric_store.versions import find_rubric, refuse_changed_rubric, refuse_inactive_rubric
 from gradebook.tasks.runs.function_settings import FunctionSettings, read_function_settings, refuse_other_functions
+from gradebook.tasks.runs.quality_suites import ExpectationSuite, read_quality_suites
 from gradebook.tasks.runs.request import EvaluationRequest, refuse_bad_values
 from gradebook.tasks.runs.runner import read_runner, refuse_unreachable_server
 from gradebook.tasks.scoring.computed import is_computed
 from gradebook.tasks.scoring.functions import probe_functions
 from gradebook.tasks.scoring.static_vectors import read_static_model
+from gradebook.tasks.stages.expectations import refuse_bad_expectations
 
 UNATTENDED = ("nightly", "checkpoint")  # triggers whose runs use active rubrics alone
 
@@ -56,6 +58,7 @@ class CheckedRequest:
     lake: Lake
     functions: FunctionSettings
     embedder: Embedder | None = None
+    suites: tuple[ExpectationSuite, ...] = ()  # of the team
 
 
 def check_request(request: EvaluationRequest) -> CheckedRequest:
@@ -64,6 +67,7 @@ def check_request(request: EvaluationRequest) -> CheckedRequest:
     runner = read_runner(request.runner)
     lake = find_lake(request.lake, request.data)
     rubric = find_rubric(request.rubric, lake)
+    suites = _read_suites(request)
     _refuse_unplaced_files(rubric)
     judge = read_judge(request.judge, os.environ) if request.judge else None
     for member in members_of(judge) if judge else ():
@@ -93,7 +97,17 @@ def check_request(request: EvaluationRequest) -> CheckedRequest:
     if any(map(is_computed, rubric.criteria)):  # clusters do no other work
         refuse_unreachable_server(runner)
     probe_functions(rubric, functions)
-    return CheckedRequest(rubric, judge, files, lake, functions, _read_embedder(request, rubric))
+    return CheckedRequest(rubric, judge, files, lake, functions, _read_embedder(request, rubric), suites)
+
+
+def _read_suites(request: EvaluationRequest) -> tuple[ExpectationSuite, ...]:
+    """Expectation suites of the team. Raises `ExpectationsError`."""
+    if request.quality is None:
+        return ()
+    path = Path(request.quality)
+    suites = read_quality_suites(path)
+    refuse_bad_expectations(suites, path)
+    return suites
 
 
 def _read_embedder(request: EvaluationRequest, rubric: Rubric) -> Embedder | None:

@@ -1,21 +1,17 @@
 """Bit-for-bit comparison of a rebuilt mart with the published one, with the first differing rows."""
 
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
 from gradebook.tasks.lake.rows import Row
-from gradebook.tasks.lake.sql import query, quoted
+from gradebook.tasks.lake.sql import described_tables, query, quoted
 from gradebook.tasks.published.stored_run import KeptRun, copy_rows
 
 MOST_SHOWN = 5
-_GROUPED = re.compile(r"\n\s*group by ([\w, ]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +111,7 @@ def _is_empty(connection: duckdb.DuckDBPyConnection, name: str, file: str) -> bo
 
 def _pair(connection: duckdb.DuckDBPyConnection, mart: str, names: list[str]) -> tuple[Difference, ...]:
     """First differing rows, paired by key."""
-    key = [name for name in _grain(mart) if name in names] or names
+    key = [name for name in described_tables()[mart].get("grain", ()) if name in names] or names
     select = query(
         "stages/differing_pairs",
         is_same=" and ".join(f"published.{name} is not distinct from rebuilt.{name}" for name in key),
@@ -137,11 +133,3 @@ def _difference(key: list[str], published: Row | None, rebuilt: Row | None) -> D
         return Difference(named, published, rebuilt)
     differing = [name for name in published if published[name] != rebuilt[name]]
     return Difference(named, *({name: row[name] for name in differing} for row in (published, rebuilt)))
-
-
-@cache
-def _grain(mart: str) -> tuple[str, ...]:
-    """Key columns of a mart within a run, read from the check of its grain."""
-    check = resources.files("gradebook.sql").joinpath(f"checks/{mart}_grain.sql")
-    found = _GROUPED.search(check.read_text(encoding="utf-8")) if check.is_file() else None
-    return tuple(name for name in (found[1].split(", ") if found else ()) if name != "run_id")

@@ -20,6 +20,7 @@ from gradebook.tasks.planning.preferences import preference_criteria
 from gradebook.tasks.runs.function_settings import function_of, runnable_functions
 from gradebook.tasks.runs.run import Run
 from gradebook.tasks.scoring.shards import RECORDED
+from gradebook.tasks.stages.quality import expectation_notes
 from gradebook.tasks.workspace.folder import RunFolder
 
 MOST_MODELS_NAMED = 5
@@ -61,7 +62,7 @@ def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | 
         ),
     }
     notes = [sentence for sentence, is_true in sentences.items() if is_true]
-    notes = [*unreadable_notes(run), *similarity_notes(run.folder), *notes]
+    notes = [*unreadable_notes(run), *similarity_notes(run.folder), *expectation_notes(run.folder), *notes]
     notes += [*family_notes(run, ingested), *model_notes(run), *run.folder.notes]
     if run.request.stop is not None and (stopping := stored_stopping(run.folder)) is not None:
         notes.insert(0, stopping.sentence)

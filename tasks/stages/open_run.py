@@ -124,6 +124,7 @@ def _run_of(
         dataset_digest=dataset_digest,
         created_at=created,
         embedder=checked.embedder,
+        suites=checked.suites,
     )
 
 

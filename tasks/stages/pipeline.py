@@ -20,7 +20,14 @@ from gradebook.tasks.stages.notes import run_notes
 from gradebook.tasks.stages.open_run import is_published, opened_run, recorded
 from gradebook.tasks.stages.plan import ingest_run, plan_judgments
 from gradebook.tasks.stages.publish import conclude_run, publish_run
-from gradebook.tasks.stages.quality import validate_judgments, validate_outputs
+from gradebook.tasks.stages.quality import (
+    check_judgments,
+    check_output_suites,
+    check_outputs,
+    check_score_suites,
+    check_verdicts,
+    forget_findings,
+)
 from gradebook.tasks.stages.score import collect_verdicts, write_run_feedback
 from gradebook.tasks.stages.submit import Pending, Stages
 from gradebook.tasks.system.events import Piece, piece_span
@@ -48,8 +55,8 @@ def evaluate_run(run: Run, stages: Stages) -> None:
     Raises `InputError` before any request is sent, and `UnfinishedError`; finished judgments are in the ledger.
     """
     ingested, planned = plan_evaluation(run, stages)
-    checked = _validate_outputs(run, ingested, stages)
-    if planned.request_count:
+    checked = _check_outputs(run, ingested, stages)
+    if planned.request_count or run.asks_models:
         stages.finish(checked)  # before any money is spent
     if run.asks_models:
         planned = stages.call(ask_run_in_batches, run, ingested, planned)
@@ -58,8 +65,8 @@ def evaluate_run(run: Run, stages: Stages) -> None:
         ingested = _score_blocks(run, setup, ingested, checked, stages)
         reporter().end("score")
         feedback_note = stages.call(write_run_feedback, run, ingested, setup.session) if run.request.feedback else None
-    if stages.has_suites and run.asks_models:
-        stages.call(validate_judgments, run)
+    if run.asks_models:
+        stages.call(check_judgments, run, _has_suites(run, stages))
     publish_verdicts(run, ingested, stages, lambda: run_notes(run, ingested, planned, feedback_note))
 
 
@@ -73,6 +80,7 @@ def evaluate_once(run: Run, stages: Stages, evaluate: Callable[[Run, Stages], No
     """Evaluate an open run, unless it is published already."""
     if not is_published(run):  # an earlier command may have published it and been interrupted after the commit
         with recorded(run), stages.opened(run):
+            forget_findings(run.folder)
             evaluate(run, stages)
 
 
@@ -84,14 +92,31 @@ def plan_evaluation(run: Run, stages: Stages, *, is_preview: bool = False) -> tu
 
 def publish_verdicts(run: Run, ingested: Ingested, stages: Stages, notes: Callable[[], list[str]]) -> None:
     """Build the marts of a run with its verdicts, and publish it. notes: called after the marts are built."""
-    stages.call(aggregate_run, run, ingested, stages.has_suites)
+    stages.call(aggregate_run, run, ingested)
+    if run.suites:
+        stages.call(check_score_suites, run, len(ingested.shards))
     stages.call(publish_run, run, ingested, notes())
 
 
-def _validate_outputs(run: Run, ingested: Ingested, stages: Stages) -> list[Pending]:
-    if not stages.has_suites:
-        return []
-    return [stages.submit(validate_outputs, run, shard, index) for index, shard in enumerate(ingested.shards)]
+def publish_reused(run: Run, ingested: Ingested, stages: Stages, notes: Callable[[], list[str]]) -> None:
+    """As `publish_verdicts`, after the checks of outputs and verdicts that another run made."""
+    for index, shard in enumerate(ingested.shards):
+        stages.call(check_outputs, run, shard, index)
+        stages.call(check_verdicts, run, index)
+    publish_verdicts(run, ingested, stages, notes)
+
+
+def _has_suites(run: Run, stages: Stages) -> bool:
+    """Whether the shipped suites of great-expectations run."""
+    return stages.has_suites or run.request.suites
+
+
+def _check_outputs(run: Run, ingested: Ingested, stages: Stages) -> list[Pending]:
+    checked = [stages.submit(check_outputs, run, shard, index) for index, shard in enumerate(ingested.shards)]
+    has_suites = _has_suites(run, stages)
+    if run.suites or has_suites:
+        checked.append(stages.submit(check_output_suites, run, ingested.shards, has_suites))
+    return checked
 
 
 def _score_blocks(
@@ -132,5 +157,5 @@ def _score(run: Run, setup: ScoringSetup, ingested: Ingested, index: int, stages
     if run.folder.case_criteria_file(index).exists():
         scored.append(stages.submit(score_own_criteria, setup, shard, index))
     times = computed[0] if computed else ()
-    collected = stages.submit(collect_verdicts, run, index, times, stages.has_suites, after=scored)
+    collected = stages.submit(collect_verdicts, run, index, times, after=scored)
     return [*computed, *scored, collected]

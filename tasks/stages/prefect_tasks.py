@@ -14,25 +14,34 @@ from gradebook.tasks.stages.aggregate import aggregate_run
 from gradebook.tasks.stages.batches import ask_run_in_batches
 from gradebook.tasks.stages.plan import ingest_run, plan_judgments
 from gradebook.tasks.stages.publish import conclude_run, publish_run
-from gradebook.tasks.stages.quality import validate_judgments, validate_outputs
+from gradebook.tasks.stages.quality import (
+    check_judgments,
+    check_output_suites,
+    check_outputs,
+    check_score_suites,
+    check_verdicts,
+)
 from gradebook.tasks.stages.score import collect_verdicts, write_run_feedback
 
 # A stage's function, its task's name, and the name of the task's runs.
 _NAMES: dict[Callable[..., Any], tuple[str, str]] = {
     collect_outputs: ("collect", "collect"),
     ingest_run: ("ingest", "ingest"),
-    validate_outputs: ("validate_outputs", "quality of ingest · shard {shard_index}"),
+    check_outputs: ("check_outputs", "quality of ingest · shard {shard_index}"),
+    check_verdicts: ("check_verdicts", "quality of reused verdicts · shard {shard_index}"),
+    check_output_suites: ("check_output_suites", "expectations of outputs"),
     plan_judgments: ("plan", "plan"),
     ask_run_in_batches: ("ask_in_batches", "batches"),
     score_shard: ("score_criterion", "{criterion.id} · shard {shard_index}"),
     score_criteria: ("score_criteria", "{criteria[0].id} and further · shard {shard_index}"),
     score_own_criteria: ("score_case_criteria", "own criteria · shard {shard_index}"),
     compute_work: ("compute_shard", "checks · shard {work.shard_index}"),
-    collect_verdicts: ("validate_verdicts", "quality of verdicts · shard {shard_index}"),
+    collect_verdicts: ("collect_verdicts", "quality of verdicts · shard {shard_index}"),
     look: ("look", "look {block}"),
     write_run_feedback: ("write_feedback", "feedback"),
-    validate_judgments: ("validate_judgments", "quality of judgments"),
+    check_judgments: ("check_judgments", "quality of judgments"),
     aggregate_run: ("aggregate", "aggregate"),
+    check_score_suites: ("check_score_suites", "expectations of scores"),
     publish_run: ("publish", "publish"),
     conclude_run: ("conclude", "report"),
 }

@@ -15,6 +15,7 @@ from gradebook.tasks.comparing.run_comparison import compare_again
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.sql import query, quoted
+from gradebook.tasks.marts.checks import check_marts
 from gradebook.tasks.marts.models import mart_names
 from gradebook.tasks.marts.sources import paid_judgments
 from gradebook.tasks.published.stored_run import (
@@ -29,6 +30,13 @@ from gradebook.tasks.published.stored_run import (
 from gradebook.tasks.runs.run import code_version
 from gradebook.tasks.stages.aggregate import built_marts
 from gradebook.tasks.stages.compare_marts import MartCheck, check_mart, lay_out_published
+from gradebook.tasks.stages.quality import (
+    judgment_findings,
+    outputs_findings,
+    refuse_broken,
+    sql_findings,
+    verdict_findings,
+)
 from gradebook.tasks.workspace.folder import RunFolder
 
 # Times can't be measured again, so they are taken from the published rows.
@@ -75,7 +83,7 @@ def rebuild_run(
 
     out: folder for one Parquet file per mart; is_forced: replace existing files. is_checked: compare each mart with its
     published rows, bit for bit. Raises `InputError` for an unknown run, and if the folder can't be written or already
-    has such a file.
+    has such a file; `QualityNotMet` if a check in SQL finds a row, before a file is written.
     """
     if out is not None and not is_forced:
         _refuse_taken(out, mart_names())
@@ -83,20 +91,27 @@ def rebuild_run(
         folder = RunFolder.below(Path(name), run_id)
         with connect_up_to_date(lake) as connection:
             run = read_kept_run(connection, lake, run_id)
-            _lay_out(connection, run, folder)
+            shard = _lay_out(connection, run, folder)
             columns = {
                 mart: lay_out_published(connection, run, mart, _source(folder, mart))
                 for mart in (mart_names() if is_checked else ())
             }
+        findings = [
+            *outputs_findings(run_id, Path(shard), 0),
+            *verdict_findings(folder, 0),
+            *judgment_findings(lake, run_id),
+        ]
+        refuse_broken(findings)
         with _built_marts(lake, run, folder) as (connection, marts):
+            refuse_broken(sql_findings(run_id, "marts", check_marts(connection)))
             counts = tuple((mart, _count_rows(connection, mart)) for mart in marts)
             files = () if out is None else _write_marts(connection, marts, out)
             checks = tuple(check_mart(connection, mart, _source(folder, mart), columns[mart]) for mart in columns)
     return Rebuilt(run_id, str(run.row["code_version"]), code_version(), counts, checks, files)
 
 
-def _lay_out(connection: duckdb.DuckDBPyConnection, run: KeptRun, folder: RunFolder) -> None:
-    """Write the sources of the marts as a run's files."""
+def _lay_out(connection: duckdb.DuckDBPyConnection, run: KeptRun, folder: RunFolder) -> str:
+    """Write the sources of the marts as a run's files; returns the path of the outputs."""
     run_id = run.run_id
     shard, _ = lay_out_outputs(connection, run, folder)
     lay_out_verdicts(connection, _VERDICTS, folder, run_id=run_id)
@@ -117,6 +132,7 @@ def _lay_out(connection: duckdb.DuckDBPyConnection, run: KeptRun, folder: RunFol
         reason = str(error).partition("\n")[0]
         found = f"unreadable ratings of version {version}, which published {run.run_id} ({reason})"
         raise InputError("run", found, "a lake with all its versions") from None
+    return shard
 
 
 def _built_marts(

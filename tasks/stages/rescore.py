@@ -37,7 +37,7 @@ from gradebook.tasks.runs.function_settings import FunctionSettings
 from gradebook.tasks.runs.request import EvaluationRequest, refuse_bad_run_id
 from gradebook.tasks.runs.run import Run, code_version
 from gradebook.tasks.stages.open_run import claimed_run
-from gradebook.tasks.stages.pipeline import complete_run, publish_verdicts
+from gradebook.tasks.stages.pipeline import complete_run, publish_reused
 from gradebook.tasks.stages.submit import Stages
 from gradebook.tasks.system.files import write_parquet
 from gradebook.tasks.workspace.folder import DEFAULT_LAKE, RunFolder
@@ -64,7 +64,7 @@ def rescore_run(request: RescoreRequest, stages: Stages | None = None) -> tuple[
     stages: by default in this thread.
 
     Raises `InputError`, before anything is written, for an unknown run or rubric, or if the run lacks verdicts for the
-    rubric's criteria; `QualityNotMet` if a check of the marts fails.
+    rubric's criteria; `QualityNotMet` if a check fails.
     """
     with _opened(request, datetime.now(UTC)) as (run, source):
         engine = stages or Stages()
@@ -173,7 +173,7 @@ def _fingerprint(source: KeptRun, rubric: Rubric) -> str:
 
 def _publish(source: KeptRun, run: Run, stages: Stages) -> None:
     ingested = _take_over(run, source)
-    publish_verdicts(run, ingested, stages, lambda: _notes(run, source))
+    publish_reused(run, ingested, stages, lambda: _notes(run, source))
 
 
 def _take_over(run: Run, source: KeptRun) -> Ingested:

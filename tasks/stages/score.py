@@ -8,21 +8,20 @@ from gradebook.tasks.runs.run import Run
 from gradebook.tasks.scoring.cluster import keep_work
 from gradebook.tasks.scoring.feedback import write_feedback
 from gradebook.tasks.scoring.shards import collect_shard
-from gradebook.tasks.stages.quality import validate_verdicts
+from gradebook.tasks.stages.quality import store_findings, verdict_findings
 from gradebook.tasks.system.processes import COMPUTING
 from gradebook.tasks.workspace.timings import Timing, timed
 
 
-def collect_verdicts(run: Run, shard_index: int, computed: tuple[Timing, ...], has_suites: bool) -> None:
-    """Collect the verdicts of one shard; has_suites: also check them with their suite.
+def collect_verdicts(run: Run, shard_index: int, computed: tuple[Timing, ...]) -> None:
+    """Collect the verdicts of one shard, and check them in SQL.
 
     computed: timings of a cluster's workers. Raises `QualityNotMet`.
     """
     keep_work(run.folder, shard_index, computed)
     with COMPUTING, timed(run.folder, "quality", shard_index=shard_index) as timing:
         timing.row_count = collect_shard(run.folder, run.rubric, shard_index)
-        if has_suites:
-            validate_verdicts(run, shard_index)
+        store_findings(run.folder, verdict_findings(run.folder, shard_index))
 
 
 def write_run_feedback(run: Run, ingested: Ingested, session: Session | None) -> str | None:

@@ -8,7 +8,8 @@ from gradebook.tasks.marts.models import MATERIALIZED, SOURCES, mart_names, mode
 from tests.support.law_over import law_over
 
 ROOMS = [f"queries/{room.name}" for room in files("gradebook.sql").joinpath("queries").iterdir()]
-LAYERS = (*MODEL_LAYERS, "views", "checks", *ROOMS)
+CHECKS = [f"checks/{stage.name}" for stage in files("gradebook.sql").joinpath("checks").iterdir()]
+LAYERS = (*MODEL_LAYERS, "views", *CHECKS, *ROOMS)
 FILES = {
     f"{layer}/{entry.name}": entry.read_text(encoding="utf-8")
     for layer in LAYERS

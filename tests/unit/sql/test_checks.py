@@ -1,13 +1,20 @@
-"""sql/checks: a sound run breaks no check, and each check finds its fault."""
+"""The checks of each stage: a sound run breaks none, and each finds its fault."""
 
-import re
 from collections.abc import Iterator
 from importlib.resources import files
+from typing import get_args
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from gradebook.tasks.marts.models import build_marts, run_sql_checks
+from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
+from gradebook.rubrics.model.outputs import SHARD_SCHEMA
+from gradebook.rubrics.model.verdicts import VERDICT_SCHEMA
+from gradebook.tasks.lake.sql import described_tables
+from gradebook.tasks.marts.checks import Stage, TableStage, check_marts, check_rows, checks_of
+from gradebook.tasks.marts.models import build_marts
 from tests.support.nightly import nightly
 
 CRITERIA = {
@@ -41,13 +48,14 @@ BREAKS = {
     "case_criteria_have_own_ids": "update source_case_criteria set criterion_id = 'tone'",
     "category_contributions_add_up": "update category_scores set contribution = contribution + 0.1",
     "category_scores_grain": "insert into category_scores from category_scores",
+    "category_scores_in_order": "update category_scores set p05 = 0.9, p95 = 0.8",
     "category_scores_in_range": "update category_scores set pass_rate = 1.1",
-    "costs_are_known": "update source_judgments set cost_usd = null",
     "costs_reconcile": "update stage_costs set cost_usd = cost_usd + 1",
     "criteria_are_scored": "update criterion_scores set n = 0",
     "criterion_contributions_add_up": "update criterion_scores set contribution = contribution + 0.1",
     "criterion_scores_grain": "insert into criterion_scores from criterion_scores",
     "criterion_scores_in_range": "update criterion_scores set mean = 'nan'",
+    "criterion_scores_not_null": "update criterion_scores set model = null",
     "judge_noise_grain": "insert into judge_noise from judge_noise",
     "judge_noise_in_range": "update judge_noise set judge_variance = 'nan'",
     "judgments_have_outputs": "update source_judgments set output_id = 'elsewhere'",
@@ -55,34 +63,71 @@ BREAKS = {
     "opinions_grain": "insert into source_opinions from source_opinions",
     "opinions_have_verdicts": "update source_opinions set criterion_id = 'elsewhere'",
     "output_scores_grain": "insert into output_scores from output_scores",
+    "output_scores_not_null": "update output_scores set output_id = null",
     "output_scores_in_bounds": "update output_scores set score = 1.1",
     "outputs_reconcile": "delete from output_scores where output_id = 'o'",
     "run_comparisons_grain": "insert into run_comparisons from run_comparisons",
     "run_comparisons_in_range": "update run_comparisons set mean_diff = 'nan'",
     "run_comparisons_parts_add_up": "update run_comparisons set part = 0.25",
     "run_scores_grain": "insert into run_scores from run_scores",
+    "run_scores_in_order": "update run_scores set p05 = 0.9, p95 = 0.8",
     "run_scores_in_range": "update run_scores set mean = -0.1",
+    "run_scores_not_null": "update run_scores set model = null",
     "score_distribution_grain": "insert into score_distribution from score_distribution",
     "score_distribution_is_complete": "delete from score_distribution",
     "stage_costs_grain": "insert into stage_costs from stage_costs",
-    "unscored_verdicts_have_reasons": "update source_verdicts set score = null, reason = ''",
-    "verdict_scores_in_range": "update source_verdicts set score = 1.01",
-    "verdict_status_fits_score": "update source_verdicts set score = null",
-    "verdicts_grain": "insert into int_verdicts_numbered from int_verdicts_numbered",
     "verdicts_have_criteria": "update source_verdicts set criterion_id = 'elsewhere'",
     "verdicts_have_outputs": "update source_verdicts set output_id = 'elsewhere'",
     "verdicts_reconcile": "update output_scores set unscored_count = 1",
+    "weak_spots_fit": f"insert into weak_spots by name {SPOT}".replace("['o']", "[]"),
     "weak_spots_grain": f"insert into weak_spots by name {SPOT} union all {SPOT}",
     "weak_spots_in_range": f"insert into weak_spots by name {SPOT.replace('0.5', '1.5')}",
 }
-SQL = {name: files("gradebook.sql").joinpath(f"checks/{name}.sql").read_text("utf-8") for name in BREAKS}
-NEEDED = {
-    name: found[1] for name, sql in SQL.items() if (found := re.search(r"^-- empty without: (\w+)$", sql, re.MULTILINE))
+MARTS = {check.name: check for check in checks_of("marts")}
+OUTPUT = {"output_id": "o", "case_id": "c", "model": "m", "sample_index": 0, "output": "text"}
+VERDICT = {"run_id": "r", "criterion_id": "c", "method": "check", "level_id": "pass", "is_replayed": False}
+SCORED = VERDICT | {"output_id": "a", "status": "scored", "score": 1.0}
+JUDGMENT = {"judgment_id": "j", "request_key": "k", "criterion_id": "c", "status": "scored", "cost_usd": 0.1}
+ROWS: dict[TableStage, tuple[pa.Schema, list[dict]]] = {
+    "outputs": (SHARD_SCHEMA, [OUTPUT, OUTPUT | {"output_id": "p", "sample_index": 1}]),
+    "verdicts": (VERDICT_SCHEMA, [SCORED, VERDICT | {"output_id": "b", "status": "unscored", "reason": "not_rated"}]),
+    "judgments": (JUDGMENT_SCHEMA, [JUDGMENT, JUDGMENT | {"judgment_id": "i", "completion_tokens": 3}]),
+}
+# A row beside the sound ones that breaks a check, and one of the rows that the check finds. None: no rows at all.
+ROW_BREAKS: dict[TableStage, dict[str, tuple[dict | None, dict]]] = {
+    "outputs": {
+        "few_outputs_are_empty": (OUTPUT | {"output_id": "q", "output": "", "sample_index": 2}, {"output_id": "q"}),
+        "outputs_exist": (None, {"row_count": 0}),
+        "outputs_grain": (OUTPUT | {"sample_index": 2}, {"output_id": "o", "row_count": 2}),
+        "outputs_in_range": (OUTPUT | {"output_id": "q", "sample_index": -1}, {"sample_index": -1}),
+        "outputs_not_null": (OUTPUT | {"output_id": "q", "sample_index": 2, "model": None}, {"model": "NULL"}),
+        "samples_are_distinct": (OUTPUT | {"output_id": "q"}, {"case_id": "c", "row_count": 2}),
+    },
+    "verdicts": {
+        "unscored_verdicts_have_reasons": (VERDICT | {"output_id": "x", "status": "unscored"}, {"output_id": "x"}),
+        "verdict_status_fits_score": (VERDICT | {"output_id": "x", "status": "odd", "score": 1.0}, {"status": "odd"}),
+        "verdicts_grain": (SCORED, {"output_id": "a", "criterion_id": "c", "row_count": 2}),
+        "verdicts_in_range": (SCORED | {"output_id": "x", "score": 1.5}, {"score": 1.5}),
+        "verdicts_not_null": (SCORED | {"output_id": "x", "criterion_id": None}, {"criterion_id": "NULL"}),
+    },
+    "judgments": {
+        "costs_are_known": (JUDGMENT | {"judgment_id": "x", "cost_usd": None}, {"judgment_count": 1}),
+        "judgments_grain": (JUDGMENT, {"judgment_id": "j", "row_count": 2}),
+        "judgments_in_range": (JUDGMENT | {"judgment_id": "x", "cost_usd": float("nan")}, {"cost_usd": "nan"}),
+        "judgments_not_null": (JUDGMENT | {"judgment_id": "x", "request_key": None}, {"request_key": "NULL"}),
+        "most_judgments_are_scored": (JUDGMENT | {"judgment_id": "x", "status": "error"}, {"judgment_id": "x"}),
+    },
 }
 
 
+def table_of(stage: TableStage, *others: dict, is_empty: bool = False) -> pa.Table:
+    schema, rows = ROWS[stage]
+    nullable = pa.schema([field.with_nullable(True) for field in schema])
+    return pa.Table.from_pylist([] if is_empty else [*rows, *others], schema=nullable)
+
+
 def broken(connection):
-    return {finding.name: finding for finding in run_sql_checks(connection) if finding.broken_count}
+    return {finding.name: finding for finding in check_marts(connection) if finding.broken_count}
 
 
 @pytest.fixture(scope="module")
@@ -105,8 +150,47 @@ def sound(shared_marts) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def test_every_check_has_a_case_that_breaks_it():
-    names = {entry.name.removesuffix(".sql") for entry in files("gradebook.sql").joinpath("checks").iterdir()}
-    assert names == set(BREAKS)
+    cases = {"marts": set(BREAKS)} | {stage: set(ROW_BREAKS[stage]) for stage in get_args(TableStage)}
+    stages: tuple[Stage, ...] = (*get_args(TableStage), "marts")
+    assert {stage: {check.name for check in checks_of(stage)} for stage in stages} == cases
+    folders = {entry.name for entry in files("gradebook.sql").joinpath("checks").iterdir()}
+    assert folders == set(stages)
+
+
+@pytest.mark.parametrize("stage", ROWS)
+def test_sound_rows_of_a_stage_break_no_check(stage, tmp_path):
+    pq.write_table(table_of(stage), tmp_path / "rows.parquet")
+    found = check_rows(stage, tmp_path / "rows.parquet")
+    assert [finding.broken_count for finding in found] == [0] * len(ROW_BREAKS[stage])
+
+
+@pytest.mark.parametrize(("stage", "name"), [(stage, name) for stage, cases in ROW_BREAKS.items() for name in cases])
+def test_the_check_of_a_stage_finds_its_fault_alone(stage, name):
+    row, example = ROW_BREAKS[stage][name]
+    rows = table_of(stage, is_empty=True) if row is None else table_of(stage, row)
+    (finding,) = (finding for finding in check_rows(stage, rows) if finding.broken_count)
+    assert (finding.name, finding.broken_count) == (name, 1)
+    assert all(f"'{column}': {value}" in finding.example for column, value in example.items())
+
+
+def test_outputs_without_texts_are_checked_on_what_they_have():
+    rows = table_of("outputs", OUTPUT | {"output_id": "q", "model": None, "sample_index": 2}).drop_columns(["output"])
+    found = {finding.name: finding.broken_count for finding in check_rows("outputs", rows)}
+    assert found.keys() == ROW_BREAKS["outputs"].keys() - {"few_outputs_are_empty"}
+    assert found["outputs_not_null"] == 1
+
+
+def test_what_is_declared_of_a_table_is_about_its_columns():
+    keys = ("grain", "not_null", "ranges")
+    strange = [
+        (table, key, name)
+        for table, words in described_tables().items()
+        for key in keys
+        for name in words.get(key, ())
+        if name not in words["columns"]
+    ]
+    assert strange == []
+    assert {key for words in described_tables().values() for key in words} == {"description", "columns", *keys}
 
 
 def test_a_sound_run_breaks_no_check(sound):
@@ -119,10 +203,10 @@ def test_the_check_finds_its_fault(sound, name):
     assert name in broken(sound)
 
 
-@pytest.mark.parametrize("name", NEEDED)
-def test_a_check_finds_nothing_without_the_relation_that_its_header_names(sound, name):
-    sound.execute(f"{BREAKS[name]}; delete from {NEEDED[name]}")
-    assert sound.execute(SQL[name]).fetchall() == []
+@pytest.mark.parametrize("name", [name for name, check in MARTS.items() if check.needed])
+def test_a_check_finds_nothing_without_the_relation_that_it_needs(sound, name):
+    sound.execute(f"{BREAKS[name]}; delete from {MARTS[name].needed}")
+    assert sound.execute(MARTS[name].sql).fetchall() == []
 
 
 def test_disagreement_among_people_stops_no_run(sound):
@@ -182,8 +266,3 @@ def test_a_rubric_with_only_gates_breaks_no_check(build):
 @pytest.mark.nightly
 def test_a_run_without_outputs_breaks_no_check(build):
     assert broken(build(CRITERIA, {})) == {}
-
-
-def test_two_verdicts_on_one_criterion_are_found_with_their_output(sound):
-    sound.execute("insert into int_verdicts_numbered select * from int_verdicts_numbered limit 1")
-    assert "'output_id': " in broken(sound)["verdicts_grain"].example

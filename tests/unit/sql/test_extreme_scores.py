@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pytest
 
-from gradebook.tasks.marts.models import run_sql_checks
+from gradebook.tasks.marts.checks import check_marts
 from tests.support.nightly import nightly
 
 
 def broken(connection):
-    return [found.name for found in run_sql_checks(connection) if found.broken_count and found.severity == "error"]
+    return [found.name for found in check_marts(connection) if found.broken_count and found.severity == "error"]
 
 
 def value(connection, query):

@@ -11,6 +11,7 @@ import duckdb
 import pytest
 
 from gradebook.tasks.comparing.mart_rows import RUN_COMPARISON_SCHEMA
+from gradebook.tasks.marts.checks import check_marts, checks_of
 from gradebook.tasks.marts.models import (
     LAYERS,
     Model,
@@ -20,7 +21,6 @@ from gradebook.tasks.marts.models import (
     model_order,
     order_models,
     relations_read,
-    run_sql_checks,
 )
 from gradebook.tasks.marts.models import SOURCES as SOURCE_NAMES
 
@@ -99,7 +99,7 @@ def test_an_unknown_relation_is_refused_with_its_file():
 
 def test_each_file_reads_what_duckdbs_parser_finds_in_it(connection):
     known = SOURCE_NAMES.union(model_order())
-    for layer in (*LAYERS, "checks"):
+    for layer in (*LAYERS, "checks/marts"):
         for file in files("gradebook.sql").joinpath(layer).iterdir():
             sql = file.read_text(encoding="utf-8") if file.name.endswith(".sql") else "select 1"
             assert set(relations_read(model(file.name, sql), known)) == parsed_relations(connection, sql), file.name
@@ -175,20 +175,17 @@ def test_the_connection_spills_next_to_its_file(tmp_path):
         ]
 
 
-def test_there_is_a_finding_for_every_check_met_or_not(connection):
+def test_there_is_a_finding_for_every_check_and_a_met_one_has_no_count_and_no_example(connection):
     build_marts(connection)
-    checks = [entry.name.removesuffix(".sql") for entry in files("gradebook.sql").joinpath("checks").iterdir()]
-    assert [finding.name for finding in run_sql_checks(connection)] == sorted(checks)
-
-
-def test_a_met_check_has_no_count_and_no_example(connection):
-    build_marts(connection)
-    assert {(finding.broken_count, finding.example) for finding in run_sql_checks(connection)} == {(0, None)}
+    found = check_marts(connection)
+    assert [finding.name for finding in found] == [check.name for check in checks_of("marts")]
+    assert {(finding.broken_count, finding.example) for finding in found} == {(0, None)}
 
 
 def test_a_broken_check_names_its_rule_its_severity_and_a_row(connection):
-    connection.execute("update source_verdicts set score = 2")
+    connection.execute("update source_verdicts set criterion_id = 'elsewhere'")
     build_marts(connection)
-    found = next(finding for finding in run_sql_checks(connection) if finding.name == "verdict_scores_in_range")
-    assert (found.rule, found.severity, found.broken_count) == ("Every verdict's score is in 0..1.", "error", 1)
-    assert found.example == "{'output_id': o, 'criterion_id': tone, 'score': 2.0}"
+    found = next(finding for finding in check_marts(connection) if finding.name == "verdicts_have_criteria")
+    rule = "Every verdict is on a criterion of the rubric or on a per-case criterion of its output."
+    assert (found.rule, found.severity, found.broken_count) == (rule, "error", 1)
+    assert found.example == "{'output_id': o, 'criterion_id': elsewhere}"

@@ -215,6 +215,7 @@ def test_a_lake_without_a_server_needs_no_permission(tmp_path):
         ("suites: [{id: a, rubric: ../r.json, outputs: o}]", "suites[0].rubric: found '../r.json'"),
         ("suites: [{id: a, rubric: r, outputs: o, embedder: /home/ann}]", "suites[0].embedder: found '/home/ann'"),
         ("suites: [{id: a, rubric: r, outputs: o, embedder: link}]", "suites[0].embedder: found 'link'"),
+        ("suites: [{id: a, rubric: r, outputs: o, quality: ../q.json}]", "suites[0].quality: found '../q.json'"),
         ("data: /home/ann\nsuites: [{id: a, rubric: r, outputs: o}]", "data: found '/home/ann'"),
     ],
 )

@@ -1,6 +1,6 @@
 -- A verdict has a score where its status is scored, and none where it is unscored.
 -- severity: error
-with verdicts as (select * from stg_verdicts),
+with rows as (select * from verdicts),
 
 final as (
     select
@@ -8,7 +8,7 @@ final as (
         criterion_id,
         status,
         score,
-    from verdicts
+    from rows
     where status <> if(score is null, 'unscored', 'scored')
 )
 

@@ -1,12 +1,12 @@
 -- Every unscored verdict has a reason.
--- severity: warning
-with verdicts as (select * from stg_verdicts),
+-- severity: error
+with rows as (select * from verdicts),
 
 final as (
     select
         output_id,
         criterion_id,
-    from verdicts
+    from rows
     where score is null and coalesce(reason, '') = ''
 )
 

@@ -1,0 +1,153 @@
+"""SQL checks of the tables of a run: what sql/columns.yml declares of a table, and the files of sql/checks.
+
+A check is a select of the rows that break a rule. It belongs to a stage: outputs, verdicts and judgments are each one
+relation of that name, marts are all relations of `build_marts`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import duckdb
+import pyarrow as pa
+
+from gradebook.tasks.lake.sql import described_tables, file_list, open_database
+from gradebook.tasks.marts.models import Model, has_rows, known_relations, mart_names, read_layer, relations_read
+
+TableStage = Literal["outputs", "verdicts", "judgments"]  # stages that check the table of their name
+Stage = Literal[TableStage, "marts"]
+# A check is not run on a relation without the column that its header names: outputs of the lake are read without texts.
+_ONLY_WITH = re.compile(r"^-- only with: (\w+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Select of the rows that break a rule.
+
+    needed: relation without whose rows there are none; column: of the stage's relation, without which it is not run.
+    """
+
+    name: str
+    rule: str
+    severity: str  # error | warning
+    sql: str
+    needed: str | None = None
+    column: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckFinding:
+    """Finding of one check; the check is met if broken_count is 0."""
+
+    name: str
+    rule: str
+    severity: str  # error | warning
+    broken_count: int
+    example: str | None  # one breaking row as text
+
+
+def check_marts(connection: duckdb.DuckDBPyConnection) -> list[CheckFinding]:
+    """Run the checks of the marts on the connection of `build_marts`; one finding per check, by name, met or not."""
+    checks = checks_of("marts")
+    needed = {check.needed for check in checks if check.needed is not None}
+    empty = {relation for relation in needed if not has_rows(connection, relation)}
+    return [_met(check) if check.needed in empty else _run(connection, check) for check in checks]
+
+
+def check_rows(stage: TableStage, rows: Path | pa.Table) -> list[CheckFinding]:
+    """Run the checks of a stage on a Parquet file or a table; one finding per check, by name, met or not."""
+    with open_database(threads=1) as connection:
+        if isinstance(rows, Path):
+            connection.execute(f"create view {stage} as from read_parquet({file_list([str(rows)])})")
+        else:
+            connection.register(stage, rows)
+        columns = frozenset(connection.table(stage).columns)
+        return [_run(connection, check) for check in checks_of(stage, columns)]
+
+
+@cache
+def checks_of(stage: Stage, columns: frozenset[str] | None = None) -> tuple[Check, ...]:
+    """Checks of a stage, by name. columns: of the relation, if it may lack some. Raises `UnknownRelation`."""
+    checks = [*map(_of_file, read_layer(f"checks/{stage}")), *_declared(stage, columns)]
+    runnable = [check for check in checks if columns is None or check.column is None or check.column in columns]
+    return tuple(sorted(runnable, key=lambda check: check.name))
+
+
+def _of_file(file: Model) -> Check:
+    """Check of a file: its rule and severity are the leading comment and the line `-- severity: error|warning`."""
+    stage = file.layer.removeprefix("checks/")
+    relations_read(file, known_relations() if stage == "marts" else frozenset({stage}))
+    rule, _, below = file.sql.partition("\n-- severity: ")
+    column = _ONLY_WITH.search(file.sql)
+    return Check(
+        file.name,
+        rule.removeprefix("-- ").replace("\n-- ", " "),
+        below.partition("\n")[0],
+        file.sql,
+        file.needed,
+        column[1] if column else None,
+    )
+
+
+def _declared(stage: Stage, columns: frozenset[str] | None) -> Iterator[Check]:
+    """Checks of what sql/columns.yml declares of the tables of a stage: grain, null rules and ranges."""
+    for table, words in described_tables().items():
+        if stage == "marts" and table not in get_args(TableStage):
+            is_mart = table in mart_names()
+            relation, needed = (table, table) if is_mart else (f"stg_{table}", f"source_{table}")
+            yield from _declared_of(table, words, relation, needed)
+        elif stage == table:
+            yield from _declared_of(table, _only(words, columns), table, None)
+
+
+def _only(words: Mapping[str, Any], columns: frozenset[str] | None) -> Mapping[str, Any]:
+    """Declarations of a table, without those about columns that its relation lacks."""
+    if columns is None:
+        return words
+    not_null = [name for name in words.get("not_null", ()) if name in columns]
+    return {**words, "not_null": not_null}
+
+
+def _declared_of(table: str, words: Mapping[str, Any], relation: str, needed: str | None) -> Iterator[Check]:
+    grain: Sequence[str] = words.get("grain", ())
+    key = ", ".join(grain)
+    if grain:
+        sql = f"select {key}, count(*) as row_count from {relation} group by {key} having count(*) > 1"
+        yield Check(f"{table}_grain", f"{table} has one row per {key}.", "error", sql, needed)
+    if not_null := words.get("not_null"):
+        names, broken = ", ".join(not_null), " or ".join(f"{name} is null" for name in not_null)
+        sql = f"select {', '.join(dict.fromkeys([*grain, *not_null]))} from {relation} where {broken}"
+        yield Check(f"{table}_not_null", f"No row of {table} lacks {names}.", "error", sql, needed)
+    if ranges := words.get("ranges"):
+        rule = ", ".join(f"{name} {_range_words(*ends)}" for name, ends in ranges.items())
+        broken = " or ".join(f"not ({_in_range(name, *ends)})" for name, ends in ranges.items())
+        sql = f"select {', '.join(dict.fromkeys([*grain, *ranges]))} from {relation} where {broken}"
+        yield Check(f"{table}_in_range", f"Values of {table} are in range: {rule}.", "error", sql, needed)
+
+
+def _in_range(column: str, least: float | None, most: float | None) -> str:
+    """Condition on a column; null where the column is. NaN, which DuckDB takes for the greatest number, breaks it."""
+    ends = [f"{column} >= {least}" if least is not None else "", f"{column} <= {most}" if most is not None else ""]
+    return " and ".join([*filter(None, ends), *([] if most is not None else [f"not isnan({column}::double)"])])
+
+
+def _range_words(least: float | None, most: float | None) -> str:
+    if least is None or most is None:
+        return f"at most {most}" if least is None else f"at least {least}"
+    return f"{least}..{most}"
+
+
+def _met(check: Check) -> CheckFinding:
+    return CheckFinding(check.name, check.rule, check.severity, 0, None)
+
+
+def _run(connection: duckdb.DuckDBPyConnection, check: Check) -> CheckFinding:
+    """Finding of a check. A count takes longer to plan than a search for one row."""
+    if not has_rows(connection, f"({check.sql})"):
+        return _met(check)
+    query = f"select count(*), min(broken::varchar) from ({check.sql}) as broken"
+    broken_count, example = connection.execute(query).fetchone() or (0, None)
+    return CheckFinding(check.name, check.rule, check.severity, broken_count, example)
