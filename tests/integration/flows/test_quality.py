@@ -221,7 +221,8 @@ def test_the_guides_suite_finds_what_the_guide_shows(evaluate, gradebook, judge,
     write_rubric(tmp_path / "rubric.yaml")
     (tmp_path / "quality.json").write_text(suite, encoding="utf-8")
     finished = evaluate(*command.split())
-    assert (finished.code, finished.err, judge.request_count) == (3, message, 0)
+    stages = "starting\nreading outputs\nplanning judgments\n"  # what the guide leaves out
+    assert (finished.code, finished.err, judge.request_count) == (3, stages + message, 0)
     misspelt = '"column": "outptu", "min_value"'.join(suite.split('"column": "output", "min_value"'))
     (tmp_path / "quality.json").write_text(misspelt, encoding="utf-8")
     assert evaluate(*command.split()).err.removeprefix("gradebook: ") == fault
