@@ -4,33 +4,26 @@
 
 A plain Python loop over the same words runs for comparison. FOLDER: the published IFEval prompts (input_data.jsonl) and
 responses (input_response_data_*.jsonl); each instruction is checked on its own response. The last lines are for six
-checks together: in one thread and in two, which share the GIL; then from shards to verdict files, as in a large run of
-`gradebook evaluate`, in one process and in two. The plain loop in two processes shows what the machine allows.
+checks together: in one thread and in two, which share the GIL.
 """
 
 import argparse
 import json
 import sys
-import tempfile
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from gradebook.rubrics.check_kit.check import Example, read_settings
 from gradebook.rubrics.check_kit.samples import example_shard
 from gradebook.rubrics.checks.registry import check_names, find_check
-from gradebook.rubrics.model.rubric import Criterion
-from gradebook.tasks.scoring.computed import Computation
-from gradebook.tasks.scoring.process_pool import CheckPool
-from gradebook.tasks.workspace.timings import Timing
 
 SEED = 20261120
 WORD_COUNT = 230
@@ -49,7 +42,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "json_valid": {"kind": "object"},
     "count_sentences": {"max": 10},
 }
-TEXTS: list[str] = []  # of a process of the plain loop
 SIX = ("length_words", "count_sentences", "contains", "not_contains", "json_valid", "matches_regex")
 
 
@@ -111,54 +103,9 @@ def time_six(shard: pa.Table, core_count: int) -> float:
         return size * core_count / time_best(lambda: list(threads.map(run_six, parts)))
 
 
-def time_processes(outputs: pa.Array, folder: Path) -> tuple[float, float]:
-    """Outputs per second from shards to verdict files of all six checks, in one process and in two, alternating."""
-    works = write_computations(outputs, folder)
-    times_s: dict[int, list[float]] = {1: [], 2: []}
-    with CheckPool() as pool, ThreadPoolExecutor(1) as one, ThreadPoolExecutor(2) as two:
-        for round_number in range(ROUNDS + 1):
-            for count, threads in ((2, two), (1, one)):
-                started = time.perf_counter()
-                if None in threads.map(lambda work: pool.compute(work, Timing("score")), works):
-                    sys.exit("found a process that did not answer, expected verdicts")
-                if round_number:  # the first round also starts the processes
-                    times_s[count].append(time.perf_counter() - started)
-    return len(outputs) / min(times_s[1]), len(outputs) / min(times_s[2])
-
-
-def time_plain(texts: list[str]) -> tuple[float, float]:
-    """Outputs per second of the plain loop over all outputs, in one process and in each of two at once."""
-    with ProcessPoolExecutor(2, initializer=_store, initargs=(texts,)) as pool:
-
-        def count_in(process_count: int) -> None:
-            list(pool.map(_count_words, range(process_count)))
-
-        count_in(2)  # starts the processes
-        return len(texts) / time_best(lambda: count_in(1)), 2 * len(texts) / time_best(lambda: count_in(2))
-
-
-def _store(texts: list[str]) -> None:
-    global TEXTS  # noqa: PLW0603
-    TEXTS = texts
-
-
-def _count_words(_process: int) -> int:
-    return sum(len(text.split()) for text in TEXTS)
-
-
-def write_computations(outputs: pa.Array, folder: Path) -> list[Computation]:
-    """Write the outputs as four shards; returns the computations of the six checks over each shard."""
-    size = len(outputs) // 4
-    works = []
-    for index in range(4):
-        part = outputs.slice(index * size, size if index < 3 else None)
-        shard = folder / f"shard-{index}.parquet"
-        pq.write_table(pa.table({"output_id": [f"{place:032x}" for place in range(len(part))], "output": part}), shard)
-        for name in SIX:
-            method = {"type": "check", "check": name, "settings": SETTINGS[name]}
-            criterion = Criterion.model_validate({"id": name, "description": name, "method": method})
-            works.append(Computation("run", criterion, str(shard), folder / name / shard.name, (), {}))
-    return works
+def time_plain(texts: list[str]) -> float:
+    """Outputs per second of the plain loop."""
+    return len(texts) / time_best(lambda: sum(len(text.split()) for text in texts))
 
 
 def time_ifeval(folder: Path) -> tuple[float, float]:
@@ -194,9 +141,7 @@ def main() -> None:
         if not find_check(name).examples:  # needs a file of the user
             continue
         print(f"{name:48}{time_check(name, outputs):14,.0f} outputs/s  {find_check(name).cost}")
-    loop, loops = time_plain(texts)
-    print(f"{'plain loop of length_words':48}{loop:14,.0f} outputs/s")
-    print(f"{'plain loop in each of two processes':48}{loops:14,.0f} outputs/s, {loops / loop:.2f} times one")
+    print(f"{'plain loop of length_words':48}{time_plain(texts):14,.0f} outputs/s")
     if given.ifeval:
         own, every = time_ifeval(given.ifeval)
         print(f"{'IFEval, each response by its own instructions':48}{own:14,.0f} responses/s")
@@ -205,10 +150,6 @@ def main() -> None:
     one, two = time_six(shard, 1), time_six(shard, 2)
     print(f"{'six checks together, one thread':48}{one:14,.0f} outputs/s")
     print(f"{'six checks together, two threads':48}{two:14,.0f} outputs/s, {two / one:.2f} times one")
-    with tempfile.TemporaryDirectory() as name:
-        one, two = time_processes(outputs, Path(name))
-    print(f"{'shards to verdicts of six checks, one process':48}{one:14,.0f} outputs/s")
-    print(f"{'shards to verdicts of six checks, two processes':48}{two:14,.0f} outputs/s, {two / one:.2f} times one")
 
 
 if __name__ == "__main__":

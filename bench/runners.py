@@ -1,6 +1,6 @@
-"""Throughput of each runner on five deterministic checks of 200,000 outputs: threads, processes, Dask with two workers.
+"""Throughput of each runner on five deterministic checks of 200,000 outputs: threads, and Dask with two workers.
 
-    python bench/runners.py [--n 200000] [--rounds 3] [--runners threads processes dask] [--workers 2]
+    python bench/runners.py [--n 200000] [--rounds 3] [--runners threads dask] [--workers 2]
 
 Each run is a separate `gradebook evaluate` into a new lake, with one Prefect server for all runs. Runners alternate, so
 other load on the machine affects them equally. For Dask, a scheduler and workers are started in advance, as on an
@@ -34,7 +34,7 @@ from evaluate import RUBRIC, write_outputs
 from tests.support.dask_cluster import DaskCluster
 
 ROOT = Path(__file__).parents[1]
-RUNNERS = ("threads", "processes", "dask", "dask:local")
+RUNNERS = ("threads", "dask", "dask:local")
 OTHER_STAGES = {"ingest", "plan", "aggregate", "publish"}
 SCORES = "select bit_xor(hash(scores)) from (select * exclude (run_id) from output_scores) as scores"
 
@@ -149,7 +149,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--n", type=int, default=200_000, help="outputs")
     parser.add_argument("--rounds", type=int, default=3, help="runs by each runner")
-    parser.add_argument("--runners", nargs="+", choices=RUNNERS, default=["threads", "processes", "dask"])
+    parser.add_argument("--runners", nargs="+", choices=RUNNERS, default=["threads", "dask"])
     parser.add_argument("--workers", type=int, default=2, help="workers of the Dask cluster, one process each")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:

@@ -314,7 +314,7 @@ class EvaluationRequest:
     runner: Annotated[
         str | None,
         Option(
-            "runner of checks: threads, processes, dask, dask:ADDRESS, ray or ray:ADDRESS",
+            "runner of checks: threads, dask, dask:ADDRESS, ray or ray:ADDRESS",
             ASKED & ~Use.CHECKPOINT_FLOW & ~Use.SUITE,
             envvar="GRADEBOOK_TASK_RUNNER",
         ),

@@ -1,4 +1,4 @@
-"""Runners of checks and schemas: threads, processes, or the workers of a cluster."""
+"""Runners of checks and schemas: threads, or the workers of a cluster."""
 
 import os
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.system.prefect_blocks import read_api_url
 
 SETTING = "GRADEBOOK_TASK_RUNNER"  # used without --runner; a deployment sets it in its job variables
-THREADS, PROCESSES = "threads", "processes"
+THREADS = "threads"
 CLUSTERS = {"dask": "prefect_dask", "ray": "prefect_ray"}  # with the package of the extra of the same name
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
-_EXPECTED = "threads, processes, dask, dask:ADDRESS, ray or ray:ADDRESS"
+_EXPECTED = "threads, dask, dask:ADDRESS, ray or ray:ADDRESS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def read_runner(text: str | None) -> Runner:
     """Parse a runner; None: from the environment, or threads. Raises `InputError`."""
     words = text or os.environ.get(SETTING) or THREADS
     kind, colon, address = words.partition(":")
-    is_known = kind in CLUSTERS if colon else kind in {THREADS, PROCESSES, *CLUSTERS}
+    is_known = kind in CLUSTERS if colon else kind in {THREADS, *CLUSTERS}
     if not is_known or (colon and not address):
         raise InputError("--runner", repr(words), _EXPECTED)
     if kind in CLUSTERS and find_spec(CLUSTERS[kind]) is None:

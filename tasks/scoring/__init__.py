@@ -1,8 +1,8 @@
 """Verdicts for one criterion over one shard, one module per method.
 
-setup            ScoringSetup, opened_setup: sessions, functions and process pool of a run
+setup            ScoringSetup, opened_setup: sessions and functions of a run
 shards           score_shard, score_criteria, score_own_criteria, collect_shard: criteria over one shard
-computed         score_check, score_schema, Computation: criteria decided by code
+computed         score_check, score_schema, Computation, LastShard: criteria decided by code
 case_criteria    score_case_criteria: per-case criteria of the rows
 claims           score_claims: the claims of outputs found and checked
 steps            score_steps_of: the steps of agents judged and counted
@@ -14,9 +14,8 @@ judge_sessions   judging: the sessions of a run
 shard_questions  shard_questions: open questions of a shard
 human_preferred  score_preferred: people's ratings before the judge
 functions        FunctionPool, score_function, probe_functions: functions of users
-process_pool     CheckPool, opened_checks: checks in processes
 cluster          ShardWork, compute_work: checks on workers of a cluster
 feedback         write_feedback, plan_feedback: texts by the judge
 try_check        try_check: one check over one row
-The modules `*_worker` and `function_process` run in, or talk to, processes of their own.
+The modules `function_worker` and `function_process` run in, or talk to, processes of their own.
 """

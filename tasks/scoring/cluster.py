@@ -9,8 +9,7 @@ from pathlib import Path
 from gradebook.rubrics.model.errors import UnfinishedError
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.runs.run import code_version
-from gradebook.tasks.scoring.computed import Computation, compute_verdicts, is_computed, read_columns
-from gradebook.tasks.scoring.process_worker import LastShard
+from gradebook.tasks.scoring.computed import Computation, LastShard, compute_verdicts, is_computed, read_columns
 from gradebook.tasks.scoring.setup import ScoringSetup
 from gradebook.tasks.system.progress import reporter
 from gradebook.tasks.workspace.folder import RunFolder

@@ -84,7 +84,7 @@ def leave_unscored(run_id: str, criterion: Criterion, shard: pa.Table, reason: s
 
 @dataclass(frozen=True, slots=True)
 class Computation:
-    """One code-decided criterion over one shard, with all inputs, so that it can be sent to another process."""
+    """One code-decided criterion over one shard, with all inputs, so that it can be sent to a cluster's worker."""
 
     run_id: str
     criterion: Criterion
@@ -102,6 +102,28 @@ def is_computed(criterion: Criterion) -> bool:
 def read_columns(shard: str, columns: Sequence[str], *, use_threads: bool = True) -> pa.Table:
     """Columns of a stored shard. use_threads: whether Arrow may use threads besides the caller's."""
     return pq.read_table(shard, columns=list(columns), use_threads=use_threads)
+
+
+class LastShard:
+    """Cache of the last shard's columns: criteria over one shard mostly follow one another."""
+
+    def __init__(self, read: Callable[[str, Sequence[str]], pa.Table] = read_columns) -> None:
+        self._read_columns = read
+        self._shard = ""
+        self._rows: pa.Table | None = None
+
+    def read(self, shard: str, columns: Sequence[str]) -> pa.Table:
+        """Columns of a shard, as `read_columns`; only columns not yet cached are read."""
+        if shard != self._shard:
+            self._shard, self._rows = shard, None  # free the old shard before reading the new one
+        if self._rows is None:
+            self._rows = self._read_columns(shard, columns)
+        cached = self._rows.column_names
+        if missing := [name for name in columns if name not in cached]:
+            more = self._read_columns(shard, missing)
+            for field, column in zip(more.schema, more.columns, strict=True):
+                self._rows = self._rows.append_column(field, column)
+        return self._rows.select(list(columns))
 
 
 def compute_verdicts(computation: Computation, read: Callable[[str, Sequence[str]], pa.Table] = read_columns) -> int:

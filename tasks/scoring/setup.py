@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +14,18 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.planning.plan import RunPlan
 from gradebook.tasks.planning.similarity import read_compared_texts
 from gradebook.tasks.runs.run import Run
-from gradebook.tasks.runs.runner import PROCESSES, read_runner
-from gradebook.tasks.scoring.computed import Computation, is_computed
+from gradebook.tasks.scoring.computed import Computation
 from gradebook.tasks.scoring.embeddings import embed_texts
 from gradebook.tasks.scoring.functions import FunctionPool, opened_functions
 from gradebook.tasks.scoring.judge_sessions import judging
 from gradebook.tasks.scoring.judge_shard import JudgedShards
-from gradebook.tasks.scoring.process_pool import CheckPool, opened_checks
 from gradebook.tasks.scoring.similarity import OtherCases
 from gradebook.tasks.workspace.folder import RunFolder
 
 
 @dataclass(frozen=True, slots=True)
 class ScoringSetup:
-    """Folders, schemas, judges, functions and process pool of a run's scoring."""
+    """Folders, schemas, judges and functions of a run's scoring."""
 
     folder: RunFolder
     schemas: Mapping[str, dict[str, Any]]  # the rubric's, by name
@@ -39,7 +37,6 @@ class ScoringSetup:
     judged: JudgedShards | None = None  # answers of the judge by shard
     others: OtherCases = field(default_factory=OtherCases)  # that similarities are compared with
     taxonomy: Taxonomy | None = None  # the rubric's, of errors that steps may have
-    checks: CheckPool | None = None  # None: checks and schemas run in this process
 
     def computation(self, criterion: Criterion, shard: str, shard_index: int) -> Computation:
         """Computation of a check or schema criterion over one shard."""
@@ -50,7 +47,7 @@ class ScoringSetup:
 @contextmanager
 def opened_setup(run: Run, plan: RunPlan, shards: Sequence[str] = ()) -> Iterator[ScoringSetup]:
     """Setup of a run, open while the block runs. shards: of the run. Raises as `judging`."""
-    log_file, runner = run.folder.path / "functions.log", read_runner(run.request.runner)
+    log_file = run.folder.path / "functions.log"
     compared = read_compared_texts(run.lake, run.rubric, run.request.baseline)
     make_space = embed_texts(run, plan, compared, shards)  # before other requests: both have one budget
     others = OtherCases(shards, make_space, compared, LEXICAL if run.embedder is None else run.embedder.name)
@@ -59,7 +56,7 @@ def opened_setup(run: Run, plan: RunPlan, shards: Sequence[str] = ()) -> Iterato
         if run.judge is not None:
             session = writer_session(run.judge, sessions)
             judged = JudgedShards(run.folder, run.rubric, run.judge, sessions, run.folders)
-        setup = ScoringSetup(
+        yield ScoringSetup(
             run.folder,
             run.rubric.schemas,
             run.folders,
@@ -71,11 +68,3 @@ def opened_setup(run: Run, plan: RunPlan, shards: Sequence[str] = ()) -> Iterato
             others,
             run.rubric.taxonomy,
         )
-        computations = [
-            setup.computation(criterion, shard, index)
-            for criterion in filter(is_computed, run.rubric.criteria)
-            for index, shard in enumerate(shards)
-        ]
-        waiting = [one for one in computations if not one.target.exists() and not runner.is_cluster]
-        with opened_checks(waiting, is_wanted=runner.kind == PROCESSES) as checks:
-            yield replace(setup, checks=checks)

@@ -16,14 +16,20 @@ from gradebook.tasks.judging.settings.panels import list_opinions
 from gradebook.tasks.ratings.run_ratings import prefers_people, score_ratings
 from gradebook.tasks.scoring.case_criteria import score_case_criteria
 from gradebook.tasks.scoring.claims import score_claims
-from gradebook.tasks.scoring.computed import compute_verdicts, is_computed, leave_unscored, read_columns, write_counted
+from gradebook.tasks.scoring.computed import (
+    LastShard,
+    compute_verdicts,
+    is_computed,
+    leave_unscored,
+    read_columns,
+    write_counted,
+)
 from gradebook.tasks.scoring.functions import FUNCTION_COLUMNS, score_function
 from gradebook.tasks.scoring.human_preferred import score_preferred
 from gradebook.tasks.scoring.judge import NO_JUDGE, judge_outputs, score_judge, score_without_judge
 from gradebook.tasks.scoring.judge_shard import has_missing_scores
 from gradebook.tasks.scoring.list_answers import ListJudges
 from gradebook.tasks.scoring.preferences import score_preferences
-from gradebook.tasks.scoring.process_worker import LastShard
 from gradebook.tasks.scoring.setup import ScoringSetup
 from gradebook.tasks.scoring.similarity import score_similarity
 from gradebook.tasks.scoring.steps import score_steps_of
@@ -103,12 +109,9 @@ def collect_shard(folder: RunFolder, rubric: Rubric, shard_index: int) -> int:
 def _write(
     setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int, read: Read, path: Path, timing: Timing
 ) -> int:
-    if not is_computed(criterion):
-        return write_counted(path, _score(setup, criterion, shard, shard_index, timing))
-    computation = setup.computation(criterion, shard, shard_index)
-    verdict_count = setup.checks.compute(computation, timing) if setup.checks else None
-    # Also computed here if a process failed, so that errors are raised as in a run without processes.
-    return compute_verdicts(computation, read) if verdict_count is None else verdict_count
+    if is_computed(criterion):
+        return compute_verdicts(setup.computation(criterion, shard, shard_index), read)
+    return write_counted(path, _score(setup, criterion, shard, shard_index, timing))
 
 
 def _write_own(setup: ScoringSetup, shard: str, shard_index: int, path: Path, timing: Timing) -> int:

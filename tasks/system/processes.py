@@ -105,11 +105,6 @@ class ProcessPool(Generic[Member]):
         # The kernel ends a process with the thread that started it: this thread lives as long as the pool.
         self._starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="start processes")
 
-    def members(self) -> tuple[Member, ...]:
-        """All processes, busy or idle."""
-        with self._lock:
-            return tuple(self._alive)
-
     def take(self) -> Member:
         """Take a process for exclusive use until it is given back or dropped."""
         while process := self._idle_process():

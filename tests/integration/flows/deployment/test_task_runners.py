@@ -156,12 +156,12 @@ def test_a_cluster_without_workers_is_refused(cluster, monkeypatch):
         task_runners._dask(runner).__enter__()
 
 
-@pytest.mark.parametrize("words", ["spark", "threads:2", "dask:", "processes:4", ":"])
+@pytest.mark.parametrize("words", ["spark", "threads:2", "dask:", "processes", ":"])
 def test_an_unknown_runner_is_refused(gradebook, tmp_path, words):
     write_outputs(tmp_path / "outputs.jsonl")
     finished = gradebook("evaluate", "outputs.jsonl", "--rubric", "json_record", "--runner", words)
     assert finished.code == 2
-    assert f"--runner: found '{words}', expected threads, processes, dask, dask:ADDRESS" in finished.err
+    assert f"--runner: found '{words}', expected threads, dask, dask:ADDRESS" in finished.err
     assert not (tmp_path / "lake").exists()
 
 
@@ -178,17 +178,6 @@ def test_workers_on_other_machines_need_a_reachable_prefect_server(evaluate, tmp
     finished = evaluate("outputs.jsonl", "--rubric", "rubric.yaml", "--runner", "dask:tcp://192.0.2.1:8786")
     assert finished.code == 2
     assert "found PREFECT_API_URL http://127.0.0.1:" in finished.err
-
-
-@pytest.mark.nightly
-@pytest.mark.slow
-@pytest.mark.server
-def test_processes_publish_the_rows_that_threads_do(evaluate, tmp_path):
-    write_outputs(tmp_path / "outputs.jsonl")
-    (tmp_path / "rubric.yaml").write_text(CHECKS, encoding="utf-8")
-    for run_id, runner in (("threads", "threads"), ("dask", "processes")):
-        assert evaluate("outputs.jsonl", "--rubric", "rubric.yaml", "--run-id", run_id, "--runner", runner).code == 0
-    assert not any(differing_rows(tmp_path).values())
 
 
 @pytest.mark.parametrize("words", ["dask:tcp://127.0.0.1:9", "ray:ray://127.0.0.1:9", "ray:127.0.0.1:9", "ray:a:b"])

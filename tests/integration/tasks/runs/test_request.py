@@ -118,7 +118,7 @@ WANTED = EvaluationRequest(
     stop="looks=10,pocock",
     across_judges=True,
     gate="baseline",
-    runner="processes",
+    runner="dask",
     sample=3,
     stratify="topic",
 )

@@ -447,7 +447,7 @@ def test_a_pool_that_is_closed_during_a_call_makes_no_verdicts():
 
     thread = threading.Thread(target=call)
     thread.start()
-    while not pool._processes.members():
+    while not pool._processes._alive:
         pass
     pool.close()
     thread.join()

@@ -98,8 +98,8 @@ def test_a_runner_is_read_with_its_address(monkeypatch):
     monkeypatch.delenv(runners.SETTING, raising=False)
     assert read_runner(None) == Runner("threads")
     assert read_runner("dask:tcp://head:8786") == Runner("dask", "tcp://head:8786")
-    monkeypatch.setenv(runners.SETTING, "processes")
-    assert (read_runner(None).kind, read_runner("dask").kind) == ("processes", "dask")
+    monkeypatch.setenv(runners.SETTING, "dask")
+    assert (read_runner(None).kind, read_runner("threads").kind) == ("dask", "threads")
 
 
 def test_a_runner_whose_package_is_missing_names_the_extra(monkeypatch):

@@ -1,4 +1,5 @@
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pydantic import ValidationError
 
@@ -6,7 +7,7 @@ from gradebook.rubrics.check_kit.check import CheckVerdicts
 from gradebook.rubrics.checks.grading import grade_outputs
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.model.verdicts import VERDICT_SCHEMA
-from gradebook.tasks.scoring.computed import score_check, score_schema
+from gradebook.tasks.scoring.computed import LastShard, score_check, score_schema
 
 LEVELS = [{"id": "good", "score": 0.9}, {"id": "bad", "score": 0.1}, {"id": "middling", "score": 0.5}]
 SHARD = pa.table(
@@ -112,3 +113,22 @@ def test_a_check_that_grades_gives_the_level_that_it_names():
     assert verdicts["level_id"].to_pylist() == ["fair", "bad", "good", None]
     assert verdicts["score"].to_pylist() == [0.5, 0.0, 1.0, None]
     assert verdicts["reason"].to_pylist() == [None, None, None, "no reference"]
+
+
+def test_a_column_of_a_shard_is_read_once(tmp_path):
+    path = tmp_path / "shard.parquet"
+    pq.write_table(SHARD, path)
+    last = LastShard()
+    both = last.read(str(path), ["output_id", "output"])
+    all_three = last.read(str(path), ["output_id", "reference", "output"])
+    path.unlink()
+    assert last.read(str(path), ["output_id", "output"]).equals(both)
+    assert all_three.equals(SHARD.select(["output_id", "reference", "output"]))
+
+
+def test_another_shard_is_read_anew(tmp_path):
+    last, other = LastShard(), pa.table({"output_id": ["x"]})
+    pq.write_table(SHARD, tmp_path / "shard.parquet")
+    pq.write_table(other, tmp_path / "other.parquet")
+    last.read(str(tmp_path / "shard.parquet"), ["output_id"])
+    assert last.read(str(tmp_path / "other.parquet"), ["output_id"]).equals(other)
