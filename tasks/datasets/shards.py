@@ -31,6 +31,7 @@ _REPEATED_COLUMNS = [
     *(f"steps.list.element.{name}" for name in ("agent", "kind", "name")),
 ]
 _STEP_BYTES = 100  # of a step's numbers and names
+_BATCH_ROWS = 1_000  # few enough that their texts are still in the processor's cache when Arrow copies them
 
 _REPEATS_OF_SHARD_QUERY = "select replace(id::text, '-', '') as output_id from repeats where shard = ?"
 
@@ -48,14 +49,20 @@ def write_shard(table: pa.Table, path: Path) -> None:
         )
 
 
+def _write_batches(batches: list[pa.RecordBatch], path: Path) -> None:
+    write_shard(pa.Table.from_batches(batches).combine_chunks(), path)
+
+
 class ShardWriter:
     """Writer that starts a new shard whenever one is full; holds at most two shards in memory."""
 
     def __init__(self, folder: Path, shard_rows: int, shard_bytes: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._shard_rows, self._shard_bytes = folder, shard_rows, shard_bytes
-        self._rows: dict[str, Output] = {}  # by output_id, in order
+        self._output_ids: set[str] = set()  # of the shard
         self._text_size = 0
+        self._batches: list[pa.RecordBatch] = []
+        self._rows: dict[str, Output] = {}  # by output_id, in order: the next batch
         self.paths: list[Path] = []
         # Compressing needs no Python: the next shard is read meanwhile.
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="write shard")
@@ -64,24 +71,26 @@ class ShardWriter:
     def add(self, output: Output) -> None:
         """Add one output, unless the current shard has it already."""
         identity = output_id(output)
-        if identity in self._rows:
+        if identity in self._output_ids:
             return
+        self._output_ids.add(identity)
         self._rows[identity] = output
         self._text_size += _text_size(output)
-        if len(self._rows) >= self._shard_rows or self._text_size >= self._shard_bytes:
+        if len(self._output_ids) >= self._shard_rows or self._text_size >= self._shard_bytes:
             self.flush()
+        elif len(self._rows) >= _BATCH_ROWS:
+            self._close_batch()
 
     def flush(self) -> None:
         """Write the collected outputs, if any, as the next shard."""
-        if not self._rows:
+        self._close_batch()
+        if not self._batches:
             return
         path = self._folder / f"shard-{len(self.paths):05d}.parquet"
-        columns = [self._rows, *zip(*self._rows.values(), strict=True)]
-        arrays = [shard_column(name, column) for name, column in zip(SHARD_SCHEMA.names, columns, strict=True)]
         self._finish_writing()
-        self._writing = self._writer.submit(write_shard, pa.table(arrays, schema=SHARD_SCHEMA), path)
+        self._writing = self._writer.submit(_write_batches, self._batches, path)
         self.paths.append(path)
-        self._rows, self._text_size = {}, 0
+        self._output_ids, self._text_size, self._batches = set(), 0, []
 
     def close(self) -> None:
         """Write the last shard, and wait until all are on disk."""
@@ -92,6 +101,13 @@ class ShardWriter:
     def abandon(self) -> None:
         """Wait for pending writes: a folder can't be removed while a file is created in it."""
         self._writer.shutdown(cancel_futures=True)
+
+    def _close_batch(self) -> None:
+        if self._rows:
+            columns = [self._rows, *zip(*self._rows.values(), strict=True)]
+            arrays = [shard_column(name, column) for name, column in zip(SHARD_SCHEMA.names, columns, strict=True)]
+            self._batches.append(pa.record_batch(arrays, schema=SHARD_SCHEMA))
+            self._rows = {}
 
     def _finish_writing(self) -> None:
         if self._writing is not None:
