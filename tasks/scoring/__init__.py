@@ -2,7 +2,7 @@
 
 setup            ScoringSetup, opened_setup: sessions and functions of a run
 shards           score_shard, score_criteria, score_own_criteria, collect_shard: criteria over one shard
-computed         score_check, score_schema, Computation, LastShard: criteria decided by code
+computed         score_check, score_schema, Computation, LastShards: criteria decided by code
 case_criteria    score_case_criteria: per-case criteria of the rows
 claims           score_claims: the claims of outputs found and checked
 steps            score_steps_of: the steps of agents judged and counted

@@ -3,13 +3,12 @@
 import socket
 import time
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from gradebook.rubrics.model.errors import UnfinishedError
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.runs.run import code_version
-from gradebook.tasks.scoring.computed import Computation, LastShard, compute_verdicts, is_computed, read_columns
+from gradebook.tasks.scoring.computed import Computation, LastShards, compute_verdicts, is_computed
 from gradebook.tasks.scoring.setup import ScoringSetup
 from gradebook.tasks.system.progress import reporter
 from gradebook.tasks.workspace.folder import RunFolder
@@ -49,10 +48,9 @@ def compute_work(work: ShardWork) -> tuple[Timing, ...]:
             f"worker {socket.gethostname()}: found gradebook {code_version()}, expected {work.code_version}, "
             "as where the run was started"
         )
-    # In this thread only: Arrow's threads would be missing in the times.
-    last = LastShard(partial(read_columns, use_threads=False))
+    shards = LastShards()
     try:
-        return tuple(_compute(computation, last) for computation in work.computations)
+        return tuple(_compute(computation, shards) for computation in work.computations)
     except OSError as error:
         fault = f"{error.strerror or error}: {error.filename}" if error.filename else str(error)
         raise UnfinishedError(f"worker {socket.gethostname()}: found {fault}; {_SHARED}") from error
@@ -68,10 +66,10 @@ def keep_work(folder: RunFolder, shard_index: int, timings: tuple[Timing, ...]) 
         reporter().advance("score", timing.row_count)
 
 
-def _compute(computation: Computation, last: LastShard) -> Timing:
+def _compute(computation: Computation, shards: LastShards) -> Timing:
     timing = Timing("score", computation.criterion.id)
     wall, cpu = time.perf_counter(), time.thread_time()
-    timing.row_count = compute_verdicts(computation, last.read)
+    timing.row_count = compute_verdicts(computation, shards)
     timing.wall_s, timing.cpu_s = time.perf_counter() - wall, time.thread_time() - cpu
     return timing
 

@@ -1,6 +1,7 @@
 """Criteria decided by code: checks and JSON Schemas."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -99,36 +100,40 @@ def is_computed(criterion: Criterion) -> bool:
     return isinstance(criterion.method, (CheckMethod, SchemaMethod))
 
 
-def read_columns(shard: str, columns: Sequence[str], *, use_threads: bool = True) -> pa.Table:
-    """Columns of a stored shard. use_threads: whether Arrow may use threads besides the caller's."""
-    return pq.read_table(shard, columns=list(columns), use_threads=use_threads)
+def read_columns(shard: str, columns: Sequence[str]) -> pa.Table:
+    """Columns of a stored shard, read in this thread only: Arrow's threads would be missing in its CPU time."""
+    with pq.ParquetFile(shard) as file:
+        return file.read(list(columns), use_threads=False)
 
 
-class LastShard:
-    """Cache of the last shard's columns: criteria over one shard mostly follow one another."""
+class LastShards:
+    """Cache of the columns of the shards read last, for threads: criteria over one shard mostly follow one another."""
 
-    def __init__(self, read: Callable[[str, Sequence[str]], pa.Table] = read_columns) -> None:
-        self._read_columns = read
-        self._shard = ""
-        self._rows: pa.Table | None = None
+    def __init__(self, most: int = 1) -> None:
+        """most: the number of shards in memory at once."""
+        self._most = most
+        self._lock = threading.Lock()
+        self._rows: dict[str, pa.Table] = {}  # by shard, the last used one last
 
     def read(self, shard: str, columns: Sequence[str]) -> pa.Table:
         """Columns of a shard, as `read_columns`; only columns not yet cached are read."""
-        if shard != self._shard:
-            self._shard, self._rows = shard, None  # free the old shard before reading the new one
-        if self._rows is None:
-            self._rows = self._read_columns(shard, columns)
-        cached = self._rows.column_names
-        if missing := [name for name in columns if name not in cached]:
-            more = self._read_columns(shard, missing)
-            for field, column in zip(more.schema, more.columns, strict=True):
-                self._rows = self._rows.append_column(field, column)
-        return self._rows.select(list(columns))
+        with self._lock:
+            rows = self._rows.pop(shard, None)
+            if rows is None:
+                for oldest in list(self._rows)[: len(self._rows) - self._most + 1]:
+                    del self._rows[oldest]  # freed before the new one is read
+                rows = read_columns(shard, columns)
+            elif missing := [name for name in columns if name not in rows.column_names]:
+                more = read_columns(shard, missing)
+                for field, column in zip(more.schema, more.columns, strict=True):
+                    rows = rows.append_column(field, column)
+            self._rows[shard] = rows
+        return rows.select(list(columns))
 
 
-def compute_verdicts(computation: Computation, read: Callable[[str, Sequence[str]], pa.Table] = read_columns) -> int:
+def compute_verdicts(computation: Computation, shards: LastShards) -> int:
     """Write the verdict file atomically; returns the number of verdicts. Raises as `score_rows`."""
-    rows = read(computation.shard, needed_columns(computation.criterion))
+    rows = shards.read(computation.shard, needed_columns(computation.criterion))
     return write_counted(computation.target, score_rows(computation, rows))
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,13 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.planning.plan import RunPlan
 from gradebook.tasks.planning.similarity import read_compared_texts
 from gradebook.tasks.runs.run import Run
-from gradebook.tasks.scoring.computed import Computation
+from gradebook.tasks.scoring.computed import Computation, LastShards
 from gradebook.tasks.scoring.embeddings import embed_texts
 from gradebook.tasks.scoring.functions import FunctionPool, opened_functions
 from gradebook.tasks.scoring.judge_sessions import judging
 from gradebook.tasks.scoring.judge_shard import JudgedShards
 from gradebook.tasks.scoring.similarity import OtherCases
+from gradebook.tasks.system.processes import core_count
 from gradebook.tasks.workspace.folder import RunFolder
 
 
@@ -37,6 +39,9 @@ class ScoringSetup:
     judged: JudgedShards | None = None  # answers of the judge by shard
     others: OtherCases = field(default_factory=OtherCases)  # that similarities are compared with
     taxonomy: Taxonomy | None = None  # the rubric's, of errors that steps may have
+    shards: LastShards = field(
+        default_factory=partial(LastShards, core_count())
+    )  # as many as criteria computed at once
 
     def computation(self, criterion: Criterion, shard: str, shard_index: int) -> Computation:
         """Computation of a check or schema criterion over one shard."""

@@ -16,14 +16,7 @@ from gradebook.tasks.judging.settings.panels import list_opinions
 from gradebook.tasks.ratings.run_ratings import prefers_people, score_ratings
 from gradebook.tasks.scoring.case_criteria import score_case_criteria
 from gradebook.tasks.scoring.claims import score_claims
-from gradebook.tasks.scoring.computed import (
-    LastShard,
-    compute_verdicts,
-    is_computed,
-    leave_unscored,
-    read_columns,
-    write_counted,
-)
+from gradebook.tasks.scoring.computed import compute_verdicts, is_computed, leave_unscored, write_counted
 from gradebook.tasks.scoring.functions import FUNCTION_COLUMNS, score_function
 from gradebook.tasks.scoring.human_preferred import score_preferred
 from gradebook.tasks.scoring.judge import NO_JUDGE, judge_outputs, score_judge, score_without_judge
@@ -39,7 +32,6 @@ from gradebook.tasks.system.progress import reporter
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.timings import Timing, timed
 
-Read = Callable[[str, Sequence[str]], pa.Table]
 RECORDED = {  # reasons of verdicts for which recorded replies hold nothing
     "claims": "no_claims: recorded replies hold no claims",
     "steps": "no_step_verdicts: recorded replies hold no verdicts on steps",
@@ -47,27 +39,23 @@ RECORDED = {  # reasons of verdicts for which recorded replies hold nothing
 }
 
 
-def score_shard(
-    setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int, read: Read = read_columns
-) -> Path:
+def score_shard(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int) -> Path:
     """Write the verdicts of one criterion over one shard and return the file's path.
 
-    A file written by an earlier, interrupted command is kept, unless one of its verdicts waits for a judge. read: of
-    the columns that code needs.
+    A file written by an earlier, interrupted command is kept, unless one of its verdicts waits for a judge.
     """
     turn = nullcontext() if criterion.method.type in ASKED_METHODS else COMPUTING
     path = setup.folder.verdict_file(criterion.id, shard_index)
     with turn:
         return _scored_once(
-            setup, criterion.id, shard_index, path, partial(_write, setup, criterion, shard, shard_index, read)
+            setup, criterion.id, shard_index, path, partial(_write, setup, criterion, shard, shard_index)
         )
 
 
 def score_criteria(setup: ScoringSetup, criteria: Sequence[Criterion], shard: str, shard_index: int) -> None:
-    """Write the verdicts of several criteria over one shard, whose columns are read once; as `score_shard`."""
-    last = LastShard()
+    """Write the verdicts of several criteria over one shard; as `score_shard`."""
     for criterion in criteria:
-        score_shard(setup, criterion, shard, shard_index, last.read)
+        score_shard(setup, criterion, shard, shard_index)
 
 
 def score_own_criteria(setup: ScoringSetup, shard: str, shard_index: int) -> Path:
@@ -106,11 +94,9 @@ def collect_shard(folder: RunFolder, rubric: Rubric, shard_index: int) -> int:
     return count
 
 
-def _write(
-    setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int, read: Read, path: Path, timing: Timing
-) -> int:
+def _write(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int, path: Path, timing: Timing) -> int:
     if is_computed(criterion):
-        return compute_verdicts(setup.computation(criterion, shard, shard_index), read)
+        return compute_verdicts(setup.computation(criterion, shard, shard_index), setup.shards)
     return write_counted(path, _score(setup, criterion, shard, shard_index, timing))
 
 

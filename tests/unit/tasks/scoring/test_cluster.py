@@ -13,7 +13,7 @@ from gradebook.tasks.runs import runner as runners
 from gradebook.tasks.runs.run import code_version
 from gradebook.tasks.runs.runner import Runner, read_runner
 from gradebook.tasks.scoring.cluster import ShardWork, compute_work, keep_work, shard_work
-from gradebook.tasks.scoring.computed import compute_verdicts
+from gradebook.tasks.scoring.computed import LastShards, compute_verdicts
 from gradebook.tasks.scoring.setup import ScoringSetup
 from gradebook.tasks.system.files import temporary_path
 from gradebook.tasks.workspace.folder import RunFolder
@@ -47,13 +47,13 @@ def test_a_worker_writes_the_bytes_that_a_thread_does(work, folder):
     timings = compute_work(pickle.loads(pickle.dumps(work)))
     for computation in work.computations:
         written = computation.target.read_bytes()
-        compute_verdicts(computation)
+        compute_verdicts(computation, LastShards())
         assert computation.target.read_bytes() == written
     assert [(timing.criterion_id, timing.row_count) for timing in timings] == [("json", 2), ("whole", 2)]
 
 
 def test_what_has_a_verdict_file_is_not_sent_again(work, folder):
-    compute_verdicts(work.computations[0])
+    compute_verdicts(work.computations[0], LastShards())
     left = shard_work(ScoringSetup(folder, {}), RUBRIC, work.computations[0].shard, 0)
     assert (work.criterion_ids, left.criterion_ids) == ({"json", "whole"}, {"whole"})
 

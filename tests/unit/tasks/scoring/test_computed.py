@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -7,7 +9,7 @@ from gradebook.rubrics.check_kit.check import CheckVerdicts
 from gradebook.rubrics.checks.grading import grade_outputs
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.model.verdicts import VERDICT_SCHEMA
-from gradebook.tasks.scoring.computed import LastShard, score_check, score_schema
+from gradebook.tasks.scoring.computed import LastShards, score_check, score_schema
 
 LEVELS = [{"id": "good", "score": 0.9}, {"id": "bad", "score": 0.1}, {"id": "middling", "score": 0.5}]
 SHARD = pa.table(
@@ -118,17 +120,23 @@ def test_a_check_that_grades_gives_the_level_that_it_names():
 def test_a_column_of_a_shard_is_read_once(tmp_path):
     path = tmp_path / "shard.parquet"
     pq.write_table(SHARD, path)
-    last = LastShard()
-    both = last.read(str(path), ["output_id", "output"])
-    all_three = last.read(str(path), ["output_id", "reference", "output"])
+    shards = LastShards()
+    both = shards.read(str(path), ["output_id", "output"])
+    all_three = shards.read(str(path), ["output_id", "reference", "output"])
     path.unlink()
-    assert last.read(str(path), ["output_id", "output"]).equals(both)
+    assert shards.read(str(path), ["output_id", "output"]).equals(both)
     assert all_three.equals(SHARD.select(["output_id", "reference", "output"]))
 
 
-def test_another_shard_is_read_anew(tmp_path):
-    last, other = LastShard(), pa.table({"output_id": ["x"]})
-    pq.write_table(SHARD, tmp_path / "shard.parquet")
-    pq.write_table(other, tmp_path / "other.parquet")
-    last.read(str(tmp_path / "shard.parquet"), ["output_id"])
-    assert last.read(str(tmp_path / "other.parquet"), ["output_id"]).equals(other)
+def test_the_shard_used_longest_ago_is_read_anew(tmp_path):
+    paths = [str(tmp_path / f"{number}.parquet") for number in range(3)]
+    for number, path in enumerate(paths):
+        pq.write_table(pa.table({"output_id": [f"o{number}"]}), path)
+    shards = LastShards(2)
+    for number in (0, 1, 0, 2):
+        assert shards.read(paths[number], ["output_id"])["output_id"].to_pylist() == [f"o{number}"]
+    for path in paths:
+        Path(path).unlink()
+    assert shards.read(paths[0], ["output_id"])["output_id"].to_pylist() == ["o0"]
+    with pytest.raises(FileNotFoundError):
+        shards.read(paths[1], ["output_id"])
