@@ -238,6 +238,13 @@ def test_rows_keep_their_order(tmp_path):
     assert all(earlier < later for earlier, later in pairwise(cases))
 
 
+def test_a_shard_of_thousands_keeps_their_order_and_drops_late_repeats(tmp_path):
+    rows = [row(f"c{number}") for number in range(2_500)]
+    ingested = ingest(json_lines(tmp_path, *rows, *rows[:3]))
+    assert (len(ingested.shards), ingested.duplicate_count) == (1, 3)
+    assert [each["case_id"] for each in stored(ingested)] == [each["case_id"] for each in rows]
+
+
 def test_unknown_columns_are_named_in_the_summary(tmp_path):
     assert ingest(json_lines(tmp_path, row(seed=3), row("c2", topic="bees"))).extra_columns == ("seed", "topic")
 
