@@ -434,9 +434,9 @@ def test_reading_does_not_create_a_missing_lake(gradebook, tmp_path, words):
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Lake in a folder with an awkward name, with a run of hostile outputs, `evil`, and a failed one, `failed`."""
+    from gradebook.flows.evaluate_here import evaluate_here
     from gradebook.rubrics.model.errors import OutputsError
     from gradebook.tasks.runs.request import EvaluationRequest
-    from tests.support.published_runs import evaluate_directly
 
     folder = tmp_path_factory.mktemp("lakes")
     rubric = write_checks(folder / "rubric.yaml")
@@ -445,11 +445,11 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
     outputs = write_lines(folder / "it's [1].jsonl", *rows)
     uri = f'sqlite:{folder}/a lake\'s "x" [1]/catalog.sqlite'
     request = EvaluationRequest(str(outputs), str(rubric), lake=uri, run_id="evil", max_bad_rate=0.2)  # 1 bad row of 5
-    evaluate_directly(request)
+    evaluate_here(request, is_shown=False)
     with pytest.raises(OutputsError):
-        evaluate_directly(replace(request, run_id="failed", max_bad_rate=0.1, trigger="nightly"))
+        evaluate_here(replace(request, run_id="failed", max_bad_rate=0.1, trigger="nightly"), is_shown=False)
     with pytest.raises(OutputsError):
-        evaluate_directly(replace(request, run_id="refused", max_bad_rate=0.1))
+        evaluate_here(replace(request, run_id="refused", max_bad_rate=0.1), is_shown=False)
     return uri
 
 
