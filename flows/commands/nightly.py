@@ -23,7 +23,7 @@ from gradebook.flows.display.terminal import notes, people, plain, show_rows
 from gradebook.flows.run import run_here
 from gradebook.rubrics.model.errors import GradebookError
 from gradebook.tasks.lake.address import find_lake
-from gradebook.tasks.lake.connections import refuse_unusable
+from gradebook.tasks.lake.connections import prepare_lake, refuse_unusable
 from gradebook.tasks.operations.nightly import Night, NightUnfinished, run_night, suite_rows
 from gradebook.tasks.operations.suites import (
     Suite,
@@ -95,7 +95,9 @@ def _evaluate_night(
     path: Path, file: SuitesFile, chosen: Sequence[Suite], day: date | None, *, prefect: bool | None, is_verbose: bool
 ) -> Night:
     """Evaluate suites in this process; returns how each ended, even if some failed."""
-    refuse_unusable(find_lake(file.lake or usual_lake(), file.data))
+    lake = find_lake(file.lake or usual_lake(), file.data)
+    refuse_unusable(lake)
+    prepare_lake(lake)  # anchors are looked up in it before the first suite makes it
     only = [suite.id for suite in chosen]
     parameters = {"suites": str(path), "date": day, "only": only, "lake": file.lake, "data": file.data}
 

@@ -57,12 +57,10 @@ def hostile(tmp_path: Path) -> Path:
 
 
 @pytest.mark.nightly
-def test_forty_hostile_outputs_are_judged_published_and_shown_without_harm(
-    evaluate, gradebook, judge, hostile, tmp_path
-):
+def test_forty_hostile_outputs_are_judged_published_and_shown_without_harm(gradebook, judge, hostile, tmp_path):
     judge.writer = lambda body: obey(body).replace("As ordered.", f"As ordered. {MARKUP}".replace('"', '\\"'))
     rubric = write_rubric(tmp_path / "r.yaml")
-    finished = evaluate(hostile, "--rubric", rubric, "--judge", "gpt-4o-mini", "--run-id", "night")
+    finished = gradebook("evaluate", hostile, "--rubric", rubric, "--judge", "gpt-4o-mini", "--run-id", "night")
     assert finished.code == 0, finished.err
     verdicts = query(gradebook, "select level_id, status, rationale from verdicts where criterion_id = 'clarity'")
     assert len(verdicts) == 40

@@ -163,7 +163,7 @@ def test_replies_in_the_journal_of_a_killed_run_count_as_stored(gradebook, packe
 def test_the_suggested_budget_includes_feedback_texts(evaluate, gradebook, judge, packed):
     told = {}
     for more in ((), ("--feedback", "llm")):
-        refused = evaluate(*packed, "--budget-usd", "0.000001", *more, "--lake", f"sqlite:{len(more)}/catalog.sqlite")
+        refused = evaluate(*packed, "--budget-usd", "0.003", *more, "--lake", f"sqlite:{len(more)}/catalog.sqlite")
         assert refused.code == 3
         told[len(more)] = float(refused.err.partition("the same command with --budget-usd ")[2].split()[0])
     assert told[2] > 1.2 * told[0]
