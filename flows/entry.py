@@ -4,7 +4,7 @@ import os
 import sys
 import time
 
-from gradebook.flows.display.ends import end_interrupted
+from gradebook.flows.display.ends import end_interrupted, end_process
 
 BEGAN_AT_S = time.perf_counter()
 
@@ -12,12 +12,15 @@ BEGAN_AT_S = time.perf_counter()
 def main() -> None:
     """Run the command that the arguments name, and exit with its code."""
     try:
-        _open_closed()
-        from gradebook.flows.cli import main as run
+        try:
+            _open_closed()
+            from gradebook.flows.cli import main as run
 
-        run(BEGAN_AT_S)
-    except KeyboardInterrupt:
-        end_interrupted()
+            run(BEGAN_AT_S)
+        except KeyboardInterrupt:
+            end_interrupted()
+    except SystemExit as end:
+        end_process(end)
 
 
 def _open_closed() -> None:

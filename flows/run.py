@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, TypeVar, cast
 
+from gradebook.flows.display.ends import leave_threads
 from gradebook.rubrics.model.errors import UnfinishedError
 from gradebook.tasks.system.folder_settings import may_name_server, refuse_folder_settings
 from gradebook.tasks.system.prefect_blocks import read_api_url
@@ -81,7 +82,10 @@ def report_lost_server() -> Iterator[None]:
         fault = _server_fault(error)
         if fault is None:
             raise
-        name = f"Prefect's server at {without_password(url)}" if (url := read_api_url()) else "Prefect's server"
+        name = "Prefect's server"
+        if url := read_api_url():
+            name += f" at {without_password(url)}"
+            leave_threads()  # a temporary server ends with this process, as Prefect has it
         raise LostServer(
             f"{name} {fault}; finished judgments are stored: run the same command again once it is back, or with "
             "--no-prefect without it"

@@ -89,7 +89,7 @@ def start(server: Server, judge: LoopbackJudge, tmp_path: Path) -> Callable[...,
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 
     def call(**more: str) -> "subprocess.Popen[str]":
-        command = [sys.executable, "-m", "gradebook.flows.cli", "evaluate", *words]
+        command = [sys.executable, "-m", "gradebook", "evaluate", *words]
         return subprocess.Popen(command, cwd=tmp_path, env=os.environ | server.settings | root | more, **pipes)
 
     return call
