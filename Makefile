@@ -20,7 +20,7 @@ BY_FILE := --dist loadfile --no-loadscope-reorder  # in one worker, which makes 
 QUICK := tests/unit tests/laws $(addprefix tests/integration/,sql tasks/judging tasks/collecting tasks/runs)
 # Seconds of CPU of all processes that a tier usually takes; printed beside what it took. With --enforce-cpu-budget, as in
 # CI, a tier that takes more than a third beyond that fails, and names its dearest tests.
-TEST_BUDGET := 1270
+TEST_BUDGET := 1100
 QUICK_BUDGET := 300
 NIGHTLY_BUDGET := 3300
 # The tests start hundreds of processes: without stored bytecode, each would compile all modules again.
