@@ -7,6 +7,7 @@ from typing import Any
 from prefect import runtime
 
 from gradebook.flows.deployment.run_ids import flow_date
+from gradebook.tasks.operations.suites import suites_title
 
 GATES_NOT_MET = "GatesNotMet"  # state, of type Completed, of a flow run whose run is published with unmet gates
 
@@ -20,12 +21,7 @@ def evaluation_name() -> str:
 def nightly_name() -> str:
     """Name of a nightly flow run: suites file and date."""
     options = _parameters()
-    return f"{suites_title(options['suites'])} {options.get('date') or flow_date()}"
-
-
-def suites_title(suites: object) -> str:
-    """Name of a suites file, without folder and suffixes."""
-    return _title(suites).removesuffix(".suites")
+    return f"{suites_title(str(options['suites']))} {options.get('date') or flow_date()}"
 
 
 def checkpoint_name() -> str:

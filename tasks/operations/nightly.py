@@ -25,7 +25,7 @@ from gradebook.tasks.lake.connections import connect, lake_exists
 from gradebook.tasks.lake.rows import Row, model_name, read_rows
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.operations.sentinel import Watch, watch_judge
-from gradebook.tasks.operations.suites import Suite, SuitesFile, suite_request, watch_request
+from gradebook.tasks.operations.suites import Suite, SuitesFile, suite_request, suites_title, watch_request
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.reporting.drawing.figures import table_of
 from gradebook.tasks.reporting.export.markdown import escaped, table_text
@@ -204,7 +204,7 @@ def run_night(path: str, file: SuitesFile, chosen: Sequence[Suite], date: date |
     """
     day = date or stages.today()
     night = _with_upkeep(Night(day, _evaluate_all(path, file, chosen, day, stages), file.budget_usd), file)
-    stages.show_text(Path(path).stem.removesuffix(".suites"), "nightly", night_text(night), f"Nightly run of {day}")
+    stages.show_text(suites_title(path), "nightly", night_text(night), f"Nightly run of {day}")
     return night
 
 

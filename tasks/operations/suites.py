@@ -164,6 +164,11 @@ def suites_lake(file: SuitesFile, environ: Mapping[str, str]) -> str | None:
     return file.lake
 
 
+def suites_title(path: str) -> str:
+    """Name of a suites file, without folder and suffixes."""
+    return Path(path).stem.removesuffix(".suites")
+
+
 def with_lake(file: SuitesFile, lake: str | None, data: str | None, usual: str = DEFAULT_LAKE) -> SuitesFile:
     """Suites file with the lake and data to use: the given ones, else its own, else the usual lake."""
     used = lake or suites_lake(file, os.environ) or usual
