@@ -135,6 +135,7 @@ def test_a_source_distribution_gives_the_same_wheel(wheel, tmp_path):
     assert names_in(build("wheel", unpacked, tmp_path / "wheel")) == names_in(wheel)
 
 
+@pytest.mark.nightly
 @OWN_PATHS
 def test_the_console_command_runs_beside_the_user_s_modules(environment, folder, path):
     listed = run([environment / "bin" / "gradebook", "checks", "list"], folder, plain_environment(path))

@@ -4,6 +4,8 @@ import shutil
 from importlib.resources import files
 from pathlib import Path
 
+import pytest
+
 from gradebook.flows.commands.demo import _questions
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import connect
@@ -13,6 +15,7 @@ from tests.support.published_runs import publish
 DEMO = Path(str(files("gradebook.examples"))) / "agent_runs"
 
 
+@pytest.mark.nightly
 def test_all_runs_are_scored_by_all_criteria(tmp_path: Path):
     runs = Path(shutil.copy(DEMO / "runs.jsonl", tmp_path))
     publish(runs, Path("agent_task"), judge=f"replay:{DEMO / 'replies.jsonl'}", trace_format="chat")

@@ -57,6 +57,7 @@ def test_audio_files_in_the_dataset_s_folder_are_scored(evaluate, gradebook, out
     ]
 
 
+@pytest.mark.nightly
 def test_one_score_covers_what_was_said_and_how_it_sounds(evaluate, gradebook, outputs, tmp_path, monkeypatch):
     heard = "{type: judge, hears_audio: true}"
     levels = "[{id: bad, score: 0}, {id: good, score: 1}]"

@@ -44,6 +44,7 @@ def test_questions_without_a_batch_reply_are_asked_online(evaluate, gradebook, j
     assert judge.request_count == COUNT // 2
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_published_run_leaves_the_record_of_its_batches_and_a_second_run_sends_no_request(evaluate, judge, words):
     folder = Path("lake/runs") / evaluate(*words).json["run_id"]

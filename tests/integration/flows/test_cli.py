@@ -183,6 +183,7 @@ def test_a_dry_run_reports_an_unknown_price(gradebook, inputs):
     assert "12 requests, about unknown" in finished.out
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_demo_shows_tables_questions_and_its_report(gradebook, prefect_server, tmp_path):
     finished = gradebook("demo")

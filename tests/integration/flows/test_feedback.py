@@ -14,6 +14,7 @@ def words(tmp_path) -> list[object]:
     return [outputs, "--rubric", write_rubric(tmp_path / "rubric.yaml"), "--judge", "gpt-4o-mini", "--feedback", "llm"]
 
 
+@pytest.mark.nightly
 def test_the_judge_writes_about_each_output_and_the_model_once(evaluate, gradebook, judge, words):
     finished = evaluate(*words)
     assert finished.code == 0, finished.err

@@ -67,6 +67,7 @@ def test_every_format_has_an_example_here():
     assert {form for form, _ in rows} == set(FORMAT_NAMES)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("form", "example"), OF_RUBRICS)
 def test_an_imported_rubric_is_evaluated_and_exported(gradebook, evaluate, tmp_path, form, example):
     rubric, back = tmp_path / "rubric.yaml", tmp_path / f"back{Path(example).suffix}"
@@ -79,6 +80,7 @@ def test_an_imported_rubric_is_evaluated_and_exported(gradebook, evaluate, tmp_p
     assert again.rubric == original.rubric
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("form", "example"), OF_CASES)
 def test_imported_cases_are_evaluated_by_their_own_criteria_and_exported(gradebook, evaluate, tmp_path, form, example):
     folder = import_answered(gradebook, form, example, tmp_path)

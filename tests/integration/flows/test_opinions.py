@@ -112,6 +112,7 @@ def test_more_replicates_ask_only_for_the_new_ones(evaluated, evaluate, judge, w
     assert judge.request_count == asked + 2 * COUNT
 
 
+@pytest.mark.nightly
 def test_swapped_levels_are_measured_but_count_in_no_verdict(evaluate, gradebook, judge, words, tmp_path):
     write_judge(tmp_path, "model: m\nswap_share: 1")
     assert evaluate(*words).code == 0

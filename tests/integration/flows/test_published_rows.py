@@ -122,6 +122,7 @@ def version_of(lake: Lake, run_id: str) -> int:
     return int(version)
 
 
+@pytest.mark.nightly
 def test_rows_of_published_runs_stay_as_they_were(story: Story):
     assert story.later == story.published
 

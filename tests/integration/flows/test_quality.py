@@ -78,6 +78,7 @@ def test_a_critical_expectation_of_outputs_stops_the_run_before_a_request_and_is
     assert judge.request_count > 0
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("table", "expectation", "stage"),
     [
@@ -192,6 +193,7 @@ def test_a_rebuild_and_a_rescore_refuse_rows_that_break_a_rule(judged_run, tmp_p
             rescore_run(RescoreRequest(judged_run["run_id"], str(tmp_path / "rubric.yaml"), lake=uri))
 
 
+@pytest.mark.nightly
 def test_a_run_without_suites_imports_no_great_expectations(tmp_path):
     write_outputs(tmp_path / "outputs.jsonl", count=2)
     code = (
@@ -211,6 +213,7 @@ def test_a_run_without_suites_imports_no_great_expectations(tmp_path):
 
 
 # -------- the guide
+@pytest.mark.nightly
 def test_the_guides_suite_finds_what_the_guide_shows(evaluate, gradebook, judge, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = (ROOT / "docs/quality.md").read_text(encoding="utf-8")

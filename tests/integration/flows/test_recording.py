@@ -9,6 +9,7 @@ from tests.support.samples import write_outputs, write_rubric
 TOLD = "output_id, criterion_id, status, level_id, score, reason, evidence, rationale"
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_recorded_run_is_the_same_in_a_fresh_lake(evaluate, gradebook, judge, tmp_path):
     outputs, rubric = write_outputs(tmp_path / "outputs.jsonl"), write_rubric(tmp_path / "rubric.yaml")

@@ -17,6 +17,7 @@ def data_folder(name: str) -> Path:
     return found[0]
 
 
+@pytest.mark.nightly
 def test_prometheus_ratings_give_the_means_of_their_source(evaluate, gradebook, tmp_path):
     convert_prometheus(data_folder("prometheus_vicuna") / "vicuna_eval.json", tmp_path)
     finished = evaluate("outputs.jsonl", "--rubric", "rubric.yaml", "--ratings", "ratings.csv")

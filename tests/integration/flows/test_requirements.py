@@ -82,6 +82,7 @@ def test_a_rubric_without_requirements_says_so(run):
     )
 
 
+@pytest.mark.nightly
 def test_a_no_regression_gate_passes_although_the_rubric_s_threshold_is_not_met(run, gradebook):
     threshold = "pass_threshold: 0.9"
     assert run([LONG, SHORT], LENGTH, threshold, more=("--run-id", "before")).code == 1

@@ -64,6 +64,7 @@ def test_what_is_asked_for_comes_before_what_is_configured(monkeypatch):
     assert (uses_prefect(True), uses_prefect(False)) == (True, False)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_commands_without_prefect_import_neither_it_nor_suites_and_leave_no_process(tmp_path):
     suites = {"suites": [{"id": "s", "outputs": "outputs.jsonl", "rubric": "rubric.yaml"}]}
@@ -84,6 +85,7 @@ def test_commands_without_prefect_import_neither_it_nor_suites_and_leave_no_proc
     assert not (tmp_path / "home").exists()
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_server_that_never_answers_is_named_in_a_sentence(tmp_path):
     words = (sys.executable, "-m", "gradebook", "evaluate", "outputs.jsonl", "--rubric", "rubric.yaml")

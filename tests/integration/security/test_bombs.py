@@ -98,6 +98,7 @@ def test_a_parquet_row_that_is_too_long_is_refused(tmp_path, monkeypatch):
         read_all(path)
 
 
+@pytest.mark.nightly
 def test_a_parquet_file_of_a_billion_numbers_is_refused_by_its_own_count(tmp_path):
     ends = pa.array([0, 30_000_000], pa.int32())
     numbers = pa.ListArray.from_arrays(ends, pa.nulls(30_000_000, pa.int64()))

@@ -69,6 +69,7 @@ def table_of(run: gradebook.Run) -> list[dict[str, Any]]:
 
 
 # -------- outputs in every form
+@pytest.mark.nightly
 def test_every_form_of_outputs_gives_the_run_of_the_command(tmp_path, capfd):
     path = write_lines(tmp_path / "outputs.jsonl", ROWS)
     rubric = tmp_path / "reply.yaml"

@@ -37,6 +37,7 @@ def test_a_set_is_made_listed_priced_and_asked(gradebook, tmp_path: Path, monkey
     assert gradebook("anchors", "ask", "sett", "--judge", "gpt-4o-mini").err.endswith("(the nearest is set)\n")
 
 
+@pytest.mark.nightly
 def test_a_judge_without_past_is_priced_and_all_that_it_was_asked_is_in_the_bill(
     gradebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

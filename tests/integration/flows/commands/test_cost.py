@@ -39,6 +39,7 @@ def write_wider_rubric(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.nightly
 def test_the_costs_of_a_run_are_those_of_the_ledger(gradebook, run_id: str):
     total = gradebook("cost", run_id, "--json").json["total"]
     paid = gradebook("sql", "select sum(cost_usd) as usd from judgments", "--format", "json").json

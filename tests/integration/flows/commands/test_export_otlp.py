@@ -38,6 +38,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     return find_lake(f"sqlite:{folder}/lake/catalog.sqlite")
 
 
+@pytest.mark.nightly
 def test_otlp_has_an_event_for_each_score(lake: Lake):
     (line,) = traced_scores(lake, "traced", "otlp")
     records = line["resourceLogs"][0]["scopeLogs"][0]["logRecords"]

@@ -84,6 +84,7 @@ def test_every_rebuilt_mart_equals_the_published_one(runs, run_id):
     assert differing(runs, run_id) == {}
 
 
+@pytest.mark.nightly
 def test_an_equal_rebuild_exits_with_0(runs, gradebook):
     finished = gradebook("rebuild", "none", "--check", "--lake", lake_of(runs), "--json")
     assert (finished.code, finished.err, finished.json["is_equal"]) == (0, "", True)

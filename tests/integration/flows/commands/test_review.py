@@ -139,6 +139,7 @@ def test_an_artifact_is_pending_then_approved_or_sent_back_with_its_provenance(g
     ]
 
 
+@pytest.mark.nightly
 def test_a_review_that_is_not_finished_leaves_its_artifact_pending_until_it_is_repeated(gradebook, tmp_path):
     artifact, rubric, judge = write_row(tmp_path / "a.json"), tmp_path / "r.yaml", tmp_path / "judge.yaml"
     rubric.write_text(f"id: r\nversion: 1.0.0\ncriteria:\n{judged_criteria('warm')}", encoding="utf-8")

@@ -185,6 +185,7 @@ FAULTS = re.compile(
 NAMING = ("checks", "versions")  # their texts hold ranges of checks, and names of tables after a count of rows
 
 
+@pytest.mark.nightly
 def test_counts_and_intervals_have_one_form_and_answers_go_to_stdout_alone(gradebook, tmp_path):
     _made(tmp_path, 1)
     shown = {words: gradebook(*words) for words in SHOWN}

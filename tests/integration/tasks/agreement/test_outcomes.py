@@ -34,6 +34,7 @@ def run(evaluate, tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.nightly
 def test_outcomes_are_imported_once_and_shown_beside_scores(gradebook, run):
     words = ["outcomes", "import", run / "clicks.csv", "--name", "clicks", "--json"]
     assert gradebook(*words, "--dry-run").json["new_count"] == 41

@@ -192,6 +192,7 @@ def test_every_rule_stops_a_run(folder, judge, rule):
     assert summary.run["stopped_at"] == judge.request_count - asked < CASES
 
 
+@pytest.mark.nightly
 def test_a_run_stopped_by_its_suite_tells_these_cases_from_new_ones(folder, judge):
     asked = judge.request_count
     summary = evaluate(folder, "nearly", baseline="base", stop="suite")

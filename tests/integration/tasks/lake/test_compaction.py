@@ -64,6 +64,7 @@ def files_of(lake: Lake) -> set[str]:
     return {path.relative_to(lake.data_path).as_posix() for path in Path(lake.data_path).rglob("*") if path.is_file()}
 
 
+@pytest.mark.nightly
 def test_every_version_reads_the_same_after_its_files_are_merged_and_removed(lake):
     commit(lake, "take a run away", lambda connection, _: connection.execute("delete from runs where run_id = 'run-a'"))
     before = {version: contents(lake, version) for version in versions_of(lake)}

@@ -38,6 +38,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     return lake
 
 
+@pytest.mark.nightly
 def test_a_link_is_shown_where_a_trend_crosses_the_versions_and_changes_no_run(lake):
     with connect(lake, read_only=True) as connection:
         before = connection.execute("select run_id, mean from run_scores order by all").fetchall()

@@ -260,6 +260,7 @@ def test_an_anchor_whose_output_changed_is_left_out_and_counted(watched):
     assert found.notes == ("2 outputs left out: no longer in the lake, or changed",)
 
 
+@pytest.mark.nightly
 def test_anchors_of_an_old_rubric_version_are_asked_by_that_version(watched):
     text = RUBRIC.replace("1.0.0", "1.1.0").replace("Is it kind?", "Is it very kind?")
     (watched.folder / "rubric.yaml").write_text(text, encoding="utf-8")

@@ -145,6 +145,7 @@ def test_the_best_of_each_case_have_a_rank(tmp_path):
     assert rows == [("a0", 1, 4, 3), ("a1", 2, 4, 3), ("b0", 1, 2, 2), ("b1", 2, 2, 2)]
 
 
+@pytest.mark.nightly
 def test_the_commands_write_files_and_lines(gradebook, tmp_path):
     rows = [{"case_id": "a", "model": "m", "output": "Hello <b>"}, {"case_id": "b", "model": "m", "output": "no"}]
     path = write_lines(tmp_path / "outputs.jsonl", rows)

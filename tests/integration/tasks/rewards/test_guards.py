@@ -65,6 +65,7 @@ def guards(lake: Lake, checkpoint: str) -> dict[str, dict[str, Any]]:
     return {row["guard"]: row for row in rows}
 
 
+@pytest.mark.nightly
 def test_each_checkpoint_has_its_gap_to_another_judge_and_what_is_not_rewarded(lake):
     first, second = (guards(lake, checkpoint) for checkpoint in CHECKPOINTS)
     assert (first["judge"]["n"], first["judge"]["value"]) == (8, 0.0)

@@ -48,6 +48,7 @@ def at(version: str, **changes: object) -> Rubric:
 
 
 # Ten lists of rubrics, each in one transaction of one lake: an id a list and place keeps them apart.
+@pytest.mark.nightly
 @settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(found=st.lists(rubrics(), min_size=1, max_size=5))
 def test_any_rubric_comes_back_from_the_lake_with_its_digest(lake: Lake, found: list[Rubric]):

@@ -221,6 +221,7 @@ CITED = {
 }
 
 
+@pytest.mark.nightly
 def test_citations_are_measured_sentence_by_sentence(judge: LoopbackJudge, tmp_path: Path):
     precise = "\n  - {id: precise, description: Does each citation say so?, weight: 1, method: {type: claims, "
     rubric = RUBRIC.format(settings=", measure: citation_recall") + precise + "measure: citation_precision}}"
@@ -300,6 +301,7 @@ def judged_by(folder: Path, judge_file: str, settings: str = "", run_id: str | N
     return publish(outputs, rubric, judge=str(folder / "judge.yaml"), run_id=run_id)
 
 
+@pytest.mark.nightly
 def test_members_of_a_panel_vote_on_the_same_claims(judge: LoopbackJudge, tmp_path: Path):
     judge.writer = write_of_several
     panel = "panel: [one.yaml, two.yaml, three.yaml]\n"

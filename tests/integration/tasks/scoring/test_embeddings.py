@@ -224,6 +224,7 @@ def test_a_folder_gives_vectors_without_an_endpoint(tmp_path: Path):
         publish(outputs, rubric, embedder=str(folder), run_id="b")
 
 
+@pytest.mark.nightly
 def test_outputs_are_compared_with_those_of_a_baseline(tmp_path: Path):
     outputs, rubric, _ = request_in(tmp_path, ROWS, ", against: baseline, is_rescaled: false")
     first = publish(outputs, rubric)

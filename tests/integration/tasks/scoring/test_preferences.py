@@ -105,6 +105,7 @@ def test_an_output_wins_ties_or_loses_against_the_answer_of_another_model(judge:
     assert (ranking.source, ranking.models, ranking.ranking.strengths[1].choice_count) == ("judge", ("new", "old"), 5)
 
 
+@pytest.mark.nightly
 def test_a_baseline_is_held_against_and_nothing_is_asked_twice(judge: LoopbackJudge, tmp_path: Path):
     plain = tmp_path / "plain.yaml"
     plain.write_text(

@@ -98,6 +98,7 @@ def test_where_all_references_are_equal_nothing_is_rescaled(tmp_path: Path):
     assert found == {(None, "no_contrast: the reference is the same in all cases")}
 
 
+@pytest.mark.nightly
 def test_the_most_similar_passage_and_message_count(tmp_path: Path):
     rows = [
         {

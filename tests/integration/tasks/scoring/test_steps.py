@@ -247,6 +247,7 @@ def test_judges_of_a_panel_vote_on_each_step_and_a_vote_that_can_t_be_read_keeps
     ]
 
 
+@pytest.mark.nightly
 def test_the_second_judge_of_a_cascade_labels_the_windows_of_which_the_first_is_unsure(
     judge: LoopbackJudge, tmp_path: Path
 ):

@@ -44,6 +44,7 @@ def rows_in(folder: Path, query: str) -> list[tuple[Any, ...]]:
         return connection.execute(query).fetchall()
 
 
+@pytest.mark.nightly
 def test_each_criterion_sees_what_it_asks_for_and_is_paid_for_once(judge: LoopbackJudge, tmp_path: Path):
     evaluated(tmp_path)
     shown = {}

@@ -37,6 +37,7 @@ def visitor(link: str) -> urllib.request.OpenerDirector:
     return opener
 
 
+@pytest.mark.nightly
 def test_a_killed_server_loses_no_acknowledged_rating_and_goes_on(tmp_path: Path):
     lake = rated_run(tmp_path)
     with rating_server(lake) as server:

@@ -167,6 +167,7 @@ def wait_for(is_true: Any) -> None:
     pytest.fail("nothing came")
 
 
+@pytest.mark.nightly
 def test_a_server_that_is_killed_left_by_its_client_and_ended_loses_no_judgment(judge, tmp_path):
     texts = ["one", "two", "three", "four"]
     judge.held_after = 2

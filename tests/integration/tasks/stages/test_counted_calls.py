@@ -120,6 +120,7 @@ def test_a_dry_run_and_the_price_of_a_change_count_the_same_calls(published: Pub
     assert change.rest.criteria == planned.criteria
 
 
+@pytest.mark.nightly
 def test_the_run_sends_as_many_requests_as_the_dry_run_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     way = WAYS["all"]
     write_inputs(tmp_path, way)

@@ -30,6 +30,7 @@ def _write(body: dict[str, Any]) -> str:
     return (write_steps if "\n\nSTEPS\n" in body["messages"][-1]["content"] else write_preference)(body)
 
 
+@pytest.mark.nightly
 def test_a_rescored_run_has_the_marks_of_steps_the_choices_and_the_similarities(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.runs.request import EvaluationRequest
@@ -10,6 +12,7 @@ from gradebook.tasks.stages.unjudged import run_to_rate
 OUTPUTS = '{"case_id": "c1", "model": "m", "answer": "four"}\n{"case_id": "c2", "model": "m", "answer": "five"}\n'
 
 
+@pytest.mark.nightly
 def test_outputs_of_a_file_become_one_run_without_a_judge(tmp_path: Path):
     outputs = tmp_path / "outputs.jsonl"
     outputs.write_text(OUTPUTS, encoding="utf-8")

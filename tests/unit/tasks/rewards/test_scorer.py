@@ -171,6 +171,7 @@ with Scorer(json.loads(sys.argv[1]), "m", deadline_s=60) as scorer:
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_fork_asks_by_itself(judge):
     # From a process of its own: this one has threads of other tests, whose locks a fork would inherit.

@@ -224,6 +224,7 @@ def test_a_command_that_can_t_be_one_is_refused(tmp_path: Path, more: str, expec
     assert expected in str(caught.value)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_whole_run_is_judged_by_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     rubric = """
