@@ -16,7 +16,7 @@ from gradebook.rubrics.prompts.reply_parser import clean_text
 from gradebook.rubrics.prompts.step_marks import JUDGED_KINDS
 from gradebook.tasks.ratings.rating_queue import step_name
 from gradebook.tasks.ratings.rating_store import Mark
-from gradebook.tasks.reporting.sections.examples.cards import Card
+from gradebook.tasks.reporting.sections.examples import Card
 from gradebook.tasks.serving.claim_rows import ClaimRow, claim_scores
 
 CAUSES = {

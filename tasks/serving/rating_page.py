@@ -25,7 +25,7 @@ from gradebook.tasks.lake.connection_cache import cached_connections
 from gradebook.tasks.ratings.rating_session import RatingSession
 from gradebook.tasks.ratings.rating_store import SUBMITTED, Progress, Sheet, StaleSheet
 from gradebook.tasks.reporting.drawing.templates import digest, page_text, render
-from gradebook.tasks.reporting.sections.examples.pictures import folders_of
+from gradebook.tasks.reporting.sections.answers import folders_of
 from gradebook.tasks.serving.claim_rows import claim_rows
 from gradebook.tasks.serving.rating_forms import (
     CAUSES,

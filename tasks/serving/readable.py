@@ -17,8 +17,8 @@ from gradebook.rubrics.prompts.media_parts import Medium
 from gradebook.rubrics.prompts.prompt import Case
 from gradebook.tasks.datasets.media import MediaFiles
 from gradebook.tasks.reporting.drawing.marking import Segment, segments_of, visible
-from gradebook.tasks.reporting.sections.examples.cards import MOST_CARDS, StepCards, step_cards
-from gradebook.tasks.reporting.sections.examples.conversation import Turn, turns_of
+from gradebook.tasks.reporting.sections.answers import Turn, turns_of
+from gradebook.tasks.reporting.sections.examples import MOST_CARDS, StepCards, step_cards
 
 MOST_CHARACTERS = 200_000  # shown of one text
 MOST_LAID_OUT = 20_000  # characters of a text of which more than the plain text is shown

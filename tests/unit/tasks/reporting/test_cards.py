@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gradebook.tasks.reporting.sections.examples.cards import MOST_CARD_TEXT, step_cards
+from gradebook.tasks.reporting.sections.examples import MOST_CARD_TEXT, step_cards
 
 
 def row(step_index: int, **fields: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradebook.tasks.reporting.sections.agents.solved_costs import solved_cost
+from gradebook.tasks.reporting.sections.agents import solved_cost
 from tests.support.loopback_judge import LoopbackJudge
 from tests.support.published_runs import publish
 from tests.support.samples import write_lines

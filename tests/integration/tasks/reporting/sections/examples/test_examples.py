@@ -16,8 +16,8 @@ from gradebook.tasks.lake.connections import commit, connect
 from gradebook.tasks.lake.rows import read_rows
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.reporting.drawing.templates import render
-from gradebook.tasks.reporting.sections.examples import pictures
-from gradebook.tasks.reporting.sections.examples.examples import MOST_BYTES, read_examples
+from gradebook.tasks.reporting.sections import answers
+from gradebook.tasks.reporting.sections.examples import MOST_BYTES, read_examples
 from gradebook.tasks.reporting.source.report_source import opened_source
 from tests.support.media_samples import png
 from tests.support.scored_lake import make_lake, write_runs
@@ -279,8 +279,8 @@ def test_images_of_prompts_and_outputs_are_embedded_and_no_other_file_or_address
 
 
 def test_an_image_too_large_for_the_page_is_named(read, monkeypatch):
-    monkeypatch.setattr(pictures, "MOST_PAGE_CHARACTERS", 10)
-    room = pictures.PicturesLeft()
+    monkeypatch.setattr(answers, "MOST_PAGE_CHARACTERS", 10)
+    room = answers.PicturesLeft()
     with_image = MediaFiles(()).show(Case(None, f"data:image/png;base64,{base64.b64encode(png()).decode()}"))
     assert room.pictures(with_image, "output")[0].reason.endswith("(too large for this page)")
 
@@ -372,7 +372,7 @@ def test_marks_of_steps_stand_on_their_cards_with_who_gave_them(read):
 
 
 def test_a_page_has_only_as_many_examples_as_fit(lake, monkeypatch):
-    monkeypatch.setattr("gradebook.tasks.reporting.sections.examples.examples.MOST_BYTES", 20_000)
+    monkeypatch.setattr("gradebook.tasks.reporting.sections.examples.MOST_BYTES", 20_000)
     with opened_source(lake, summary_of(lake, "gaps")) as source:
         contents = read_examples(source)
     assert 0 < len(contents.examples) < 10

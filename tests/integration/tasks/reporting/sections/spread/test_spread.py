@@ -9,11 +9,14 @@ import pytest
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.published.summary import summarise
 from gradebook.tasks.reporting.drawing.templates import render
-from gradebook.tasks.reporting.sections.spread.box_plots import read_boxes
-from gradebook.tasks.reporting.sections.spread.levels import left_out_words, read_levels
-from gradebook.tasks.reporting.sections.spread.outliers import read_outliers
-from gradebook.tasks.reporting.sections.spread.spread import read_spread
-from gradebook.tasks.reporting.sections.spread.thresholds import Thresholds, plot_of_curves, read_thresholds
+from gradebook.tasks.reporting.sections.spread import (
+    left_out_words,
+    read_boxes,
+    read_levels,
+    read_outliers,
+    read_spread,
+)
+from gradebook.tasks.reporting.sections.thresholds import Thresholds, plot_of_curves, read_thresholds
 from gradebook.tasks.reporting.source.report_source import ReportSource, opened_source
 from tests.support.scored_lake import PAGE_MARTS, make_lake, write_runs
 

@@ -15,8 +15,7 @@ from gradebook.tasks.lake.rows import Row, read_rows
 from gradebook.tasks.lake.schema import make_tables, make_views
 from gradebook.tasks.planning.estimates import QUANTILE
 from gradebook.tasks.published.summary import RunSummary
-from gradebook.tasks.reporting.sections.cost.cost import CostContents, read_cost
-from gradebook.tasks.reporting.sections.cost.forecast import Forecast
+from gradebook.tasks.reporting.sections.cost import CostContents, Forecast, read_cost
 from gradebook.tasks.reporting.source.report_source import ReportSource
 from gradebook.tasks.system.number_format import count_words, price_words, seconds_words
 

@@ -12,10 +12,14 @@ from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.reporting.drawing.charts import Colour
 from gradebook.tasks.reporting.drawing.templates import render
-from gradebook.tasks.reporting.sections.criteria.criteria import criteria_reading, read_criteria
-from gradebook.tasks.reporting.sections.criteria.heatmap import contributions_map, means_map
-from gradebook.tasks.reporting.sections.criteria.radar import radar_of
-from gradebook.tasks.reporting.sections.criteria.weak_spots import read_weak_spots
+from gradebook.tasks.reporting.sections.criteria import (
+    contributions_map,
+    criteria_reading,
+    means_map,
+    radar_of,
+    read_criteria,
+    read_weak_spots,
+)
 from gradebook.tasks.reporting.sections.scores.weights import weights_of
 from gradebook.tasks.reporting.source.criteria_tree import MeasuredCriterion, measured_criteria
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gradebook.tasks.reporting.sections.examples.conversation import turns_of
+from gradebook.tasks.reporting.sections.answers import turns_of
 
 
 def turns(prompt):

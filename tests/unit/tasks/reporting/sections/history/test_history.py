@@ -14,7 +14,7 @@ from gradebook.tasks.lake.rows import Row, model_name, read_rows
 from gradebook.tasks.lake.schema import make_tables, make_views
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.reporting.drawing.charts import Colour
-from gradebook.tasks.reporting.sections.history.history import HistoryContents, read_history
+from gradebook.tasks.reporting.sections.history import HistoryContents, read_history
 from gradebook.tasks.reporting.source.dates import MOST_RUNS, Points, read_points
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource
 

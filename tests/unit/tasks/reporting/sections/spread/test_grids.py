@@ -2,7 +2,7 @@
 
 import pytest
 
-from gradebook.tasks.reporting.sections.spread.grids import Grid, Meeting, counts_met, grid_of, meeting_words
+from gradebook.tasks.reporting.sections.thresholds import Grid, Meeting, counts_met, grid_of, meeting_words
 from gradebook.tasks.system.number_format import share_words
 
 

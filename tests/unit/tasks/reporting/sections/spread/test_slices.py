@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gradebook.tasks.reporting.sections.spread.slices import read_scale
+from gradebook.tasks.reporting.sections.spread import read_scale
 
 LEVELS = [
     {"level_id": "bad", "label": None},

@@ -1,19 +1,87 @@
-"""Cost against success: what the agents of each model spend for a task that passes."""
+"""Section "Agents": errors of steps by type, severity and place, and what a solved task costs."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import duckdb
 import numpy as np
+from markupsafe import Markup
 
 from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.statistics.intervals import Interval
 from gradebook.rubrics.statistics.jackknife import Jackknife, Scale, jackknife_parts
 from gradebook.tasks.lake.rows import Row
-from gradebook.tasks.reporting.drawing.charts import draw
+from gradebook.tasks.lake.sql import query
+from gradebook.tasks.reporting.drawing.charts import distinct_labels, draw
 from gradebook.tasks.reporting.drawing.figures import Figure, Table, table_of
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource
-from gradebook.tasks.system.number_format import interval_words, price_words, share_words
+from gradebook.tasks.system.number_format import interval_words, price_words, rate_words, share_words
+
+MOST_DRAWN = 12  # kinds of error, the most frequent ones
+MOST_PLACES = 12  # columns of steps
+WHO = {"judge": "the judge", "people": "people"}
+Kind = tuple[str, str | None]
+
+
+def error_figure(source: str, rows: Sequence[Row]) -> Figure | None:
+    """Errors by kind (rows) and step (columns), with severities in the table. source: who marked them."""
+    if not rows:
+        return None
+    counts, severities = Counter[Kind](), Counter[tuple[Kind, str]]()
+    for row in rows:
+        kind = (row["error_type"], row["error_subtype"])
+        counts[kind] += row["mark_count"]
+        severities[kind, row["severity"] or "none"] += row["mark_count"]
+    kinds = [kind for kind, _ in counts.most_common()]
+    names = list(dict.fromkeys(row["severity"] or "none" for row in rows))
+    table = table_of(
+        f"Errors of steps, marked by {WHO[source]}",
+        ("Type", "Subtype"),
+        ("Steps", *(f"Severity {name}" for name in names), "First step", "Last step"),
+        (_cells(rows, kind, [counts[kind], *(severities[kind, name] for name in names)]) for kind in kinds),
+    )
+    total, first = counts.total(), kinds[0]
+    reading = (
+        f"{WHO[source].capitalize()} marked {counted(total, 'step')} below the best label; most often "
+        f"{' / '.join(word for word in first if word)}: {counts[first]:,} ({rate_words(counts[first] / total)})."
+    )
+    return Figure(f"agent-errors-{source}", f"Errors of steps, by {WHO[source]}", reading, _drawn(rows, kinds), table)
+
+
+def _cells(rows: Sequence[Row], kind: Kind, numbers: Sequence[int]) -> tuple[str, ...]:
+    steps = [row["step_index"] for row in rows if (row["error_type"], row["error_subtype"]) == kind]
+    return (kind[0], kind[1] or "", *(f"{number:,}" for number in (*numbers, min(steps), max(steps))))
+
+
+def _drawn(rows: Sequence[Row], kinds: Sequence[Kind]) -> Markup:
+    shown = kinds[:MOST_DRAWN]
+    labels = dict(zip(shown, distinct_labels(" / ".join(word for word in kind if word) for kind in shown), strict=True))
+    width = -(-(max(row["step_index"] for row in rows) + 1) // MOST_PLACES)
+    cells = Counter[tuple[Kind, int]]()
+    for row in rows:
+        cells[(row["error_type"], row["error_subtype"]), row["step_index"] // width] += row["mark_count"]
+    places = {place: _place(place, width) for place in range(max(place for _, place in cells) + 1)}
+    marks = [
+        {"kind": labels[kind], "place": words, "count": cells[kind, place]}
+        | {"tip": f"{labels[kind]}, step {words}: {counted(cells[kind, place], 'mark')}"}
+        for kind in shown
+        for place, words in places.items()
+    ]
+    return draw(
+        "error_map",
+        {"rows": marks},
+        kinds=list(labels.values()),
+        places=list(places.values()),
+        most=max(1, *cells.values()),
+        height=24 * len(shown),
+    )
+
+
+def _place(place: int, width: int) -> str:
+    return str(place) if width == 1 else f"{place * width}–{place * width + width - 1}"
+
 
 FEW = "too few cases, or one has all that are solved"
 
@@ -75,7 +143,7 @@ def solved_figure(source: ReportSource, runs: Sequence[Row]) -> Figure | None:
     )
     left_out = len(runs) - len(known)
     title = "What a solved task costs"
-    return Figure("agent-costs", title, _reading(found, left_out), svg, _table(title, found))
+    return Figure("agent-costs", title, _solved_sentence(found, left_out), svg, _table(title, found))
 
 
 def _tip(group: Group, cost: SolvedCost) -> str:
@@ -105,7 +173,7 @@ def _interval_words(cost: SolvedCost) -> str:
     return interval_words(cost.interval.low, cost.interval.high, price_words)
 
 
-def _reading(found: Sequence[tuple[Group, SolvedCost]], left_out: int) -> str:
+def _solved_sentence(found: Sequence[tuple[Group, SolvedCost]], left_out: int) -> str:
     """Sentence on the lowest cost of a solved task; intervals that overlap allow no ranking."""
     more = f" {counted(left_out, 'run')} without a cost or an outcome left out." if left_out else ""
     solved = [(group, each) for group, each in found if each.cost_usd is not None]
@@ -123,3 +191,33 @@ def unsolved_words(runs: Sequence[Row]) -> str:
     if all(row["cost_usd"] is None for row in runs):
         return "No step names its cost, so what a solved task costs is unknown."
     return "The rubric requires nothing (no gate, no pass_threshold), so no task counts as solved."
+
+
+SOURCES = ("judge", "people")
+
+
+@dataclass(frozen=True, slots=True)
+class AgentContents:
+    """Contents of the section. note: why there is no cost of a solved task; None if there is one."""
+
+    figures: tuple[Figure, ...]
+    note: str | None
+
+
+def read_agents(source: ReportSource) -> AgentContents | None:
+    """Read the section; None if no output of the run has steps, or nothing is known of their errors and costs."""
+    runs = source.rows(query("reporting/agent_runs"), run_id=source.run_id)
+    if not runs:
+        return None
+    errors = _errors(source)
+    maps = [error_figure(name, [row for row in errors if row["source"] == name]) for name in SOURCES]
+    solved = solved_figure(source, runs)
+    figures = tuple(figure for figure in (*maps, solved) if figure is not None)
+    return AgentContents(figures, unsolved_words(runs) if solved is None else None) if figures else None
+
+
+def _errors(source: ReportSource) -> tuple[Row, ...]:
+    try:
+        return source.rows(query("reporting/step_errors"), run_id=source.run_id)
+    except duckdb.CatalogException:  # a lake before there were marks of steps
+        return ()

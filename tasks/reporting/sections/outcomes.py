@@ -1,4 +1,4 @@
-"""Section "Outcomes": how the scores follow what happened in use, and where weights would have to go."""
+"""Section "Outcomes": what happened in use, beside the scores."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

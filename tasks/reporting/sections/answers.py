@@ -1,15 +1,141 @@
-"""Answer of a model: its text with marked evidence, and its verdicts paired with those of another answer."""
+"""An output as examples show it: its conversation and pictures, its evidence marked."""
 
-from collections.abc import Collection
+import json
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from pathlib import Path
+from typing import Any, Self
 
+from gradebook.rubrics.model.errors import OutputsError
+from gradebook.rubrics.prompts.chat import read_chat, readable_message
+from gradebook.rubrics.prompts.media_kinds import UnreadableMedia
+from gradebook.rubrics.prompts.media_parts import Medium, Place
 from gradebook.rubrics.prompts.prompt import Case
+from gradebook.tasks.datasets.discovery import dataset_files, dataset_folders
 from gradebook.tasks.datasets.media import MediaFiles
 from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.published.requirements import TOLERANCE
-from gradebook.tasks.reporting.drawing.marking import Segment, judge_quotes, quotes_of, segments_of, visible
-from gradebook.tasks.reporting.sections.examples.pictures import Picture, PicturesLeft
+from gradebook.tasks.reporting.drawing.marking import (
+    MOST_SHOWN,
+    Segment,
+    judge_quotes,
+    quotes_of,
+    segments_of,
+    visible,
+    whole_text,
+)
+
+MOST_PICTURE_CHARACTERS = 700_000  # of an image as base64 text: 500 kB
+MOST_PAGE_CHARACTERS = 4_000_000  # of all images of a page
+MOST_PICTURES = 8  # of a prompt or an answer
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Image with its placeholder in the text. address: a `data:` address; None: `reason` says why it is not shown."""
+
+    placeholder: str
+    address: str | None
+    reason: str = ""
+
+
+class PicturesLeft:
+    """Room for images on a page."""
+
+    def __init__(self) -> None:
+        self._left = MOST_PAGE_CHARACTERS
+
+    def pictures(self, case: Case, place: Place) -> tuple[Picture, ...]:
+        """Images in the prompt or the output of a case, or the reason why there is none to show."""
+        if case.media_fault is not None:
+            return (Picture("", None, case.media_fault),) if place == "prompt" else ()
+        images = [medium for medium in case.media if medium.kind == "image" and medium.place == place]
+        return tuple(map(self._picture, images[:MOST_PICTURES]))
+
+    def _picture(self, medium: Medium) -> Picture:
+        if medium.address is not None:
+            return Picture(medium.placeholder, None, f"{medium.address} (not loaded)")
+        try:
+            address: str = medium.parts[1]["image_url"]["url"]
+        except UnreadableMedia as fault:
+            return Picture(medium.placeholder, None, str(fault))
+        if len(address) > min(MOST_PICTURE_CHARACTERS, self._left):
+            return Picture(medium.placeholder, None, f"{medium.name} (too large for this page)")
+        self._left -= len(address)
+        return Picture(medium.placeholder, address)
+
+
+def folders_of(dataset: str | None) -> tuple[Path, ...]:
+    """Folders of a dataset's files, where its images lie; none if the files no longer exist."""
+    try:
+        return dataset_folders(dataset_files(dataset or ""))
+    except OutputsError:
+        return ()
+
+
+MOST_ROLE = 60  # characters of a role's name
+MOST_TURNS = 20  # turns shown; of a longer conversation the first and the last ones
+FIRST_TURNS = 2
+LEAST_SHOWN = 300  # characters shown of each turn, at least
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Message of one side. role: system, user, ...; None if the prompt is a plain text."""
+
+    role: str | None
+    segments: tuple[Segment, ...]
+    left_out: int = 0  # number of turns that this entry replaces
+
+
+def turns_of(prompt: str | None) -> tuple[Turn, ...]:
+    """Turns of a prompt: one without a role if it is a plain text, none if there is no prompt."""
+    if not prompt:
+        return ()
+    messages = _chat(prompt) or [(None, prompt)]
+    most = MOST_SHOWN if sum(len(text) for _, text in messages) <= MOST_SHOWN else _share(len(messages))
+    turns = [Turn(role, segments_of(text, most=most)) for role, text in _ends(messages)]
+    if len(messages) > MOST_TURNS:
+        turns.insert(FIRST_TURNS, Turn(None, (), left_out=len(messages) - MOST_TURNS))
+    return tuple(turns)
+
+
+def _share(turn_count: int) -> int:
+    return max(MOST_SHOWN // min(turn_count, MOST_TURNS), LEAST_SHOWN)
+
+
+def _ends(messages: Sequence[tuple[str | None, str]]) -> Sequence[tuple[str | None, str]]:
+    if len(messages) <= MOST_TURNS:
+        return messages
+    return [*messages[:FIRST_TURNS], *messages[FIRST_TURNS - MOST_TURNS :]]
+
+
+def _chat(prompt: str) -> list[tuple[str | None, str]]:
+    """Roles and texts of chat messages in JSON; none if the prompt is not a list of messages."""
+    messages = read_chat(prompt) or []
+    return [(visible(message["role"][:MOST_ROLE]), whole_text(_text_of(message))) for message in messages]
+
+
+def _text_of(message: dict[str, Any]) -> str:
+    """Message's text, followed by its other fields, such as tool calls, as JSON."""
+    content = message.get("content")
+    parts = content if isinstance(content, list) else [content]
+    shown = readable_message(message)
+    others = {name: value for name, value in shown.items() if name not in {"role", "content"} and value is not None}
+    texts = [_part_text(part) for part in parts if part is not None]
+    return "\n".join([*texts, *([json.dumps(others, ensure_ascii=False)] if others else [])])
+
+
+def _part_text(part: Any) -> str:
+    """Part of a message as text: its own text, the placeholder of an image or audio, or its JSON."""
+    if isinstance(part, str):
+        return part
+    if isinstance(part, dict):
+        text = part.get("text", part.get(str(part.get("type"))))
+        if isinstance(text, str):
+            return text
+    return json.dumps(part, ensure_ascii=False)
+
 
 MOST_QUOTED = 600  # characters of a rationale, and of each quote
 MOST_QUOTES = 6

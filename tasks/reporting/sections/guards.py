@@ -1,4 +1,4 @@
-"""Section "Rewards": another judge, criteria without a reward, length and lists, by checkpoint."""
+"""Section "Rewards": what a reward that rises from checkpoint to checkpoint may hide."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,1 +1,0 @@
-"""Cost by stage and criterion, with a forecast."""

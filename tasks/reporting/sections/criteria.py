@@ -1,0 +1,619 @@
+"""Section "Criteria": by model, with heatmap, radar, redundancy and weak spots."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from math import cos, isnan, pi, sin
+from urllib.parse import quote
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradebook.rubrics.files.digest import rubric_from_body
+from gradebook.rubrics.model.arrays import Floats
+from gradebook.rubrics.model.counts import counted
+from gradebook.rubrics.statistics.outcomes import Correlation, pearson, unique_shares
+from gradebook.tasks.lake.rows import Row, model_name
+from gradebook.tasks.lake.sql import query
+from gradebook.tasks.published.verdict import question_words
+from gradebook.tasks.reporting.drawing.charts import draw, labels_of, shortened
+from gradebook.tasks.reporting.drawing.figures import Figure, Table, anchor_of, table_of
+from gradebook.tasks.reporting.sections.scores.weights import weights_of
+from gradebook.tasks.reporting.source.criteria_tree import MeasuredCriterion, measured_criteria
+from gradebook.tasks.reporting.source.report_source import Group, ReportSource
+from gradebook.tasks.system.number_format import (
+    difference_interval_words,
+    interval_words,
+    rate_words,
+    score_words,
+    signed_words,
+)
+
+OWN = "per-case criteria"
+NOWHERE = "without a category"
+
+
+@dataclass(frozen=True, slots=True)
+class HeatCell:
+    """Number on a coloured ground. shade: 0..1, None without a number; is_loss: whether it lowers the score.
+
+    note: remark under the number. link: address of its examples, None without examples.
+    """
+
+    words: str
+    shade: str | None
+    is_loss: bool
+    note: str | None = None
+    link: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HeatRow:
+    """Row of a criterion. question: what it asks, short; mark: gate, penalty or None; weight: its share as text."""
+
+    criterion_id: str
+    question: str
+    mark: str | None
+    weight: str
+    cells: tuple[HeatCell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HeatGroup:
+    """Criteria of a category. heading: None if no criterion of the map has a category."""
+
+    heading: str | None
+    rows: tuple[HeatRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HeatMap:
+    """Heat map. models: columns; has_weights: whether the first column shows weights; sums: rows at the foot."""
+
+    caption: str
+    models: tuple[str, ...]
+    has_weights: bool
+    groups: tuple[HeatGroup, ...]
+    sums: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+def means_map(criteria: Sequence[MeasuredCriterion], groups: Sequence[Group]) -> HeatMap:
+    """Map of mean scores, 0..1."""
+    return HeatMap(
+        "Mean score by criterion and model",
+        tuple(group.label for group in groups),
+        has_weights=False,
+        groups=_grouped(criteria, lambda criterion: tuple(_mean_cell(criterion, group) for group in groups)),
+    )
+
+
+def contributions_map(
+    criteria: Sequence[MeasuredCriterion], groups: Sequence[Group], means: Sequence[float | None]
+) -> HeatMap | None:
+    """Map of the contribution of each weighted criterion to a model's mean; None if contributions have no sum.
+
+    means: mean of each model, as in run_scores; differs from the sum of contributions if scores are missing.
+    """
+    weighted = [criterion for criterion in criteria if criterion.weight is not None]
+    found = {(each.criterion_id, group): _contribution(each, group) for each in weighted for group in groups}
+    known = [abs(value) for value in found.values() if value is not None]
+    if not known:
+        return None
+    widest = max(known) or 1.0
+    sums = [_sum([found[each.criterion_id, group] for each in weighted]) for group in groups]
+    rows = [("sum", tuple(score_words(value) for value in sums))]
+    if any(None not in pair and abs((pair[0] or 0) - (pair[1] or 0)) > 5e-4 for pair in zip(sums, means, strict=True)):
+        is_clipped = any(total is not None and not -5e-4 <= total <= 1 + 5e-4 for total in sums)
+        why = "clipped to 0..1" if is_clipped else "some with missing scores"
+        rows.append((f"mean of the outputs' scores, {why}", tuple(score_words(mean) for mean in means)))
+    return HeatMap(
+        "Contribution of each criterion to the mean, with its weight",
+        tuple(group.label for group in groups),
+        has_weights=True,
+        groups=_grouped(
+            weighted,
+            lambda criterion: tuple(_part_cell(found[criterion.criterion_id, group], widest) for group in groups),
+        ),
+        sums=tuple(rows),
+    )
+
+
+def examples_link(criterion_id: str, group: Group) -> str:
+    """Address of the examples of a criterion and a model on the page."""
+    return f"#examples?criterion={quote(criterion_id, safe='')}&model={quote(group.label, safe='')}"
+
+
+def _grouped(
+    criteria: Sequence[MeasuredCriterion], cells_of: Callable[[MeasuredCriterion], tuple[HeatCell, ...]]
+) -> tuple[HeatGroup, ...]:
+    """Group adjacent criteria of one category."""
+    has_headings = any(criterion.path or criterion.is_own for criterion in criteria)
+    return tuple(
+        HeatGroup(heading if has_headings else None, tuple(_heat_row(each, cells_of(each)) for each in found))
+        for heading, found in groupby(criteria, key=_heading)
+    )
+
+
+def _heading(criterion: MeasuredCriterion) -> str:
+    return OWN if criterion.is_own else criterion.heading or NOWHERE
+
+
+def _heat_row(criterion: MeasuredCriterion, cells: tuple[HeatCell, ...]) -> HeatRow:
+    mark = "gate" if criterion.is_gate else "penalty" if criterion.is_penalty else None
+    question = question_words(criterion.description)
+    return HeatRow(criterion.criterion_id, question, mark, rate_words(criterion.weight), cells)
+
+
+def _mean_cell(criterion: MeasuredCriterion, group: Group) -> HeatCell:
+    row = criterion.row_of(group)
+    if row is None or row["mean"] is None:
+        note = None if row is None else f"none of {row['output_count']:,} scored"
+        return HeatCell("–", None, is_loss=False, note=note)
+    coverage = row["coverage_rate"]
+    note = f"{rate_words(coverage)} scored" if coverage < 1 else None
+    link = examples_link(criterion.criterion_id, group)
+    return HeatCell(score_words(row["mean"]), _shade(row["mean"]), criterion.is_penalty, note, link)
+
+
+def _part_cell(contribution: float | None, widest: float) -> HeatCell:
+    if contribution is None:
+        return HeatCell("–", None, is_loss=False)
+    is_loss = contribution < 0
+    words = signed_words(contribution) if is_loss else score_words(contribution)
+    return HeatCell(words, _shade(abs(contribution) / widest), is_loss)
+
+
+def _contribution(criterion: MeasuredCriterion, group: Group) -> float | None:
+    row = criterion.row_of(group)
+    return None if row is None else row["contribution"]
+
+
+def _sum(parts: Sequence[float | None]) -> float | None:
+    known = [part for part in parts if part is not None]
+    return sum(known) if len(known) == len(parts) else None
+
+
+def _shade(value: float) -> str:
+    return f"{min(max(value, 0.0), 1.0):.2f}"
+
+
+FEWEST_AXES, MOST_AXES = 3, 12
+RINGS = (0.25, 0.5, 0.75, 1.0)
+LABELS_AT = 1.1  # radius of the labels, just outside the outermost ring
+LINE_HEIGHT = 12
+ONE_LINE = 14  # letters of a label; longer ones take two
+SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
+DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 4], [10, 4], [1, 3], [12, 3, 3, 3])
+
+
+def radar_of(criteria: Sequence[MeasuredCriterion], groups: Sequence[Group], model_count: int) -> Figure | str:
+    """Draw the radar of the rubric's criteria, or return the reason why there is none. groups: models to draw."""
+    axes = [criterion for criterion in criteria if not criterion.is_own]
+    if not FEWEST_AXES <= len(axes) <= MOST_AXES:
+        found = counted(len(axes), "criterion", "criteria")
+        return f"No radar chart: the rubric has {found}; a radar needs {FEWEST_AXES} to {MOST_AXES}."
+    if model_count > len(groups):
+        return f"No radar chart: the run has {model_count:,} models; a radar shows at most {len(groups)}."
+    whole = [group for group in groups if all(axis.mean_of(group) is not None for axis in axes)]
+    if not whole:
+        return "No radar chart: no model has a score on every criterion."
+    labels = labels_of(axis.criterion_id for axis in axes)
+    names = [_label(axis, labels[axis.criterion_id]) for axis in axes]
+    svg = draw(
+        "radar",
+        {
+            "rings": list(_rings(len(axes))),
+            "axes": [_axis(place, name, len(axes)) for place, name in enumerate(names)],
+            "corners": [corner for group in whole for corner in _corners(group, axes, names)],
+        },
+        models=[group.label for group in whole],
+        colours=[group.colour for group in whole],
+        shapes=list(SHAPES[: len(whole)]),
+        dashes=list(DASHES[: len(whole)]),
+    )
+    title = "Criteria at a glance"
+    table = table_of(
+        title,
+        ("Criterion",),
+        [group.name for group in whole],
+        (
+            (name, *(score_words(axis.merit_of(group)) for group in whole))
+            for name, axis in zip(names, axes, strict=True)
+        ),
+    )
+    return Figure("radar", title, _radar_sentence(axes, names, whole, len(groups)), svg, table)
+
+
+def _label(axis: MeasuredCriterion, label: str) -> str:
+    return f"1 − {label}" if axis.is_penalty else label
+
+
+def _point(place: int, count: int, radius: float) -> tuple[float, float]:
+    """Coordinates of a value on axis `place` of `count`, clockwise from the top."""
+    angle = 2 * pi * place / count
+    return radius * sin(angle), radius * cos(angle)
+
+
+def _rings(count: int) -> Iterator[Row]:
+    for radius in RINGS:
+        for order in range(count + 1):
+            x, y = _point(order, count, radius)
+            yield {"radius": radius, "order": order, "x": x, "y": y}
+
+
+def _axis(place: int, name: str, count: int) -> Row:
+    x, y = _point(place, count, 1.0)
+    text_x, text_y = _point(place, count, LABELS_AT)
+    align = "center" if abs(x) < 0.1 else "left" if x > 0 else "right"
+    baseline = "middle" if abs(y) < 0.5 else "line-bottom" if y > 0 else "line-top"
+    lines = _in_two_lines(name)
+    lift = (len(lines) - 1) * LINE_HEIGHT * {"middle": 0.5, "line-bottom": 1.0, "line-top": 0.0}[baseline]
+    named = {"text": lines, "lift": -lift, "align": align, "baseline": baseline, "text_x": text_x, "text_y": text_y}
+    return {"x": x, "y": y, "zero": 0.0, "tip": name, **named}
+
+
+def _in_two_lines(name: str) -> list[str]:
+    """Split a long label between words, near its middle."""
+    breaks = [place for place, letter in enumerate(name, start=1) if letter in " _-./:" and place < len(name)]
+    if len(name) <= ONE_LINE or not breaks:
+        return [name]
+    middle = min(breaks, key=lambda place: abs(place - len(name) / 2))
+    return [name[:middle].rstrip(), name[middle:]]
+
+
+def _corners(group: Group, axes: Sequence[MeasuredCriterion], names: Sequence[str]) -> Iterator[Row]:
+    """Corners of a model's polygon; the first is repeated at the end."""
+    for order in range(len(axes) + 1):
+        place = order % len(axes)
+        merit = axes[place].merit_of(group)
+        x, y = _point(place, len(axes), merit or 0.0)
+        tip = f"{group.label}: {names[place]} {score_words(merit)}"
+        yield {"model": group.label, "order": order, "x": x, "y": y, "tip": tip}
+
+
+def _radar_sentence(
+    axes: Sequence[MeasuredCriterion], names: Sequence[str], whole: Sequence[Group], drawn_count: int
+) -> str:
+    """Sentences with the criterion nearest to the centre, and the number of criteria led by the first model."""
+    lows = [(min(axis.merit_of(group) or 0.0 for group in whole), name) for axis, name in zip(axes, names, strict=True)]
+    low, weakest = min(lows)
+    sentence = f"The rim is a mean score of 1. Nearest to the centre is {weakest} with {score_words(low)}."
+    if len(whole) > 1:
+        first = whole[0]
+        led = sum(
+            all((axis.merit_of(first) or 0.0) > (axis.merit_of(group) or 0.0) for group in whole[1:]) for axis in axes
+        )
+        sentence += f" {first.name} leads on {led} of {counted(len(axes), 'criterion', 'criteria')}."
+    if len(whole) < drawn_count:
+        sentence += f" Not drawn for lack of a score on some criterion: {counted(drawn_count - len(whole), 'model')}."
+    return sentence
+
+
+MOST_OUTPUTS = 5_000
+MOST_CRITERIA = 30
+MOST_PAIRS = 10
+LEAST_OUTPUTS = 10
+ALIKE = 0.8  # a correlation from which two criteria say much the same
+
+
+@dataclass(frozen=True, slots=True)
+class Redundancy:
+    """Sentences, and tables of the most alike pairs and of each criterion's own part."""
+
+    sentences: tuple[str, ...]
+    tables: tuple[Table, ...]
+
+
+def read_redundancy(source: ReportSource) -> Redundancy | None:
+    """Correlations of the criteria over outputs of the run, within each model; None with one criterion or few outputs.
+
+    The correlation is Pearson's of the scores less the model's mean, so that differences between models don't count.
+    """
+    body = source.rubric_body
+    names = [] if body is None else [each.id for each in rubric_from_body(body).criteria][:MOST_CRITERIA]
+    if len(names) < 2:
+        return None
+    limits = {"run_id": source.run_id, "criteria": names, "most_count": MOST_OUTPUTS}
+    rows = source.rows(query("reporting/criterion_cells"), **limits)
+    outputs = {name: place for place, name in enumerate(dict.fromkeys(row["output_id"] for row in rows))}
+    if len(outputs) < LEAST_OUTPUTS:
+        return None
+    scores, columns = np.full((len(outputs), len(names)), np.nan), {name: place for place, name in enumerate(names)}
+    cases = np.zeros(len(outputs), dtype=np.int64)
+    for row in rows:
+        place = outputs[row["output_id"]]
+        scores[place, columns[row["criterion_id"]]], cases[place] = row["deviation"], row["case_number"]
+    constant = [name for name, column in columns.items() if _is_constant(scores[:, column])]
+    pairs = _pairs(scores, cases, [name for name in names if name not in constant], columns)
+    whole = scores[~np.isnan(scores).any(axis=1)]
+    own = unique_shares(whole).tolist()
+    sentences = _sentences(names, constant, pairs, own, len(whole))
+    return Redundancy(tuple(sentences), tuple(_tables(names, pairs, own)))
+
+
+def _is_constant(scores: Floats) -> bool:
+    known = scores[~np.isnan(scores)]
+    return known.size > 0 and float(np.ptp(known)) <= 1e-9
+
+
+def _pairs(
+    scores: Floats, cases: NDArray[np.int64], names: Sequence[str], columns: dict[str, int]
+) -> list[tuple[str, str, Correlation]]:
+    """Most alike pairs first, with the interval of the first ones."""
+    found = []
+    for place, name in enumerate(names):
+        for other in names[place + 1 :]:
+            own, others = scores[:, columns[name]], scores[:, columns[other]]
+            known = ~np.isnan(own + others)
+            if known.sum() >= LEAST_OUTPUTS and not (_is_constant(own[known]) or _is_constant(others[known])):
+                found.append((abs(float(np.corrcoef(own[known], others[known])[0, 1])), name, other))
+    found.sort(key=lambda each: (-each[0], each[1], each[2]))
+    measured = []
+    for _, name, other in found[:MOST_PAIRS]:
+        own, others = scores[:, columns[name]], scores[:, columns[other]]
+        known = ~np.isnan(own + others)
+        measured.append((name, other, pearson(own[known], others[known], cases[known])))
+    return measured
+
+
+def _sentences(
+    names: Sequence[str],
+    constant: Sequence[str],
+    pairs: Sequence[tuple[str, str, Correlation]],
+    own: Sequence[float],
+    whole_count: int,
+) -> list[str]:
+    said = []
+    if constant:
+        verb = "never varies" if len(constant) == 1 else "never vary"
+        said.append(f"{', '.join(constant)} {verb} within a model: the scores tell no two of its outputs apart by it.")
+    alike = [(name, other, found) for name, other, found in pairs if found.value >= ALIKE]
+    if alike:
+        named = "; ".join(f"{name} and {other} ({signed_words(found.value)})" for name, other, found in alike[:3])
+        said.append(f"Much the same is asked by {named}: one of them may do, or one judge's view colours both.")
+    elif pairs:
+        name, other, found = pairs[0]
+        said.append(
+            f"No two criteria say the same: the most alike are {name} and {other} ({signed_words(found.value)})."
+        )
+    known = [(share, name) for share, name in zip(own, names, strict=True) if not isnan(share)]
+    if known and min(known)[0] < 1 - ALIKE**2:
+        share, name = min(known)
+        said.append(f"{name} adds least: {rate_words(share)} of its variance is not in the other criteria.")
+    if said:
+        said.append(f"Over {counted(whole_count, 'output')} with all scores, less each model's mean.")
+    return said
+
+
+def _tables(names: Sequence[str], pairs: Sequence[tuple[str, str, Correlation]], own: Sequence[float]) -> list[Table]:
+    cells = [
+        (name, other, signed_words(found.value), difference_interval_words(*_ends(found)))
+        for name, other, found in pairs
+    ]
+    parts = [(name, rate_words(None if isnan(share) else share)) for name, share in zip(names, own, strict=True)]
+    tables = []
+    if cells:
+        tables.append(
+            table_of("Most alike criteria", ("Criterion", "Criterion"), ("Correlation", "95% interval"), cells)
+        )
+    tables.append(table_of("Variance of its own", ("Criterion",), ("Variance not in the others",), parts))
+    return tables
+
+
+def _ends(found: Correlation) -> tuple[float | None, float | None]:
+    return (found.interval.low, found.interval.high) if found.interval.is_known else (None, None)
+
+
+MOST_SPOTS = 20
+MOST_P = 0.05
+_SPOTS = f"""
+select * exclude (run_id) from weak_spots where run_id = ? and p_adjusted <= {MOST_P}
+order by gain desc nulls last, lift, criterion_id, model, checkpoint, slice_key, slice_value limit {MOST_SPOTS}
+"""
+_CASES = "select output_id, case_id from output_scores where run_id = ? and list_contains(?, output_id)"
+_COUNTS = f"""
+select count(*) filter (p_adjusted <= {MOST_P}) as spot_count, max(searched_count) as searched_count
+from weak_spots where run_id = ?
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class WeakSpot:
+    """Slice of a model's outputs on a criterion. cells: numbers as text; examples: pairs of anchor and case."""
+
+    name: str
+    criterion_id: str
+    place: str
+    cells: tuple[str, ...]
+    examples: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WeakSpots:
+    """Weak spots with the largest possible gains, perhaps none, and sentences about the search."""
+
+    reading: str
+    headings: tuple[str, ...]
+    spots: tuple[WeakSpot, ...]
+
+
+def read_weak_spots(source: ReportSource) -> WeakSpots | None:
+    """Read the run's weak spots; None if nothing was searched, or by a version that did not test what it found."""
+    (counts,) = source.rows(_COUNTS, source.run_id)
+    if counts["searched_count"] is None:
+        return None
+    rows = source.rows(_SPOTS, source.run_id)
+    headings = ("Outputs", "Mean", "Interval", "Elsewhere", "Difference", "Estimate", "Possible gain")
+    ids = [output_id for row in rows for output_id in row["example_ids"] or ()]
+    cases = {row["output_id"]: row["case_id"] for row in source.rows(_CASES, source.run_id, ids)}
+    reading = _weak_spot_sentence(rows[0] if rows else None, counts["spot_count"], counts["searched_count"])
+    return WeakSpots(reading, headings, tuple(_spot(row, cases) for row in rows))
+
+
+def _spot(row: Row, cases: Mapping[str, str]) -> WeakSpot:
+    return WeakSpot(
+        model_name(row),
+        row["criterion_id"],
+        _slice_of(row),
+        (
+            f"{row['n']:,}",
+            score_words(row["mean"]),
+            interval_words(row["ci_low"], row["ci_high"]),
+            score_words(row["rest_mean"]),
+            signed_words(row["lift"]),
+            signed_words(row["shrunk_lift"]),
+            "gate" if row["gain"] is None else signed_words(row["gain"]),
+        ),
+        tuple((anchor_of(name), shortened(cases[name])) for name in row["example_ids"] or ()),
+    )
+
+
+def _weak_spot_sentence(row: Row | None, count: int, searched_count: int) -> str:
+    """Sentences with the meaning of the first spot, if any, and the size of the search."""
+    searched = f"{counted(searched_count, 'combination')} of a slice and a criterion"
+    if row is None:
+        return f"No slice does worse than the other outputs beyond chance. {searched} were compared."
+    sentence = (
+        f"{model_name(row)} has a mean of {score_words(row['mean'])} on {row['criterion_id']} where {_slice_of(row)}, "
+        f"and {score_words(row['rest_mean'])} elsewhere"
+    )
+    if row["gain"] is not None:
+        sentence += f"; without the estimated difference the model's mean would be {score_words(row['gain'])} higher"
+    spots = f" The table shows the first {MOST_SPOTS}." if count > MOST_SPOTS else ""
+    return (
+        f"{sentence}. {searched} were compared, and {count:,} found worse beyond chance: at most 5% of such findings "
+        f"are due to chance on average. The estimates and intervals allow for the choice.{spots}"
+    )
+
+
+def _slice_of(row: Row) -> str:
+    return f"{shortened(row['slice_key'])} is {shortened(row['slice_value'])}"
+
+
+NUMBERS = ("Mean", "95% interval", "At threshold", "Coverage", "Weight", "Contribution")
+_OWN_COUNT = "select count(distinct criterion_id) as own_count from case_criteria where run_id = ?"
+
+
+@dataclass(frozen=True, slots=True)
+class CriteriaContents:
+    """Contents of the section. contributions: None if they have no sum, with the reason in no_sum.
+
+    undrawn: sentences about models and criteria that the maps leave out. no_radar: reason why there is no radar.
+    """
+
+    means: HeatMap
+    contributions: HeatMap | None
+    no_sum: str | None
+    reading: str
+    undrawn: tuple[str, ...]
+    figures: tuple[Figure, ...]
+    no_radar: str | None
+    spots: WeakSpots | None
+    redundancy: Redundancy | None
+    table: Table
+
+
+def read_criteria(source: ReportSource) -> CriteriaContents | None:
+    """Read the rows of criterion_scores, in the rubric's order within categories; None if there are none."""
+    criteria = measured_criteria(source)
+    if not criteria:
+        return None
+    groups = source.drawn_groups
+    means = {(row["model"], row["checkpoint"]): row["mean"] for row in source.summary.scores}
+    contributions = contributions_map(criteria, groups, [means[group.model, group.checkpoint] for group in groups])
+    radar = radar_of(criteria, groups, len(source.groups))
+    drawn = (None if isinstance(radar, str) else radar, weights_of(criteria))
+    return CriteriaContents(
+        means_map(criteria, groups),
+        contributions,
+        None if contributions else _no_sum(criteria),
+        criteria_reading(criteria, groups),
+        tuple(_undrawn(source, criteria)),
+        tuple(figure for figure in drawn if figure is not None),
+        radar if isinstance(radar, str) else None,
+        read_weak_spots(source),
+        read_redundancy(source),
+        _table(criteria, source.groups),
+    )
+
+
+def criteria_reading(criteria: Sequence[MeasuredCriterion], groups: Sequence[Group]) -> str:
+    """Sentences with the strongest and the weakest criterion, and the criterion on which models differ most."""
+    found = [(merits, each) for each in criteria if (merits := _merits(each, groups))]
+    if not found:
+        return "No criterion has a score."
+    averages = [(sum(merits.values()) / len(merits), each) for merits, each in found]
+    (low, weakest), (high, strongest) = (choose(averages, key=lambda entry: entry[0]) for choose in (min, max))
+    over = f", over {len(groups)} models" if len(groups) > 1 else ""
+    if high - low < 5e-4 and len(found) == len(criteria) > 1 and not any(each.is_penalty for each in criteria):
+        sentence = f"Each criterion has a mean of {score_words(high)}{over}."
+    elif len(found) == 1:
+        sentence = f"The only criterion with a score is {_with_mean(strongest, high)}{over}."
+    else:
+        sentence = f"The best mean is {_with_mean(strongest, high)}, the worst {_with_mean(weakest, low)}{over}."
+    spans = [(max(merits.values()) - min(merits.values()), merits, each) for merits, each in found]
+    span, merits, widest = max(spans, key=lambda entry: entry[0])
+    if span < 5e-4:
+        return sentence
+    best, worst = (choose(merits, key=lambda name: merits[name]) for choose in (max, min))
+    ends = [f"{name} {score_words(1 - merits[name] if widest.is_penalty else merits[name])}" for name in (best, worst)]
+    return f"{sentence} The models differ most on {widest.criterion_id}: {ends[0]}, {ends[1]}."
+
+
+def _merits(criterion: MeasuredCriterion, groups: Sequence[Group]) -> dict[str, float]:
+    merits = {group.name: criterion.merit_of(group) for group in groups}
+    return {name: merit for name, merit in merits.items() if merit is not None}
+
+
+def _with_mean(criterion: MeasuredCriterion, merit: float) -> str:
+    if criterion.is_penalty:
+        return f"{criterion.criterion_id} with {score_words(1 - merit)} (a penalty: lower is better)"
+    return f"{criterion.criterion_id} with {score_words(merit)}"
+
+
+def _no_sum(criteria: Sequence[MeasuredCriterion]) -> str:
+    if any(criterion.is_own and not criterion.is_gate for criterion in criteria):
+        return (
+            "Input rows have weighted criteria of their own, so the contribution of a criterion differs by output and "
+            "there is no common sum."
+        )
+    if not any(criterion.weight for criterion in criteria):
+        return "No criterion of the rubric has a weight, so none contributes to a mean."
+    return "No weighted criterion has a score, so none contributes to a mean."
+
+
+def _undrawn(source: ReportSource, criteria: Sequence[MeasuredCriterion]) -> list[str]:
+    """Sentences about models and criteria that the maps leave out."""
+    words = []
+    drawn_count, count = len(source.drawn_groups), len(source.groups)
+    if drawn_count < count:
+        words.append(f"The map shows the {drawn_count} of {count:,} models with the highest means; the table has all.")
+    shown = sum(criterion.is_own for criterion in criteria)
+    (found,) = source.rows(_OWN_COUNT, source.run_id)
+    if shown < found["own_count"]:
+        own = counted(found["own_count"], "per-case criterion", "per-case criteria")
+        words.append(f"Input rows define {own}; the map shows the {shown} that most outputs have.")
+    return words
+
+
+def _table(criteria: Sequence[MeasuredCriterion], groups: Sequence[Group]) -> Table:
+    return table_of(
+        "Each criterion by model",
+        ("Criterion", "Model"),
+        NUMBERS,
+        (_cells(criterion, group) for criterion in criteria for group in groups if criterion.row_of(group)),
+    )
+
+
+def _cells(criterion: MeasuredCriterion, group: Group) -> tuple[str, ...]:
+    row = criterion.row_of(group) or {}
+    return (
+        f"{criterion.criterion_id} (gate)" if criterion.is_gate else criterion.criterion_id,
+        group.name,
+        score_words(row["mean"]),
+        interval_words(row["ci_low"], row["ci_high"]),
+        rate_words(row["pass_rate"]),
+        rate_words(row["coverage_rate"]),
+        rate_words(row["weight"]),
+        score_words(row["contribution"]),
+    )

@@ -1,1 +1,0 @@
-"""Criteria by model: heatmap, radar, weak spots."""

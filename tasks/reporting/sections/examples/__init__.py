@@ -1,1 +1,0 @@
-"""Examples side by side, with their evidence marked."""

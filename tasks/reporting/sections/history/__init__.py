@@ -1,1 +1,0 @@
-"""Scores of earlier runs over time."""

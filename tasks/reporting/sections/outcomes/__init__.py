@@ -1,1 +1,0 @@
-"""Section "Outcomes": what happened in use, beside the scores."""

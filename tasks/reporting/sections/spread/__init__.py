@@ -1,1 +1,0 @@
-"""Spread of scores: box plots, levels, slices, thresholds."""
