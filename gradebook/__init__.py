@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     )
     from gradebook.rubrics.model.levels import Level
     from gradebook.rubrics.model.rubric import Criterion, Rubric
-    from gradebook.tasks.rewards.mending import Feedback
     from gradebook.tasks.rewards.scored import CriterionScore, Score
+    from gradebook.tasks.rewards.scorer import Feedback
 
 __all__ = [
     "BudgetReached",
@@ -89,7 +89,7 @@ _MODULES = {
     "flows.api.scoring": ("Scorer", "check", "score"),
     "rubrics.model.levels": ("Level",),
     "rubrics.model.rubric": ("Criterion", "Rubric"),
-    "tasks.rewards.mending": ("Feedback",),
+    "tasks.rewards.scorer": ("Feedback",),
     "tasks.rewards.scored": ("CriterionScore", "Score"),
 }
 _PLACES = {name: module for module, names in _MODULES.items() for name in names}

@@ -5,6 +5,5 @@ only one command or output format of a module needs are imported inside a functi
 
 completion  names that the shell completes
 sql_shell   interactive shell of `gradebook sql`
-new_rubric  `gradebook rubric new`, for the group of rubric.py
 options     options that several commands share, exit codes, and printing of JSON
 """

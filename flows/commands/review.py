@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from gradebook.flows.commands.options import (
     DEFAULT_LAKE,
@@ -19,11 +20,23 @@ from gradebook.flows.commands.options import (
     print_json,
 )
 from gradebook.flows.display.progress_bars import shown_progress
-from gradebook.flows.display.review import show_review
+from gradebook.flows.display.terminal import people, plain
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.stages.artifacts import ArtifactState, rubrics_for
-from gradebook.tasks.stages.review import APPROVED, STDIN, enter_artifact, review_artifact
+from gradebook.tasks.stages.review import APPROVED, STDIN, Review, enter_artifact, review_artifact
+
+
+def show_review(review: Review) -> None:
+    """Print the status, then each rubric's verdict with its feedback."""
+    people.print(f"{escape(plain(review.artifact))}: [bold]{review.status}[/]")
+    for evaluation in review.evaluations:
+        colour = "green" if evaluation.status == APPROVED else "red"
+        people.print(f"\n[bold]{escape(plain(evaluation.rubric))}[/]: [{colour}]{evaluation.status}[/]")
+        for line in evaluation.feedback.splitlines():
+            people.print(f"  {escape(plain(line))}")
+        for sentence in (*evaluation.unmet, *evaluation.notes):
+            people.print(f"  [yellow]{escape(plain(sentence))}[/]")
 
 
 def review(  # noqa: PLR0913 - each is an option

@@ -4,42 +4,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gradebook.rubrics.files.load import line_of, parse_rubric
-from gradebook.rubrics.lint import (
-    criteria,
-    decidable,
-    examples,
-    levels,
-    methods,
-    parser_rules,
-    questions,
-    similarity,
-    steps,
-    thresholds,
-    weights,
-    words,
-)
+from gradebook.rubrics.lint import parser_rules, questions
+from gradebook.rubrics.lint import rules as rubric_rules
 from gradebook.rubrics.lint.findings import LintFinding, Remark, Rule, find_all, known_rules
 from gradebook.rubrics.lint.parser_rules import find_by_fault
-from gradebook.rubrics.lint.steps import VERSION_STEP, find_wrong_step
+from gradebook.rubrics.lint.rules import VERSION_STEP, find_wrong_step
 from gradebook.rubrics.model.errors import RubricError
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.text.plain_words import place_text
 from gradebook.rubrics.text.yaml_lines import YamlText, read_yaml
 
-FAMILIES = (
-    criteria,
-    decidable,
-    examples,
-    levels,
-    methods,
-    parser_rules,
-    questions,
-    similarity,
-    steps,
-    thresholds,
-    weights,
-    words,
-)  # importing a module registers its rules
+FAMILIES = (parser_rules, questions, rubric_rules)  # importing a module registers its rules
 
 
 def lint_text(

@@ -3,5 +3,4 @@
 models            build_marts, model_order: the models in dependency order
 checks            check_rows, check_marts: rules of the tables of each stage
 sources           relations that the staging models read
-functions         add_functions: Python functions that the models call
 """

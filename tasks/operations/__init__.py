@@ -6,6 +6,5 @@ checkpoint            decide_checkpoint: a checkpoint evaluated and decided abou
 checkpoint_gate       Decider: a checkpoint compared with the previous and the best one
 checkpoint_decisions  decide, list_checkpoints: the table `checkpoints`
 checkpoint_sweep      find_saved, undecided: saved checkpoints without a decision
-checkpoint_report     checkpoint_text: a decision in Markdown
 doctor                examination of a lake and its machine
 """

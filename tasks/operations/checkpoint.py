@@ -9,18 +9,47 @@ from gradebook.rubrics.statistics.series import read_series
 from gradebook.tasks.collecting.collect import CollectRequest, collect_outputs
 from gradebook.tasks.comparing.baseline import LATEST
 from gradebook.tasks.comparing.gate import gate_rule
+from gradebook.tasks.comparing.run_comparison import RunComparison
 from gradebook.tasks.datasets.discovery import dataset_files, digest_files
 from gradebook.tasks.datasets.one_checkpoint import OneCheckpoint
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.operations.checkpoint_decisions import CheckpointKey, find_decided, key_of, name_checkpoint
 from gradebook.tasks.operations.checkpoint_gate import CheckpointDecision, Decider
-from gradebook.tasks.operations.checkpoint_report import checkpoint_text
+from gradebook.tasks.reporting.export.markdown import escaped, table_text
+from gradebook.tasks.reporting.export.run_tables import comparison_table, sides_words
 from gradebook.tasks.rubric_store.versions import find_rubric, refuse_changed_rubric
 from gradebook.tasks.runs.request import EvaluationRequest, SeriesOfNights
 from gradebook.tasks.stages.check_request import check_request
 from gradebook.tasks.stages.pipeline import publish_evaluation
 from gradebook.tasks.stages.submit import Event, Stages
+from gradebook.tasks.system.number_format import score_words
 from gradebook.tasks.workspace.folder import RunFolder
+
+MOST_ROWS = 100
+
+
+def checkpoint_text(decision: CheckpointDecision) -> str:
+    """Decision, reasons, and comparisons with the last run and the best checkpoint, in Markdown."""
+    row = decision.row
+    title = f"{row['model']} @ {row['checkpoint']}: {row['status'].replace('_', ' ')}"
+    words = f"By {row['rubric_id']} {row['rubric_version']}, run {row['run_id']}; mean {score_words(row['mean'])}."
+    again = "" if decision.is_new else "This is an earlier decision; nothing was evaluated again.\n\n"
+    reasons = "".join(f"- {escaped(reason)}\n" for reason in row["reasons"])
+    parts = [f"#### {escaped(title)}\n\n{escaped(words)}\n\n{again}{reasons}"]
+    parts += [f"{escaped(decision.note)}\n"] if decision.note else []
+    parts += _comparison_part("Compared with the last run", decision.latest)
+    if decision.best is not decision.latest:
+        parts += _comparison_part("Compared with the best approved checkpoint, or the reference", decision.best)
+    return "\n".join(parts)
+
+
+def _comparison_part(title: str, comparison: RunComparison | None) -> list[str]:
+    if comparison is None:
+        return []
+    banner = "" if comparison.banner is None else f"> {escaped(comparison.banner)}\n\n"
+    table = table_text(comparison_table(comparison, MOST_ROWS))
+    return [f"#### {title}\n\n{banner}{escaped(sides_words(comparison))}\n\n{table}\n"]
+
 
 PASSED, FAILED = "gradebook.gate.passed", "gradebook.gate.failed"
 

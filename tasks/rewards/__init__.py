@@ -4,10 +4,8 @@ scored    Score, CriterionScore: the outcome for one output
 rows      texts and rows of a caller read as outputs
 computing CodeScorer: checks, schemas and functions over a few outputs
 sessions  JudgeSessions: open sessions of a judge, over faults, forks and restarts
-pace      Pace: how fast questions are answered
 asking    Asking: judged criteria of a few outputs, by the sessions that runs use
 scorer    RubricScorer: all criteria of a rubric; a reward function for trainers
 trainers  a scorer in the forms that verl, OpenRLHF, slime and verifiers call
-mending   Feedback: what an output has to mend, for a model that answers again
 export    rows of a published run for training: rewards, pairs, curriculum, best of n
 """

@@ -1,8 +1,9 @@
 """Check that a claimed action was carried out: a tool call in the row's metadata."""
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Annotated
+from typing import Annotated, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,9 +16,137 @@ from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_text, q
 from gradebook.rubrics.check_kit.json_text import NotJson, parse_json
 from gradebook.rubrics.check_kit.matching import place_findings, same_verdicts
 from gradebook.rubrics.check_kit.rows import RowFinding
-from gradebook.rubrics.checks.dialogue.calls import SUCCESSES, calls_at, name_of, went_well
-from gradebook.rubrics.checks.dialogue.phrase_patterns import any_phrase, phrase_pattern
 from gradebook.rubrics.checks.keywords.keywords import Words
+
+DEEPEST = 12  # nested groups: `re` compiles them by recursion
+_BETWEEN_WORDS = r"\s+"
+MARKS = "'’"
+APOSTROPHES = f"[{MARKS}]"
+
+Tokens = tuple[str, ...]
+
+
+def any_phrase(phrases: Sequence[str], case_sensitive: bool) -> str:
+    """Pattern that finds any of the phrases, the longest first.
+
+    `re` tries the branches of an alternative one by one. So a common start of several phrases is written once, and a
+    lookahead at the first character rejects most places of a text.
+    """
+    tokens = {tuple(_tokens(phrase if case_sensitive else _lower(phrase))) for phrase in phrases}
+    firsts = "".join(sorted({MARKS if phrase[0] == APOSTROPHES else phrase[0] for phrase in tokens}))
+    return f"(?=[{firsts}]){_branch(sorted(tokens, key=lambda phrase: (-len(phrase), phrase)), DEEPEST)}"
+
+
+def phrase_pattern(phrase: str, whitespace: str) -> str:
+    """Pattern, in RE2's syntax, that finds a phrase with any apostrophes, and with whitespace between its words.
+
+    whitespace: character class without brackets; RE2's own is ASCII only.
+    """
+    return "".join(f"[{whitespace}]+" if token == _BETWEEN_WORDS else token for token in _tokens(phrase))
+
+
+def _tokens(phrase: str) -> list[str]:
+    """Pattern for each character of a phrase and for each gap between its words."""
+    words = [[APOSTROPHES if sign in MARKS else re.escape(sign) for sign in word] for word in phrase.split()]
+    return [token for place, word in enumerate(words) for token in ([_BETWEEN_WORDS] * (place > 0) + word)]
+
+
+def _lower(phrase: str) -> str:
+    """Lower-case phrase, except for letters whose lower case is two characters: `re` does not match those."""
+    return "".join(low if len(low := sign.lower()) == 1 else sign for sign in phrase)
+
+
+def _branch(endings: Sequence[Tokens], depth: int) -> str:
+    """Pattern for any of these endings, ordered from longest to shortest."""
+    if len(endings) == 1 or depth == 0:
+        return f"(?:{'|'.join(''.join(ending) for ending in endings)})"
+    by_first: dict[str, list[Tokens]] = {}
+    for ending in endings:
+        by_first.setdefault(ending[0] if ending else "", []).append(ending)
+    branches = [_continue(alike, depth) for first, alike in by_first.items() if first]
+    return f"(?:{'|'.join([*branches, ''] if '' in by_first else branches)})"
+
+
+def _continue(endings: Sequence[Tokens], depth: int) -> str:
+    """Common start of the endings, followed by a pattern for the rest."""
+    shared = next(
+        (place for place, tokens in enumerate(zip(*endings, strict=False)) if len(set(tokens)) > 1),
+        min(map(len, endings)),
+    )
+    if len(endings) == 1:
+        return "".join(endings[0])
+    return "".join(endings[0][:shared]) + _branch([ending[shared:] for ending in endings], depth - 1)
+
+
+SUCCESSES = (
+    "ok",
+    "true",
+    "success",
+    "succeeded",
+    "successful",
+    "completed",
+    "complete",
+    "done",
+    "finished",
+    "created",
+    "confirmed",
+)
+NAME_KEYS = ("name", "tool", "tool_name", "function")
+ANSWER_KEYS = ("result", "response", "output", "content")
+STATUS_KEYS = ("status", "status_code")
+HTTP_SUCCESS = re.compile("2[0-9]{2}(?: [a-z ]*)?")
+
+
+def calls_at(value: Any, path: str) -> Iterator[Any]:
+    """Yield the calls at the path. Each key is looked up in every entry of a list; a single call counts as a list of
+    one.
+    """
+    found = [value]
+    for key in path.split("."):
+        entries = [entry for level in found for entry in (level if isinstance(level, list) else [level])]
+        found = [entry[key] for entry in entries if isinstance(entry, dict) and key in entry]
+    for level in found:
+        yield from level if isinstance(level, list) else [level]
+
+
+def name_of(call: Any) -> str | None:
+    """Name of the called tool."""
+    if not isinstance(call, dict):
+        return call if isinstance(call, str) else None
+    for key in NAME_KEYS:
+        value = call.get(key)
+        if isinstance(value, dict):
+            value = value.get("name")
+        if isinstance(value, str):
+            return value
+    return None
+
+
+def went_well(call: Any, successes: Sequence[str]) -> bool:
+    """Whether neither the call nor its answer reports a failure."""
+    if not isinstance(call, dict):
+        return True
+    answers = [answer for key in ANSWER_KEYS if isinstance(answer := _read_answer(call.get(key)), dict)]
+    return not any(_says_failure(part, successes) for part in (call, *answers))
+
+
+def _read_answer(answer: Any) -> Any:
+    """Answer of a tool; an answer stored as JSON text is parsed."""
+    try:
+        return parse_json(answer) if isinstance(answer, str) and answer.lstrip().startswith("{") else answer
+    except NotJson:
+        return answer
+
+
+def _says_failure(part: Mapping[str, Any], successes: Sequence[str]) -> bool:
+    is_refused = any(str(part.get(key)).lower() in ("false", "0") for key in ("ok", "success"))
+    has_error = any(part.get(key) not in (None, False, "", [], {}) for key in ("error", "errors"))
+    is_error = any(part.get(key) is True for key in ("is_error", "isError"))
+    statuses = [str(part[key]).casefold() for key in STATUS_KEYS if part.get(key) is not None]
+    good = {success.casefold() for success in successes}
+    has_bad_status = any(status not in good and not HTTP_SUCCESS.fullmatch(status) for status in statuses)
+    return is_refused or has_error or is_error or has_bad_status
+
 
 NEGATIONS = (
     "not",

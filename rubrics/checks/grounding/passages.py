@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
+from functools import reduce
+from typing import Annotated, Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,13 +12,41 @@ from pydantic import BeforeValidator, Field
 from gradebook.rubrics.check_kit.bounds import Count
 from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.columns import text_column
-from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_text
+from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_text, evidence_where
 from gradebook.rubrics.check_kit.matching import find_likely, place_findings, without_code
 from gradebook.rubrics.check_kit.rows import RowFinding
 from gradebook.rubrics.checks.grounding.citation_marks import STYLES, has_marks, replace_marks, split_at_marks
 from gradebook.rubrics.checks.grounding.number_forms import TooManyNumbers, numbers_in, read_source_numbers
-from gradebook.rubrics.checks.grounding.sources import SOURCE_COLUMNS, Sources, has_sources, source_texts, unjudged
 from gradebook.rubrics.checks.privacy.pii_kinds import LETTERS
+
+SourceName = Literal["context", "prompt", "reference"]
+Sources = Annotated[tuple[SourceName, ...], Field(min_length=1)]
+SOURCE_COLUMNS = ("output", "context", "prompt", "reference")
+
+
+def has_sources(shard: pa.Table, names: Sequence[SourceName]) -> pa.BooleanArray:
+    """Rows that have every source: (output,)."""
+    return reduce(pc.and_, [text_column(shard, name).is_valid() for name in names])
+
+
+def source_texts(shard: pa.Table, names: Sequence[SourceName], mask: pa.BooleanArray) -> list[list[str]]:
+    """Texts of the sources of each row of the mask, in order. Every row of the mask has all sources."""
+    columns = [text_column(shard, name).filter(mask).to_pylist() for name in names]
+    return [[text for source in row for text in _passages(source)] for row in zip(*columns, strict=True)]
+
+
+def _passages(source: str | list[str | None]) -> list[str]:
+    return [source] if isinstance(source, str) else [passage or "" for passage in source]
+
+
+def unjudged(has_all: pa.BooleanArray, names: Sequence[SourceName], is_passed: bool, evidence: str) -> CheckVerdicts:
+    """Verdicts of rows with nothing to search; null with a reason if a source is missing. has_all: (output,)."""
+    return CheckVerdicts(
+        pc.if_else(has_all, is_passed, pa.scalar(None, pa.bool_())),
+        evidence_where(has_all, evidence),
+        evidence_where(pc.invert(has_all), f"no {' or no '.join(names)}"),
+    )
+
 
 QUOTE_MARK = '["“”„«»「『]'
 # In scripts without spaces, each character counts as a word: Thai to Khmer, kana, Han.

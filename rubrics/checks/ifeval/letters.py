@@ -2,8 +2,11 @@
 
 import difflib
 import re
+from functools import lru_cache
+from importlib import import_module, resources
+from importlib.util import find_spec
 from itertools import filterfalse
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator
 
@@ -16,8 +19,36 @@ from gradebook.rubrics.checks.ifeval.instruction import (
     judge_relation,
     register_instruction,
 )
-from gradebook.rubrics.checks.language.langdetect_of import detect_as_ifeval, has_langdetect
 from gradebook.rubrics.checks.language.language_of import TOO_LITTLE_TEXT, find_language
+
+SEED = 0
+MOST_CHARACTERS = 100_000  # langdetect itself reads 10,000, after it has removed addresses
+
+
+def has_langdetect() -> bool:
+    """Whether the package is installed; it is an extra."""
+    return find_spec("langdetect") is not None
+
+
+def detect_as_ifeval(text: str) -> str | None:
+    """Likeliest language, ISO 639-1 or `zh-cn` and the like; None if langdetect finds nothing to go by."""
+    detector = _factory().create()
+    detector.append(text[:MOST_CHARACTERS])
+    try:
+        return str(detector.detect())
+    except import_module("langdetect.lang_detect_exception").LangDetectException:
+        return None
+
+
+@lru_cache(maxsize=1)
+def _factory() -> Any:
+    """Detectors with langdetect's profiles in the order of their names, as their order decides rounding."""
+    factory = import_module("langdetect.detector_factory").DetectorFactory()
+    files = sorted(resources.files("langdetect").joinpath("profiles").iterdir(), key=lambda file: file.name)
+    factory.load_json_profile([file.read_text(encoding="utf-8") for file in files if not file.name.startswith(".")])
+    factory.set_seed(SEED)
+    return factory
+
 
 ENGLISH = "en"
 LANGUAGES = {

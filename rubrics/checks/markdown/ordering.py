@@ -1,5 +1,6 @@
 """Check that lines, lists or tables are sorted."""
 
+from dataclasses import dataclass
 from typing import Annotated, Literal, Self
 
 import numpy as np
@@ -10,10 +11,151 @@ from pydantic import Field, model_validator
 from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.columns import Mask, text_column, to_mask
 from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_texts, evidence_where, join_texts
-from gradebook.rubrics.check_kit.folding import Fold
-from gradebook.rubrics.checks.markdown.lines import Places, mark_rows, split_markdown
-from gradebook.rubrics.checks.markdown.sort_keys import date_keys, number_keys, text_keys
-from gradebook.rubrics.checks.markdown.sorted_values import SortedValues, line_values, list_values, table_values
+from gradebook.rubrics.check_kit.folding import Fold, fold_texts
+from gradebook.rubrics.check_kit.regexes import WHITESPACE
+from gradebook.rubrics.checks.markdown.lines import (
+    NOT_BLANK,
+    MarkdownLines,
+    Places,
+    mark_rows,
+    match_mask,
+    split_markdown,
+)
+from gradebook.rubrics.checks.markdown.list_items import MARKS, find_items
+from gradebook.rubrics.checks.markdown.table_cells import Cells, find_columns, find_tables, read_cells, split_cells
+
+EMPHASIS = rf"[*`]|^[{WHITESPACE}_]+|[{WHITESPACE}_]+$"
+# A sign counts only at the start or after whitespace, a bracket or a currency: "A-5" and "3-5" are 5 and 3.
+NUMBER = (
+    rf"(?:(?:^|[{WHITESPACE}(\[|\p{{Sc}}])(?P<sign>[-+\x{{2212}}]))?\p{{Sc}}?"
+    r"(?P<whole>[0-9]+(?:,[0-9]+)*)(?P<rest>(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)"
+)
+NOT_THOUSANDS = r"^(?:[0-9]{4,},|[0-9]+(?:,[0-9]{3})*,(?:[0-9]{1,2}(?:,|$)|[0-9]{4}))"
+UNREAD_EXPONENT = r"[eE][-+]?[0-9]{3}"
+DATE = (
+    r"(?:^|[^0-9])(?P<day>[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01]))"
+    r"(?:[T ](?P<time>(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]+)?)?)|[^0-9]|$)"
+)
+MOST_DIGITS = 200  # keeps every number within the range of a 64-bit float
+
+
+def text_keys(values: pa.Array, fold: Fold, *, is_case_sensitive: bool) -> pa.Array:
+    """Values without emphasis, folded: (value,). UTF-8 compares in code point order."""
+    bare = fold_texts(pc.replace_substring_regex(values, EMPHASIS, ""), fold)
+    return bare if is_case_sensitive else pc.utf8_lower(pc.utf8_upper(bare))
+
+
+def number_keys(values: pa.Array) -> pa.DoubleArray:
+    """First number in each value, null if there is none or it is too large: (value,).
+
+    A comma that does not separate thousands ends a number: "12,34" gives 12.
+    """
+    parts = pc.extract_regex(values, NUMBER)
+    sign, whole, rest = (pc.struct_field(parts, name) for name in ("sign", "whole", "rest"))
+    full = pc.binary_join_element_wise(pc.replace_substring(whole, ",", ""), rest, pa.scalar("", rest.type))
+    first = pc.replace_substring_regex(whole, ",.*", "")
+    size = pc.if_else(pc.match_substring_regex(whole, NOT_THOUSANDS), first, full)
+    is_long = pc.greater(pc.binary_length(size), MOST_DIGITS)
+    is_short = pc.invert(pc.or_(is_long, pc.match_substring_regex(size, UNREAD_EXPONENT)))
+    sizes = pc.if_else(is_short, size, pa.scalar(None, size.type)).cast(pa.float64())
+    is_negative = pc.is_in(sign, value_set=pa.array(["-", "\u2212"], sign.type))
+    return pc.if_else(is_negative, pc.negate(sizes), sizes)
+
+
+def date_keys(values: pa.Array) -> pa.Array:
+    """First ISO date in each value with its time, as sortable text; null if there is none: (value,)."""
+    parts = pc.extract_regex(values, DATE)
+    day, time = (pc.struct_field(parts, name) for name in ("day", "time"))
+    return pc.binary_join_element_wise(day, time, pa.scalar(" ", day.type))
+
+
+ITEM_START = rf"^[ \t]*{MARKS['any']}[ \t]+(?:\[[ xX]\][ \t]+)?"
+INDENT = r"^(?P<indent>[ \t]*)"
+CONTINUED_NUMBER = r"^[ \t]*0*(?:[2-9]|1[0-9])[0-9]*[.)]"
+WITHIN_ITEM = 2  # an item indented this much further than the first one of its list is nested
+
+
+@dataclass(frozen=True, slots=True)
+class SortedValues:
+    """Values in their original order.
+
+    texts, rows (the output), groups (the list or table): (value,); only values of one group are compared. reasons:
+    (output,), why an output has no value; null if it has one.
+    """
+
+    texts: pa.Array
+    rows: Places
+    groups: Places
+    reasons: pa.StringArray
+
+
+def line_values(lines: MarkdownLines) -> SortedValues:
+    """Non-blank lines, including those of fenced code but not the fences."""
+    is_value = match_mask(lines.texts, NOT_BLANK)
+    is_value[lines.blocks.firsts] = False
+    is_value[lines.blocks.lasts[lines.blocks.is_closed]] = False
+    rows = lines.rows[is_value]
+    texts = pc.utf8_trim_whitespace(lines.texts.filter(pa.array(is_value)))
+    return SortedValues(texts, rows, rows, _reasons(lines, rows, "no lines found"))
+
+
+def list_values(lines: MarkdownLines) -> SortedValues:
+    """Items of each list, without nested ones."""
+    places = np.flatnonzero(find_items(lines))
+    items = lines.texts.take(pa.array(places))
+    groups = _group_items(lines, places, items)
+    indents = pc.binary_length(pc.struct_field(pc.extract_regex(items, INDENT), "indent")).to_numpy()
+    _, firsts = np.unique(groups, return_index=True)
+    is_top = indents < indents[firsts][groups] + WITHIN_ITEM
+    texts = pc.utf8_trim_whitespace(pc.replace_substring_regex(items.filter(pa.array(is_top)), ITEM_START, ""))
+    rows = lines.rows[places[is_top]]
+    return SortedValues(texts, rows, groups[is_top], _reasons(lines, rows, "no list found"))
+
+
+def table_values(lines: MarkdownLines, column: str | int, *, is_case_sensitive: bool) -> SortedValues:
+    """Cells of a column, by name or by number from 1, in each table that has it."""
+    tables = find_tables(lines)
+    headers = split_cells(lines.texts.take(pa.array(tables.headers)))
+    columns = _locate_columns(headers, column, is_case_sensitive)
+    has_column = columns >= 0
+    row_counts = np.where(has_column, tables.row_counts, 0)
+    groups = np.repeat(np.arange(len(tables.rows)), row_counts)
+    steps = np.arange(len(groups)) - np.repeat(np.cumsum(row_counts) - row_counts, row_counts)
+    body = split_cells(lines.texts.take(pa.array(tables.headers[groups] + 2 + steps)))
+    texts = _pick_cells(body, columns[groups])
+    rows = tables.rows[groups]
+    nothing = _reasons(lines, tables.rows, "no table found")
+    nothing = pc.coalesce(nothing, _reasons(lines, tables.rows[has_column], f"no column {column!r} found"))
+    return SortedValues(texts, rows, groups, pc.coalesce(nothing, _reasons(lines, rows, "no rows found")))
+
+
+def _group_items(lines: MarkdownLines, places: Places, items: pa.Array) -> Places:
+    """Index of the list that each item belongs to, from 0: (item,). places: (item,), its line."""
+    is_between = match_mask(lines.texts, r"^[^ \t\r]") & ~lines.is_code
+    is_between[places] = False
+    before = np.cumsum(is_between)[places]  # number of lines of other text above
+    rows = lines.rows[places]
+    is_other_row = rows[1:] != rows[:-1]
+    is_new = is_other_row | ((before[1:] != before[:-1]) & ~match_mask(items, CONTINUED_NUMBER)[1:])
+    return np.concatenate([np.zeros(min(len(places), 1), np.int64), np.cumsum(is_new)])
+
+
+def _locate_columns(headers: Cells, column: str | int, is_case_sensitive: bool) -> Places:
+    if isinstance(column, str):
+        return find_columns(headers, column, is_case_sensitive=is_case_sensitive)
+    return np.where(headers.counts >= column, column - 1, -1)
+
+
+def _pick_cells(cells: Cells, columns: Places) -> pa.Array:
+    """Cell of each line in its column, empty if the line is too short. columns: (line,). Returns (line,)."""
+    places = np.where(columns < cells.counts, cells.starts[:-1] + columns, -1)
+    return pc.fill_null(read_cells(cells.texts.take(pa.array(places, mask=places < 0))), "")
+
+
+def _reasons(lines: MarkdownLines, rows: Places, reason: str) -> pa.StringArray:
+    """Put the reason on each output that is not among the rows: (output,)."""
+    return evidence_where(pa.array(~mark_rows(rows, len(lines.starts) - 1)), reason)
+
 
 UNITS = {"lines": "line", "list": "item", "table": "row"}
 EXPECTED = {"number": "a number", "date": "an ISO date", "text": "a text"}

@@ -17,6 +17,7 @@ from gradebook.tasks.datasets.row_parser import RowFitter
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.sql import described_tables
 from gradebook.tasks.lake.user_queries import run_query
+from gradebook.tasks.operations.checkpoint import checkpoint_text
 from gradebook.tasks.operations.checkpoint_decisions import (
     CheckpointKey,
     approved_checkpoints,
@@ -27,7 +28,6 @@ from gradebook.tasks.operations.checkpoint_decisions import (
     name_checkpoint,
 )
 from gradebook.tasks.operations.checkpoint_gate import CheckpointDecision, Decider
-from gradebook.tasks.operations.checkpoint_report import checkpoint_text
 from gradebook.tasks.operations.checkpoint_sweep import find_saved, query_saved, undecided
 from gradebook.tasks.runs.request import SeriesOfNights
 from tests.support.published_runs import NOW, publish

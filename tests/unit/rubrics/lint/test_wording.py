@@ -3,9 +3,9 @@
 import pytest
 
 from gradebook.rubrics.checks.registry import check_names
-from gradebook.rubrics.lint.decidable import NAMED_CHECKS, find_deciding_check
 from gradebook.rubrics.lint.linting import lint_text
 from gradebook.rubrics.lint.questions import find_double
+from gradebook.rubrics.lint.rules import NAMED_CHECKS, find_deciding_check
 from gradebook.rubrics.lint.tokens import content_words, is_same_root, shorten
 
 LEVELS = "levels: [{id: a, score: 0, description: LEVEL}, {id: b, score: 1, description: Two sources.}]"

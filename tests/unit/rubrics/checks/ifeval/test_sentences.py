@@ -1,4 +1,4 @@
-from gradebook.rubrics.checks.ifeval.sentences import count_sentences
+from gradebook.rubrics.checks.ifeval.lengths import count_sentences
 from tests.support.law_over import law_over
 
 COUNTS = [

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from gradebook.rubrics.checks.length import blocks
 from gradebook.rubrics.checks.length.blocks import count_before, text_blocks
-from gradebook.rubrics.checks.length.sentences import tally_sentences
-from gradebook.rubrics.checks.length.words import count_words
+from gradebook.rubrics.checks.length.lengths import count_words
+from gradebook.rubrics.checks.length.structure import tally_sentences
 
 ENDS = ".!?…。\uff01\uff1f"
 # Letters and others that share their first byte, and neighbours of the wide ends.

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradebook.rubrics.checks.length.blocks import BLOCK_BYTES
-from gradebook.rubrics.checks.length.words import count_words
+from gradebook.rubrics.checks.length.lengths import count_words
 from tests.support.bounded import bounded_work
 
 SPACES = [chr(point) for point in range(0x3001) if chr(point).isspace()]

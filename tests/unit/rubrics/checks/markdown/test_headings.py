@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from gradebook.rubrics.check_kit.check import read_settings
-from gradebook.rubrics.checks.markdown.titles import find_each
+from gradebook.rubrics.checks.markdown.headings import find_each
 from gradebook.rubrics.checks.registry import find_check
 from tests.support.checked import has_count, judge
 

@@ -4,7 +4,7 @@ from pydantic import ValidationError
 
 from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.checks.registry import find_check
-from gradebook.rubrics.checks.style.disguises import find_disguised
+from gradebook.rubrics.checks.style.tone import find_disguised
 from tests.support.checked import judge
 from tests.support.nightly import nightly
 
