@@ -3,7 +3,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradebook.rubrics.checks.length.blocks import BLOCK_BYTES
 from gradebook.rubrics.checks.length.lengths import count_words
 from tests.support.bounded import bounded_work
 
@@ -55,17 +54,6 @@ def test_odd_texts_of_two_words_count_two(text):
 def test_a_word_at_a_row_edge_belongs_to_its_own_row():
     # the bytes of the rows lie side by side: "ab" "cd" "" " e"
     assert count_words(pa.array(["ab", "cd", "", " e"])).to_pylist() == [1, 1, 0, 1]
-
-
-def test_rows_across_several_blocks_are_counted_once_each():
-    # 7 bytes a row and 2 words; three blocks and a bit
-    row_count = 3 * BLOCK_BYTES // 7 + 5
-    assert set(count_words(pa.array(["abc def"] * row_count)).to_pylist()) == {2}
-
-
-def test_a_row_longer_than_a_block_is_counted_whole():
-    texts = ["x", "ab " * BLOCK_BYTES, "", "y z"]
-    assert count_words(pa.array(texts)).to_pylist() == [1, BLOCK_BYTES, 0, 2]
 
 
 def test_no_rows_have_no_counts():
