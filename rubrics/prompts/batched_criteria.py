@@ -25,7 +25,14 @@ from gradebook.rubrics.prompts.prompt import (
     show_criterion,
     template_of,
 )
-from gradebook.rubrics.prompts.reply_parser import ReadReply, parse_reply, read_ending, read_judgment
+from gradebook.rubrics.prompts.reply_parser import (
+    MOST_FOUND,
+    ReadReply,
+    parse_reply,
+    read_ending,
+    read_judgment,
+    unreadable,
+)
 
 PACKED_PROMPT = f"{JUDGE_PROMPT_VERSION}_packed"
 
@@ -113,6 +120,11 @@ def read_packed(
         return [ending] * len(labels)
     reply = parse_reply(text or "", _Reply)
     numbers = [str(number) for number in range(1, len(labels) + 1)]
-    if reply is None or reply.judgments.keys() != set(numbers):
-        return [ReadReply("parse_error", fault="not_json")] * len(labels)
+    if isinstance(reply, ReadReply):
+        return [reply] * len(labels)
+    if reply.judgments.keys() != set(numbers):
+        found = ", ".join(reply.judgments)[:MOST_FOUND]
+        return [unreadable(f"found judgments under {found or 'no number'}, expected {', '.join(numbers)}")] * len(
+            labels
+        )
     return [read_judgment(reply.judgments[number], own, output) for number, own in zip(numbers, labels, strict=True)]

@@ -24,6 +24,7 @@ from gradebook.rubrics.prompts.reply_parser import (
     parse_reply,
     quoted_words,
     read_ending,
+    unreadable,
 )
 from gradebook.rubrics.prompts.untrusted_text import fold_text, shown_json
 from gradebook.rubrics.text.sentences import Sentence, split_sentences
@@ -152,8 +153,10 @@ def read_extraction(text: str | None, finish_reason: str | None, refusal: str | 
     if ending is not None:
         return ending
     reply = parse_reply(text or "", _Claims)
-    if reply is None or len(reply.claims) > _most_claims(window):
-        return ReadReply("parse_error")
+    if isinstance(reply, ReadReply):
+        return reply
+    if len(reply.claims) > _most_claims(window):
+        return unreadable(f"found {len(reply.claims):,} claims, expected at most {_most_claims(window):,}")
     claims: list[dict[str, Any]] = []
     dropped: list[str] = []
     for listed in reply.claims:
@@ -231,10 +234,13 @@ def read_verification(
     if ending is not None:
         return ending
     reply = parse_reply(text or "", _Verdicts)
-    if reply is None or sorted(said.claim for said in reply.verdicts) != list(range(1, claim_count + 1)):
-        return ReadReply("parse_error")
+    if isinstance(reply, ReadReply):
+        return reply
+    numbers = [said.claim for said in reply.verdicts]
+    if sorted(numbers) != list(range(1, claim_count + 1)):
+        return unreadable(f"found verdicts on the claims {numbers}, expected one on each of 1 to {claim_count}")
     if not can_abstain and any(said.verdict == "cannot_tell" for said in reply.verdicts):
-        return ReadReply("parse_error")
+        return unreadable("found the verdict cannot_tell, which was not offered")
     checked = [
         {"verdict": verdict, "quote": clean_text(said.quote, MOST_CLAIM_LENGTH) if verdict in _QUOTED else ""}
         for said in sorted(reply.verdicts, key=lambda said: said.claim)

@@ -17,7 +17,14 @@ from gradebook.rubrics.model.digests import digest_of
 from gradebook.rubrics.model.levels import Level
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.prompts.prompt import Case, case_shown
-from gradebook.rubrics.prompts.reply_parser import ReadReply, TokenChoices, clean_text, parse_reply, read_ending
+from gradebook.rubrics.prompts.reply_parser import (
+    ReadReply,
+    TokenChoices,
+    clean_text,
+    parse_reply,
+    read_ending,
+    unreadable,
+)
 from gradebook.rubrics.prompts.untrusted_text import shown_json
 
 FEEDBACK_PROMPT_VERSION = "feedback_v1"
@@ -168,8 +175,10 @@ def read_feedback(
     if ending is not None:
         return ending
     reply = parse_reply(text or "", _Reply)
-    if reply is None or not reply.feedback.strip():
-        return ReadReply("parse_error")
+    if isinstance(reply, ReadReply):
+        return reply
+    if not reply.feedback.strip():
+        return unreadable("found an empty text as `feedback`")
     written = reply.feedback.strip().replace("\x00", "")  # PostgreSQL, which may store small tables, refuses NUL
     return ReadReply("scored", rationale=clean_text(written))
 

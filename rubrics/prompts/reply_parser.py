@@ -29,15 +29,33 @@ MOST_REPLY_LENGTH = 1_000_000  # characters; a longer reply is not parsed
 MOST_OBJECTS_TRIED = 1_000
 MOST_QUOTES_READ = 200  # a reply with more is not a selection, and each has to be searched
 MOST_QUOTES_KEPT, MOST_QUOTE_LENGTH, MOST_RATIONALE_LENGTH = 20, 1_000, 4_000
+MOST_FOUND = 60  # characters of a reply's own words in a reason
+# Endings by the names that providers have for them, in small letters.
+_CUT_OFF = frozenset({"length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"})
+_FILTERED = frozenset(
+    {"content_filter", "content_filtered", "guardrail_intervened", "safety", "recitation", "prohibited_content"}
+    | {"blocklist", "spii"}
+)
 
-_THINKING = re.compile(r"\A\s*<(think|thinking)>.*?</\1>", re.DOTALL)
-_AMBIGUOUS = re.compile(r"[{}\[\]]|</?think")  # brackets, or a thought without its other end
+_THOUGHT_MARKS = r"<(?P<end>/?)(?P<name>think(?:ing)?|thought|reasoning)>|\[(?P<own_end>/?)THINK\]"
+# A mark of a thought, or the one after which the answer of gpt-oss begins; and one of these or the start of an object.
+_MARK = re.compile(rf"{_THOUGHT_MARKS}|<\|channel\|>final<\|message\|>", re.IGNORECASE)
+_MARK_OR_OBJECT = re.compile(rf"\{{|{_MARK.pattern}", re.IGNORECASE)
+_AMBIGUOUS = re.compile(rf"[{{}}\[\]]|{_THOUGHT_MARKS}", re.IGNORECASE)  # brackets, or a thought without its other end
 _FENCED = re.compile(r"\A```(?:json|JSON)?[ \t]*\r?\n(.*)\n[ \t]*```\Z", re.DOTALL)
+# A string, also without its end, or a comment: each is one match, so that no text makes the search slow.
+_STRING_OR_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*+(?:"|\Z))|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
+_STRING_OR_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+(?:"|\Z))|,(?=\s*[}\]])', re.DOTALL)
+_REASONS = ("evidence", "rationale", "flaws")  # keys that decide nothing: verdicts that differ in them are one
+_AROUND_LABEL = " \t\r\n*_`'\"."
 
 
 @dataclass(frozen=True, slots=True)
 class ReadReply:
-    """Parsed reply. level_id is None unless the status is scored or evidence_unverified."""
+    """Parsed reply. level_id is None unless the status is scored or evidence_unverified.
+
+    rationale: of a parse error, what was found in place of the reply asked for.
+    """
 
     status: ReplyStatus
     level_id: str | None = None
@@ -48,8 +66,13 @@ class ReadReply:
     unverified: tuple[str, ...] = ()  # quotes that do not occur in the output
 
 
+def unreadable(found: str) -> ReadReply:
+    """Reading of a reply that is not the JSON object asked for. found: what it is, for people."""
+    return ReadReply("parse_error", rationale=clean_text(found, MOST_RATIONALE_LENGTH), fault="not_json")
+
+
 class _Reply(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="allow", strict=True)  # one key: see `_extra_fault`
 
     evidence: list[str]
     rationale: str
@@ -63,30 +86,34 @@ def read_reply(
     """Read one reply of a judge.
 
     labels: label -> level id, None for "can't be judged". A level is read only from the reply's `level` field and only
-    by an exact label, never searched in the text, which may repeat an order in the output.
+    by its label, in any case and without the blanks and marks around it; never searched in the text, which may repeat
+    an order in the output.
     """
     ending = read_ending(finish_reason, refusal)
     if ending is not None:
         return ending
-    return _read_judgment(parse_reply(text or "", _Reply), labels, output)
+    reply = parse_reply(text or "", _Reply)
+    return reply if isinstance(reply, ReadReply) else _read_judgment(reply, labels, output)
 
 
 def read_judgment(given: object, labels: Mapping[str, str | None], output: str) -> ReadReply:
     """Read one judgment of a reply with several. given: as returned by `json.loads`."""
     try:
         return _read_judgment(_Reply.model_validate(given), labels, output)
-    except ValidationError:
-        return ReadReply("parse_error", fault="not_json")
+    except ValidationError as error:
+        return unreadable(_shape_fault(error))
 
 
-def _read_judgment(reply: _Reply | None, labels: Mapping[str, str | None], output: str) -> ReadReply:
-    if reply is None:
-        return ReadReply("parse_error", fault="not_json")
-    if reply.level not in labels:
-        return ReadReply("parse_error", fault="unknown_label")
+def _read_judgment(reply: _Reply, labels: Mapping[str, str | None], output: str) -> ReadReply:
+    label = reply.level if reply.level in labels else _bare_label(reply.level, labels)
+    if label is None:
+        found = f"found the level {reply.level[:MOST_FOUND]!r}, expected one of the labels shown"
+        return ReadReply("parse_error", rationale=clean_text(found), fault="unknown_label")
+    if reply.model_extra and (fault := _extra_fault(reply.model_extra, label, labels)):
+        return unreadable(fault)
     quotes = [quote for quote in reply.evidence if fold_text(quote)]
     unverified = tuple(find_unquoted(quotes, output)) if len(quotes) <= MOST_QUOTES_READ else tuple(quotes)
-    level_id = labels[reply.level]
+    level_id = labels[label]
     named = f"Flaws: {'; '.join(reply.flaws)}. " if reply.flaws else ""
     rationale, evidence = clean_text(named + reply.rationale, MOST_RATIONALE_LENGTH), _cut_quotes(quotes)
     if level_id is None:  # its quotes decide nothing, so a false quote does not invalidate it but is dropped
@@ -98,6 +125,27 @@ def _read_judgment(reply: _Reply | None, labels: Mapping[str, str | None], outpu
     return ReadReply("scored", level_id, evidence, rationale)
 
 
+def _bare_label(level: str, labels: Collection[str]) -> str | None:
+    """The only label that a level is without its case, and the blanks and marks around it; None if there is none."""
+
+    def bare(text: str) -> str:
+        return fold_text(text).strip(_AROUND_LABEL).casefold()
+
+    likely = [label for label in labels if bare(label) == bare(level)]
+    return likely[0] if len(likely) == 1 else None
+
+
+def _extra_fault(extra: Mapping[str, Any], label: str, labels: Collection[str]) -> str | None:
+    """Why keys that were not asked for make a reply unreadable; None for one that names no other label."""
+    (key, value), *others = extra.items()
+    if others:
+        return f"found the keys {', '.join(map(repr, extra))[:MOST_FOUND]} that were not asked for"
+    written = f"{key} {value}".casefold()
+    if isinstance(value, dict | list) or any(other != label and other.casefold() in written for other in labels):
+        return f"found the key {key[:MOST_FOUND]!r} that was not asked for, and may hold another verdict"
+    return None
+
+
 def _cut_quotes(quotes: Sequence[str]) -> tuple[str, ...]:
     return tuple(clean_text(quote, MOST_QUOTE_LENGTH) for quote in quotes[:MOST_QUOTES_KEPT])
 
@@ -106,11 +154,12 @@ def read_ending(finish_reason: str | None, refusal: str | None) -> ReadReply | N
     """Reason to ignore a reply: refused, truncated or filtered. None if it ended normally."""
     if refusal:
         return ReadReply("refused", rationale=clean_text(refusal, MOST_RATIONALE_LENGTH))
-    if finish_reason == "length":
-        return ReadReply("truncated")
-    if finish_reason == "content_filter":
-        return ReadReply("filtered")
-    return None
+    if finish_reason is None or finish_reason == "stop":
+        return None
+    ending = finish_reason.lower()
+    if ending == "refusal":
+        return ReadReply("refused")
+    return ReadReply("truncated") if ending in _CUT_OFF else ReadReply("filtered") if ending in _FILTERED else None
 
 
 def is_quoted(quotes: Sequence[str], output: str) -> bool:
@@ -167,69 +216,125 @@ def _decode(text: str) -> str | None:
     return decoded if isinstance(decoded, str) else None
 
 
-def parse_reply(text: str, shape: type[Shape]) -> Shape | None:
-    """Parse a reply's JSON object, after its thinking; None if it does not have that shape.
+def parse_reply(text: str, shape: type[Shape]) -> Shape | ReadReply:
+    """Parse a reply's JSON object, after its thought; if it does not have that shape, the reading that says so.
 
     The object may stand alone, in a fence, or between sentences. Sentences with brackets make a reply unreadable: two
-    objects, or a part of a larger one, would be a guess.
+    objects, or a part of a larger one, would be a guess. Comments, commas at an end and raw line breaks in a text are
+    read over: they leave one reading.
     """
-    if len(text) > MOST_REPLY_LENGTH:
-        return None
-    body = _body(text)
     try:
-        try:
-            parsed = _DECODER.decode(body)
-        except ValueError:
-            parsed = _embedded(body)
-        return shape.model_validate(parsed)
-    except (ValueError, RecursionError, ValidationError):
-        return None
+        return shape.model_validate(_decoded(text))
+    except ValidationError as error:
+        found = _shape_fault(error)
+    except json.JSONDecodeError as error:
+        found = f"found broken JSON: {error.msg} at line {error.lineno}, column {error.colno} of its object"
+    except ValueError as error:
+        found = str(error)
+    except RecursionError:
+        found = "found JSON that is nested too deeply"
+    return unreadable(found)
 
 
-def first_object(text: str, keys: Collection[str]) -> str:
-    """First balanced JSON object of a text that has exactly these keys; the text itself if there is none.
+def _decoded(text: str) -> object:
+    """Value of a reply's only JSON object. Raises `ValueError`, which says what was found, or `RecursionError`."""
+    if len(text) > MOST_REPLY_LENGTH:
+        raise ValueError(f"found {len(text):,} characters, expected at most {MOST_REPLY_LENGTH:,}")
+    try:
+        return _DECODER.decode(text)  # as almost every reply is
+    except ValueError:
+        pass
+    body = without_thought(text).strip()
+    fenced = _FENCED.match(body)
+    body = fenced[1].strip() if fenced else body
+    start, end = body.find("{"), body.rfind("}") + 1
+    if start < 0:
+        raise ValueError(f"found {'no JSON object' if body else 'an empty text'}")
+    if end <= start:
+        raise ValueError("found an object without its end")
+    if _AMBIGUOUS.search(body[:start]) or _AMBIGUOUS.search(body[end:]):
+        raise ValueError("found brackets, or a thought without its other end, around the object")
+    whole = body[start:end]
+    try:
+        return _DECODER.decode(whole)
+    except json.JSONDecodeError as error:
+        if error.msg == "Extra data":
+            raise ValueError("found more than one object, or brackets around it") from None
+    without_comments = _STRING_OR_COMMENT.sub(lambda found: found[1] or " ", whole)
+    return _LENIENT_DECODER.decode(_STRING_OR_COMMA.sub(lambda found: found[1] or "", without_comments))
 
-    For replies without a schema, in which a model thinks aloud: its drafts have other keys, and an object that it
-    quotes from the judged output has none of the request's labels.
+
+def _shape_fault(error: ValidationError) -> str:
+    """What is wrong with a JSON value: the first fault, and its key."""
+    first = error.errors(include_url=False)[0]
+    if first["input"] is None:
+        return "found null, or an object with a key twice"
+    place = ".".join(map(str, first["loc"]))[:MOST_FOUND]
+    return f"found JSON of another shape: {place + ': ' if place else ''}{first['msg']}"
+
+
+def without_thought(text: str) -> str:
+    """Text of a reply without what a model thought before it.
+
+    A thought ends at its mark, <think>..</think> or [THINK]..[/THINK]; without the first mark, which some servers
+    remove, it begins with the text. Marks within a JSON object are texts of it.
     """
-    start = text.find("{")
+    text = text.removeprefix("\ufeff")
+    if _MARK.search(text) is None:
+        return text
+    answers: list[str] = []
+    place = start = tried_count = 0
+    while mark := _MARK_OR_OBJECT.search(text, place):
+        place = mark.end()
+        if mark[0] == "{":
+            tried_count += 1
+            if tried_count <= MOST_OBJECTS_TRIED and (found := _object_at(text, mark.start())):
+                place = found[1]
+        elif (mark["name"] and not mark["end"]) or mark["own_end"] == "":
+            ending = f"</{mark['name']}>" if mark["name"] else "[/THINK]"
+            end = text.find(ending, place)
+            if end < 0:
+                break
+            answers.append(text[start : mark.start()])
+            start = place = end + len(ending)
+        else:
+            answers.clear()
+            start = place
+    return "".join((*answers, text[start:]))
+
+
+def only_object(text: str, keys: Collection[str]) -> str:
+    """JSON object of a text that has these keys; the text itself if there is none, or more than one verdict.
+
+    For replies without a schema, in which a model writes aloud: its drafts have other keys, and an object that it
+    quotes from the judged output has none of the request's labels. Of objects with the same verdict the last counts.
+    """
+    body = without_thought(text)
+    decisive = [key for key in keys if key not in _REASONS] or keys
+    chosen, verdicts, around, seen = text, [], [], 0
+    start = body.find("{")
     for _ in range(MOST_OBJECTS_TRIED):
         if start < 0:
             break
-        try:
-            found, end = _DECODER.raw_decode(text, start)
-        except (ValueError, RecursionError):
-            found, end = None, start + 1
-        if isinstance(found, dict) and found.keys() == set(keys):
-            return text[start:end]
-        start = text.find("{", start + 1)
-    return text
+        found, end = _object_at(body, start) or ({}, start + 1)
+        if found.keys() >= set(keys):
+            verdicts.append({key: found[key] for key in decisive})
+            chosen = body[start:end]
+            around.append(body[seen:start])
+            seen = end
+        start = body.find("{", end if found.keys() >= set(keys) else start + 1)
+    rest = "".join((*around, body[seen:]))
+    has_another = all(f'"{key}"' in rest or f"'{key}'" in rest for key in keys)  # that is broken JSON
+    return text if has_another or any(each != verdicts[0] for each in verdicts) else chosen
 
 
-def is_bare(text: str) -> bool:
-    """Whether a reply is one JSON value, alone or in a fence, after its thinking."""
+def _object_at(text: str, start: int) -> tuple[dict[str, Any], int] | None:
+    """JSON object that begins at a place, and where it ends; None if there is none."""
     try:
-        _DECODER.decode(_body(text))
+        found, end = _DECODER.raw_decode(text, start)
     except (ValueError, RecursionError):
-        return False
-    return True
-
-
-def _body(text: str) -> str:
-    body = _THINKING.sub("", text.removeprefix("\ufeff"), count=1).strip()
-    fenced = _FENCED.match(body)
-    return fenced[1].strip() if fenced else body
-
-
-def _embedded(body: str) -> object:
-    """The only JSON object between sentences. Raises `ValueError` if there is none."""
-    start = body.find("{")
-    if start < 0:
-        raise ValueError("found no object")
-    parsed, end = _DECODER.raw_decode(body, start)
-    if _AMBIGUOUS.search(body[:start]) or _AMBIGUOUS.search(body[end:]):
-        raise ValueError("found brackets or a thought around the object")
-    return parsed
+        return None
+    return None if found is None else (found, end)
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any] | None:
@@ -243,6 +348,7 @@ def _refuse(name: str) -> NoReturn:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_distinct, parse_constant=_refuse)
+_LENIENT_DECODER = json.JSONDecoder(object_pairs_hook=_distinct, parse_constant=_refuse, strict=False)
 
 
 def clean_text(text: str, most: int | None = None) -> str:

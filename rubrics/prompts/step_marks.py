@@ -19,7 +19,15 @@ from gradebook.rubrics.model.methods import JudgeMethod
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.model.taxonomy import NamedError, StepMark, Taxonomy
 from gradebook.rubrics.prompts.prompt import Case, Labels, case_shown, label_of
-from gradebook.rubrics.prompts.reply_parser import ReadReply, clean_text, is_quoted, parse_reply, read_ending
+from gradebook.rubrics.prompts.reply_parser import (
+    MOST_FOUND,
+    ReadReply,
+    clean_text,
+    is_quoted,
+    parse_reply,
+    read_ending,
+    unreadable,
+)
 from gradebook.rubrics.prompts.templates import file_digest, read_sections
 from gradebook.rubrics.prompts.untrusted_text import fold_text, shown_json
 
@@ -190,8 +198,10 @@ def read_steps(
     if ending is not None:
         return ending
     reply = parse_reply(text or "", _Reply)
-    if reply is None or [said.step for said in reply.steps] != list(steps):
-        return ReadReply("parse_error")
+    if isinstance(reply, ReadReply):
+        return reply
+    if [said.step for said in reply.steps] != list(steps):
+        return unreadable(f"found marks of the steps {[said.step for said in reply.steps]}, expected {list(steps)}")
     texts = _texts_of(case)
     best = asked.criterion.ranked_levels[-1].id
     marks: list[dict[str, Any]] = []
@@ -203,7 +213,10 @@ def read_steps(
         if level_id is None or (
             not is_best and (bool(asked.errors) > bool(error) or bool(asked.severities) > bool(severity))
         ):
-            return ReadReply("parse_error")
+            found = (
+                f"the label {said.label[:MOST_FOUND]!r} with the error {said.error!r} and severity {said.severity!r}"
+            )
+            return unreadable(f"found on step {said.step} {found}, expected those shown")
         quote = clean_text(said.quote, MOST_QUOTE) if fold_text(said.quote) else ""
         if quote and not is_quoted([quote], texts.get(said.step, "")):
             unverified.append(quote)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pydantic import BaseModel, ConfigDict
 
 from gradebook.rubrics.model.rubric import Criterion
-from gradebook.rubrics.prompts.reply_parser import ReadReply, TokenChoices, parse_reply, read_ending
+from gradebook.rubrics.prompts.reply_parser import ReadReply, TokenChoices, parse_reply, read_ending, unreadable
 
 LEAST_MASS = 0.5  # of all labels together, at the place of the reply's own label
 LEAST_SHARE = 0.01  # of the labels' mass: a level below it is noise
@@ -40,11 +40,13 @@ def read_levels(
         return ReadReply("no_logprobs")
     sampled = _sampled_label(text or "")
     if sampled is None:
-        return ReadReply("parse_error", fault="not_json")
+        return unreadable("found no label alone")
     masses = _label_masses(sampled, choices, labels)
     mass = sum(masses.values())
     if mass < LEAST_MASS:
-        return ReadReply("parse_error", fault="unknown_label")
+        found = f"found {mass:.2g} as the probability of all labels together, expected at least {LEAST_MASS}"
+        remedy = "; the server may mask them: vLLM takes --logprobs-mode raw_logprobs" if mass == 0 else ""
+        return ReadReply("parse_error", rationale=found + remedy, fault="unknown_label")
     likeliest = max(masses, key=lambda label: masses[label])  # the first on ties
     if labels[likeliest] is None:
         return ReadReply("abstained")
@@ -61,7 +63,7 @@ def read_levels(
 def _sampled_label(text: str) -> str | None:
     """Label named in the reply: from JSON, or a bare word."""
     reply = parse_reply(text, _Reply)
-    if reply is not None:
+    if not isinstance(reply, ReadReply):
         return reply.level
     word = text.strip().strip('"')
     return word if word.isalpha() else None

@@ -23,6 +23,12 @@ _INVISIBLE = re.compile(
     "\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]+"
 )
 
+# Forms of one mark that models write for one another: quotation marks, apostrophes and primes; hyphens and dashes.
+_SAME_MARKS = str.maketrans(
+    dict.fromkeys("\u2018\u2019\u201a\u201b\u2032\u02bc\u2039\u203a", "'")
+    | dict.fromkeys("\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb", '"')
+    | dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-")
+)
 # Other blanks after NFKC, which leaves the space for all similar characters.
 _BLANKS = "\t\n\v\f\r\x1c\x1d\x1e\x1f\x85\u1680\u2028\u2029"
 
@@ -46,9 +52,11 @@ def inert_text(text: str) -> str:
 
 
 def fold_text(text: str) -> str:
-    """Fold a text for the comparison of quotes: no invisible characters, NFKC, folded whitespace, unchanged letters."""
+    """Fold a text for the comparison of quotes: no invisible characters, NFKC, one form of quotation marks and of
+    dashes, folded whitespace, unchanged letters.
+    """
     if not text.isascii():
-        text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text))
+        text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text).translate(_SAME_MARKS))
     for blank in _BLANKS:
         text = text.replace(blank, " ")
     while "  " in text:  # halves each run

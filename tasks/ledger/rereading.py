@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.prompts.prompt import Case, PromptStyle
-from gradebook.rubrics.prompts.reply_parser import ReadReply, first_object, is_bare
+from gradebook.rubrics.prompts.reply_parser import ReadReply, only_object
 from gradebook.tasks.judging.replies.judgment_row import distribution_text
 from gradebook.tasks.judging.replies.question import Question
 from gradebook.tasks.judging.replies.recorded_judge import RecordedReply, read_recorded
@@ -17,6 +17,9 @@ from gradebook.tasks.judging.settings.judge import identity_digest
 
 # The finish reason of a reply is not in the ledger, and its text does not show it.
 ENDINGS = frozenset({"refused", "truncated", "filtered"})
+
+# Earlier versions read fewer forms of JSON, and compared quotation marks and dashes of quotes letter by letter.
+READ_LATER = frozenset({"parse_error", "evidence_unverified"})
 
 _OTHER_ORDER = {"worst_first": "best_first", "best_first": "worst_first"}
 
@@ -83,8 +86,8 @@ def misread(
         return _differences(judgment, _fitting(judgment, criterion))
     else:
         read = _reread(judgment, criterion, case, style, is_plain=identity.get("reply_format") == "text")
-        if judgment["status"] == "parse_error" and not is_bare(judgment["reply"] or ""):
-            return None  # version 0.1.0 did not read an object between sentences
+        if read is not None and read.status == "scored" and judgment["status"] in READ_LATER:
+            return None
     if read is None:
         return None
     level_id = read.level_id if read.status == "scored" else None
@@ -98,9 +101,7 @@ def _reread(judgment: Row, criterion: Criterion, case: Case, style: PromptStyle,
     if question.prompt_digest != judgment["prompt_digest"]:
         return None
     text = judgment["reply"]
-    return question.request().read(
-        first_object(text, style.reply_keys) if is_plain and text else text, None, None, None
-    )
+    return question.request().read(only_object(text, style.reply_keys) if is_plain and text else text, None, None, None)
 
 
 def _reread_recorded(judgment: Row, output: str) -> ReadReply | None:

@@ -214,9 +214,14 @@ def _gate_facts(found: Grounds, sentence: str) -> Iterator[Fact]:
 
 
 def _judge_facts(found: Grounds) -> Iterator[Fact]:
-    """Whether the judge is to be trusted where people rated."""
+    """Whether the judge read whole prompts, and is to be trusted where people rated."""
     if found.run.get("judge") is None:
         return
+    if warnings := json.loads(found.run.get("settings") or "{}").get("warnings"):
+        doubt = (
+            "The judge may not have seen whole prompts, by token counts that can't be true: the first note has them."
+        )
+        yield Fact("judge", doubt, {"warnings": warnings})
     if not found.standings:
         yield Fact("judge", "Nobody rated what the judge scored, so how far to trust it is unknown.", {"criteria": {}})
         return

@@ -35,7 +35,10 @@ def judging(run: Run, plan: RunPlan) -> Iterator[tuple[Session, ...]]:
             try:
                 yield sessions
             finally:  # a resuming command does not know these notes
-                run.folder.add_notes([session.note for session in sessions if isinstance(session, JudgingSession)])
+                online = [session for session in sessions if isinstance(session, JudgingSession)]
+                run.folder.add_notes(session.note for session in online)
+                run.folder.add_notes(session.doubt(is_maybe_cut=False) for session in online)
+                run.folder.add_warnings(session.doubt(is_maybe_cut=True) for session in online)
             reporter().end("judge")
             cpu_s = max(session.cpu_s for session in sessions)  # sessions of one run share a thread
         # One thread asks for all criteria, so its time belongs to none of them.

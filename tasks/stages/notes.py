@@ -62,7 +62,13 @@ def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | 
         ),
     }
     notes = [sentence for sentence, is_true in sentences.items() if is_true]
-    notes = [*unreadable_notes(run), *similarity_notes(run.folder), *expectation_notes(run.folder), *notes]
+    notes = [
+        *run.folder.warnings,
+        *unreadable_notes(run),
+        *similarity_notes(run.folder),
+        *expectation_notes(run.folder),
+        *notes,
+    ]
     notes += [*family_notes(run, ingested), *model_notes(run), *run.folder.notes]
     if run.request.stop is not None and (stopping := stored_stopping(run.folder)) is not None:
         notes.insert(0, stopping.sentence)
@@ -111,9 +117,10 @@ def unreadable_notes(run: Run) -> list[str]:
     """A sentence for each judge with many replies that can't be read."""
     if not online_members(run.judge):
         return []
+    first = ("first_reply", "first_status", "first_rationale")
     return [
         f"{row['unreadable_count']:,} of {counted(row['reply_count'], 'reply', 'replies')} of {row['judge']} can't be "
-        f"read; the first is {describe_unreadable(row['first_reply'] or '', row['first_status'])}"
+        f"read; the first is {describe_unreadable(*(row[name] for name in first))}"
         for row in unreadable_replies(run.lake, run.run_id, sorted(UNREADABLE))
         if row["unreadable_count"] > MOST_UNREADABLE_RATE * row["reply_count"]
     ]

@@ -218,6 +218,7 @@ def run_row(run: Run, status: str, reason: str | None) -> dict[str, object]:
         "baseline_fault": baseline.fault,
         "series": baseline.series,
         "stopping": stopping.as_json() if stopping else None,
+        **({"warnings": run.folder.warnings} if run.folder.warnings else {}),
         "ratings_version": ratings_version(run.folder.ratings_file),
         "suite": request.suite,  # with the night, `latest` finds the nightly run before
         "night": None if request.night is None else request.night.isoformat(),

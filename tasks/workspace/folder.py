@@ -190,17 +190,20 @@ class RunFolder:
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes to the user about how the run was set up."""
-        return tuple(json.loads(self._notes_file.read_text(encoding="utf-8"))) if self._notes_file.exists() else ()
+        return _read_notes(self.path / "notes.json")
 
     def add_notes(self, notes: Iterable[str | None]) -> None:
         """Add notes to those of earlier commands, each once; None is skipped."""
-        together = list(dict.fromkeys([*self.notes, *(note for note in notes if note)]))
-        if together:
-            write_text(self._notes_file, json.dumps(together))
+        _add_notes(self.path / "notes.json", notes)
 
     @property
-    def _notes_file(self) -> Path:
-        return self.path / "notes.json"
+    def warnings(self) -> tuple[str, ...]:
+        """Notes to be read before all others."""
+        return _read_notes(self.path / "warnings.json")
+
+    def add_warnings(self, warnings: Iterable[str | None]) -> None:
+        """Add warnings as `add_notes` does."""
+        _add_notes(self.path / "warnings.json", warnings)
 
     @property
     def is_untidy(self) -> bool:
@@ -226,3 +229,13 @@ class RunFolder:
         for pattern in ("*.requests.jsonl", "*.replies-?.jsonl", "*.keys"):  # including those of a killed process
             for file in batches.glob(pattern):
                 file.unlink(missing_ok=True)
+
+
+def _read_notes(file: Path) -> tuple[str, ...]:
+    return tuple(json.loads(file.read_text(encoding="utf-8"))) if file.exists() else ()
+
+
+def _add_notes(file: Path, notes: Iterable[str | None]) -> None:
+    together = list(dict.fromkeys([*_read_notes(file), *(note for note in notes if note)]))
+    if together:
+        write_text(file, json.dumps(together))

@@ -24,6 +24,10 @@ TEXT_FAULTS: Mapping[str, Callable[[str], str]] = MappingProxyType(
         "prose around": lambda text: f"Here is my judgment: {text} I hope it helps.",
         "fence": lambda text: f"```json\n{text}\n```",
         "think": lambda text: f'<think>Is it good? {{"level": "good"}}</think>\n{text}',
+        "think closed": lambda text: f'Is it good? {{"level": "good"}}\n</think>\n{text}',
+        "harmony": lambda text: (
+            f"<|channel|>analysis<|message|>{{So<|end|><|start|>assistant<|channel|>final<|message|>{text}"
+        ),
         "half a thought": lambda text: f"<think>Is it good? {text}",
         "wrong enum": lambda text: json.dumps(json.loads(text) | {"level": "excellent"}),
         "level id": lambda text: json.dumps(json.loads(text) | {"level": "good"}),
@@ -36,6 +40,9 @@ TEXT_FAULTS: Mapping[str, Callable[[str], str]] = MappingProxyType(
         "half a surrogate": lambda text: json.dumps(json.loads(text) | {"rationale": "\ud800\x00"}),
     }
 )
+
+
+_EMPTY_CHOICE: dict[str, Any] = {"index": 1, "finish_reason": "stop", "message": {"role": "assistant", "content": None}}
 
 
 def _choice(completion: Completion, **changes: Any) -> Completion:
@@ -64,14 +71,23 @@ def _with_nan(completion: Completion) -> Completion:
 # Of what the endpoint makes of it: a body, or bytes that are none.
 BODY_FAULTS: Mapping[str, Callable[[Completion], Completion | list[Any] | bytes]] = MappingProxyType(
     {
+        "stream": lambda completion: b"data: " + json.dumps(completion).encode() + b"\n\ndata: [DONE]\n\n",
         "half a body": lambda completion: json.dumps(completion).encode()[:-9],
         "a list": lambda completion: [completion],
         "no utf-8": lambda completion: json.dumps(completion).encode() + b"\xff\xfe",
         "error object": lambda completion: {"error": {"message": "overloaded"}, "usage": completion["usage"]},
+        "error of a choice": lambda completion: _choice(completion, error={"code": 502, "message": "upstream"}),
+        "broken off": lambda completion: _choice(completion, finish_reason="error"),
+        "limit in 200": lambda _: {"error": {"message": "Rate limit exceeded upstream", "code": 429}},
+        "two choices": lambda completion: completion | {"choices": completion["choices"] + [_EMPTY_CHOICE]},
+        "thought alone": lambda completion: _choice(
+            completion, message={"role": "assistant", "content": None, "reasoning_content": "Hm."}
+        ),
         "no choices": lambda completion: completion | {"choices": []},
         "null choices": lambda completion: completion | {"choices": None},
         "null message": lambda completion: _choice(completion, message=None),
         "parts": lambda completion: _content(completion, [{"type": "thinking", "thinking": "..."}, _part(completion)]),
+        "output parts": lambda completion: _content(completion, [_part(completion) | {"type": "output_text"}]),
         "odd parts": lambda completion: _content(completion, [None, 1, {"type": "text", "text": 5}]),
         "odd names": lambda completion: completion | {"model": "m\ud800\x00" * 99_999, "service_tier": "\udfff"},
         "nan": _with_nan,

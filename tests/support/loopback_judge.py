@@ -56,6 +56,7 @@ class LoopbackJudge:
         self.service_tier: str | None = None
         self.system_fingerprint: str | None = None
         self.has_logprobs = True
+        self.refused_parameters: tuple[str, ...] = ()  # a body with one of them is answered with HTTP 400
         self.models: list[dict[str, Any]] = []  # as it lists them
         self.writer: Callable[[dict[str, Any]], str] | None = None  # of the reply's text, in place of its own
         self.redirect_to = ""
@@ -164,8 +165,8 @@ class LoopbackJudge:
         return self._body(body, _texts(body), "", request)
 
     async def _answer(self, request: web.Request, body: dict[str, Any], prompt: str) -> web.StreamResponse:
-        if not self._is_let_in(request):
-            return _refusal(401, f"bad key {request.headers.get('Authorization')}")
+        if (refused := self._refused(request, body)) is not None:
+            return refused
         if self.limit is not None and not self.limit.is_taken():
             return _refusal(429, "too many requests", None, self.limit.headers)
         fault = self._fault(prompt)
@@ -186,6 +187,15 @@ class LoopbackJudge:
         if fault == "redirect":
             raise web.HTTPTemporaryRedirect(self.redirect_to)
         return await self._send(request, fault, self._body(body, prompt, fault, request))
+
+    def _refused(self, request: web.Request, body: dict[str, Any]) -> web.StreamResponse | None:
+        if not self._is_let_in(request):
+            return _refusal(401, f"bad key {request.headers.get('Authorization')}")
+        for name in self.refused_parameters:
+            if name in body:
+                error = {"message": f"Unsupported parameter: '{name}' is not supported.", "param": name}
+                return web.json_response({"error": error}, status=400)
+        return None
 
     async def _send(self, request: web.Request, fault: str, completion: dict[str, Any]) -> web.StreamResponse:
         echo = {"id": f"chatcmpl-{request.headers.get('Authorization')}"}

@@ -1,5 +1,5 @@
 -- unreadable_replies: one row per judge that run $run_id paid and that gave replies with one of $statuses: the number
--- of its replies, of these replies, and the beginning of the first of these.
+-- of its replies, of these replies, and the beginning of the first of these, with what it was found to be.
 with judged as (
     select
         *,
@@ -15,6 +15,7 @@ final as (
         count(*) filter (is_unreadable) as unreadable_count,
         arg_min(left(reply, 2000), (asked_at, judgment_id)) filter (is_unreadable) as first_reply,
         arg_min(status, (asked_at, judgment_id)) filter (is_unreadable) as first_status,
+        arg_min_null(rationale, (asked_at, judgment_id)) filter (is_unreadable) as first_rationale,
     from judged
     group by judge
     having unreadable_count > 0

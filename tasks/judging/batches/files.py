@@ -218,7 +218,7 @@ def read_reply_at(path: Path, offset: int) -> Reply | None:
 
 
 def read_reply_line(line: dict[str, Any]) -> Reply | None:
-    """Reply of a line, always at the batch tier; None if it is no HTTP 200, or nested too deeply."""
+    """Reply of a line, always at the batch tier; None if it is no HTTP 200 with a completion, or nested too deeply."""
     response = line.get("response")
     if not isinstance(response, dict) or response.get("status_code") != 200 or line.get("error"):
         return None
@@ -226,7 +226,8 @@ def read_reply_line(line: dict[str, Any]) -> Reply | None:
         content = orjson.dumps(response.get("body"))
     except orjson.JSONEncodeError:  # it reads 1,024 levels and writes 254
         return None
-    return replace(read_completion(content, 0.0), service_tier=BATCH_TIER)
+    reply = read_completion(content, 0.0)
+    return None if reply.error is not None else replace(reply, service_tier=BATCH_TIER)
 
 
 def _failure_words(line: dict[str, Any]) -> str:

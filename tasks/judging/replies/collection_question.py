@@ -10,7 +10,6 @@ from gradebook.tasks.judging.replies.completion import MOST_NAME_LENGTH, Reply
 from gradebook.tasks.judging.replies.question import Outcome, Request
 
 COLLECT_CRITERION_ID = "(output)"  # in place of a criterion's id in the journal
-BROKEN_OFF = ("error", "abort")  # finish reasons of servers that stopped early
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +62,10 @@ class CollectQuestion:
 
 
 def _read(
-    _text: str | None, finish_reason: str | None, _refusal: str | None, _choices: TokenChoices | None
+    _text: str | None, _finish_reason: str | None, _refusal: str | None, _choices: TokenChoices | None
 ) -> ReadReply:
     """Accept any text as the output, also a refusal or a cut text: both are to be evaluated."""
-    return ReadReply("parse_error" if finish_reason in BROKEN_OFF else "scored")
+    return ReadReply("scored")
 
 
 def _note(reply: Reply) -> dict[str, Any]:

@@ -1,9 +1,11 @@
-"""Body of an HTTP 200: the reply, its usage and its log-probabilities, read as hostile."""
+"""Body of an HTTP 200: the reply, its usage and its log-probabilities, or an error; read as hostile."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import cast
+from types import MappingProxyType
+from typing import Any, cast
 
 import orjson
 
@@ -11,11 +13,31 @@ from gradebook.rubrics.prompts.reply_parser import TokenChoices, clean_text
 from gradebook.tasks.judging.money.prices import Usage, least_tokens
 
 MOST_NAME_LENGTH = 200
+BROKEN_OFF = ("error", "abort")  # finish reasons of servers that stopped early
+CUT_REMEDY = "set a larger context length at the server (Ollama: OLLAMA_CONTEXT_LENGTH, llama.cpp: --ctx-size)"
+MAY_BE_CUT = (
+    f"it may cut prompts, so that verdicts are about a part of the text: {CUT_REMEDY}, then `epoch: 1` in the judge "
+    "file asks all anew"
+)
+_PARAMETER = re.compile(
+    r"temperature|max_completion_tokens|max_tokens|response_format|json_schema|seed|top_logprobs|logprobs|service_tier"
+)
+_PARAMETERS_BY_WORD = {"json_schema": "response_format", "top_logprobs": "logprobs"}
+_TEXT_PARTS = ("text", "output_text")
+_THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details")  # fields of a message
+# HTTP status of an error by a word of its code or type, where it has no number.
+_STATUSES_BY_WORD: Mapping[str, int] = MappingProxyType(
+    {"rate_limit": 429, "resource_exhausted": 429, "overloaded": 503, "content_filter": 400, "content_policy": 400}
+    | {"context_length": 400, "invalid_request": 400, "authentication": 401, "permission": 403, "not_found": 404}
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """HTTP 200. usage, service_tier, choices and system_fingerprint are None if the endpoint sent none."""
+    """HTTP 200. usage, service_tier, choices and system_fingerprint are None if the endpoint sent none.
+
+    error: what the endpoint answered in place of a completion. doubt: why its token counts were dropped.
+    """
 
     text: str | None
     finish_reason: str | None
@@ -29,20 +51,31 @@ class Reply:
     is_completion: bool = True  # False: the text is the body itself
     base_url: str | None = None  # address that answered
     system_fingerprint: str | None = None  # of the backend's configuration
+    error: "ErrorBody | None" = None
+    doubt: str | None = None
+    is_maybe_cut: bool = False  # whether the doubt is that the endpoint cuts prompts
+    has_thought: bool = False  # beside the text, in a field of its own
 
 
 def read_completion(content: bytes, latency_ms: float) -> Reply:
-    """Read the body of an HTTP 200; a body that is no chat completion becomes the text, with its usage if any."""
+    """Read the body of an HTTP 200; a body that is no chat completion becomes the text, with its usage if any.
+
+    Of several choices, which gradebook never asks for, the texts are one: verdicts that differ make it unreadable.
+    """
     parsed = _parse(content)
     body = parsed if isinstance(parsed, dict) else {}
+    error = _error_of(body)
     try:
+        messages = [choice["message"] for choice in body["choices"]]
+        texts = [text for message in messages if (text := _written(message.get("content")))]
+        text = "\n".join(texts) if texts else _written(messages[0].get("content"))
+        refusal = _refusal(messages[0])
         choice = body["choices"][0]
-        message = choice["message"]
-        text, refusal = _written(message.get("content")), _text(message.get("refusal"))
         finish_reason, choices = _text(choice.get("finish_reason")), _choices(choice.get("logprobs"))
+        has_thought = any(messages[0].get(name) for name in _THOUGHTS)
         is_completion = True
     except (LookupError, TypeError, AttributeError):
-        is_completion = False
+        is_completion = has_thought = False
         text, refusal, finish_reason, choices = content.decode("utf-8", "replace"), None, None, None
     return Reply(
         text,
@@ -55,7 +88,24 @@ def read_completion(content: bytes, latency_ms: float) -> Reply:
         choices,
         is_completion=is_completion,
         system_fingerprint=_name(body.get("system_fingerprint")),
+        error=error,
+        has_thought=has_thought,
     )
+
+
+def _error_of(body: dict[str, Any]) -> "ErrorBody | None":
+    """Error of a body that came with HTTP 200: its own or its choice's, no choice at all, or a choice broken off."""
+    choices = body.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
+    for told in (body.get("error"), choice.get("error")):
+        if told:
+            return _error_body(told)
+    if "choices" in body and not choices:
+        return ErrorBody("no choices")
+    finish_reason = choice.get("finish_reason")
+    if finish_reason in BROKEN_OFF:
+        return ErrorBody(f"finish_reason {finish_reason}")
+    return None
 
 
 def read_embeddings(content: bytes, latency_ms: float) -> Reply:
@@ -70,11 +120,29 @@ def read_embeddings(content: bytes, latency_ms: float) -> Reply:
 
 @dataclass(frozen=True, slots=True)
 class ErrorBody:
-    """Body of any other HTTP status. body: its `error`, or the whole: parsed JSON, or text."""
+    """Error of an endpoint. body: the `error` of a JSON object, or the whole body: parsed JSON, or text."""
 
     body: object
     code: str | None = None
     type: object = None
+
+    @property
+    def status(self) -> int:
+        """HTTP status that an error within an HTTP 200 stands for: its code, or that of its kind; else 502."""
+        words = f"{self.code} {self.type}".lower()
+        if self.code is not None and re.fullmatch("[45][0-9][0-9]", self.code):
+            return int(self.code)
+        return next((status for word, status in _STATUSES_BY_WORD.items() if word in words), 502)
+
+    @property
+    def refused_parameter(self) -> str | None:
+        """Parameter of a request that the error is about, by its `param`, else by the first one in its message."""
+        told = self.body if isinstance(self.body, dict) else {"message": self.body}
+        for text in (told.get("param"), told.get("message"), told.get("detail")):
+            named = _PARAMETER.search(text) if isinstance(text, str) else None
+            if named is not None:
+                return _PARAMETERS_BY_WORD.get(named[0], named[0])
+        return None
 
 
 def read_error(content: bytes) -> ErrorBody:
@@ -82,7 +150,10 @@ def read_error(content: bytes) -> ErrorBody:
     parsed = _parse(content)
     if parsed is None:
         return ErrorBody(content.decode("utf-8", "replace").strip())
-    body = parsed.get("error", parsed) if isinstance(parsed, dict) else parsed
+    return _error_body(parsed.get("error", parsed) if isinstance(parsed, dict) else parsed)
+
+
+def _error_body(body: object) -> ErrorBody:
     if not isinstance(body, dict):
         return ErrorBody(body)
     code = body.get("code")
@@ -92,14 +163,28 @@ def read_error(content: bytes) -> ErrorBody:
 def drop_false_usage(reply: Reply, least_prompt_tokens: int) -> Reply:
     """Reply without its usage if that has fewer tokens than the texts sent and received can have.
 
-    Some gateways report 0 tokens; a cost from such counts would be no cost.
+    Some gateways report 0 tokens; a cost from such counts would be no cost. A server that cuts prompts at its context
+    length counts what it left.
     """
     usage = reply.usage
     if usage is None:
         return reply
     written = [text for text in (reply.text, reply.refusal) if text] if reply.is_completion else []
-    is_false = usage.prompt_tokens < least_prompt_tokens or usage.completion_tokens < least_tokens(*written)
-    return replace(reply, usage=None) if is_false else reply
+    least_reply_tokens = least_tokens(*written)
+    if usage.prompt_tokens < least_prompt_tokens:
+        found = f"{usage.prompt_tokens:,} tokens of a prompt with at least {least_prompt_tokens:,}"
+    elif usage.completion_tokens < least_reply_tokens:
+        found = f"{usage.completion_tokens:,} tokens of a reply with at least {least_reply_tokens:,}"
+    else:
+        return reply
+    is_maybe_cut = 0 < usage.prompt_tokens < least_prompt_tokens
+    return replace(reply, usage=None, doubt=found, is_maybe_cut=is_maybe_cut)
+
+
+def false_count_words(subject: str, reply: Reply) -> str:
+    """Sentence about token counts that can't be true. subject: the judge and its address."""
+    may = f"; {MAY_BE_CUT}" if reply.is_maybe_cut else ""
+    return f"token counts of {subject} can't be true, and their costs are unknown: it counted {reply.doubt}{may}"
 
 
 def _parse(content: bytes) -> object:
@@ -118,8 +203,15 @@ def _written(content: object) -> str | None:
     """Text of a reply; for a list of parts, its text parts without reasoning and other kinds."""
     if not isinstance(content, list):
         return _text(content)
-    parts = [part for part in content if isinstance(part, dict) and part.get("type") == "text"]
+    parts = [part for part in content if isinstance(part, dict) and part.get("type", "text") in _TEXT_PARTS]
     return "".join(_text(part.get("text")) or "" for part in parts)
+
+
+def _refusal(message: dict[str, Any]) -> str | None:
+    """Refusal of a message, in its own field or as a part of the content."""
+    content = message.get("content")
+    parts = [part.get("refusal") for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    return next((text for each in (message.get("refusal"), *parts) if (text := _text(each))), None)
 
 
 def _name(value: object) -> str | None:
@@ -145,18 +237,31 @@ def _text(value: object) -> str | None:
 
 
 def _usage(usage: object) -> Usage | None:
-    """Usage of a reply; None unless both counts are present: a missing count is not zero tokens."""
+    """Usage of a reply; None unless both counts are present: a missing count is not zero tokens.
+
+    Reasoning is billed as a part of the reply, and some endpoints count it in `reasoning_tokens` or `total_tokens`
+    alone: the largest reading counts. None for a total that is smaller than its parts: they can't agree.
+    """
     if not isinstance(usage, dict):
         return None
     prompt, completion = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
     if prompt is None or completion is None:
         return None
-    prompt_details = usage.get("prompt_tokens_details")
-    details = prompt_details if isinstance(prompt_details, dict) else {}
-    cached = min(_count(details.get("cached_tokens")) or 0, prompt)
+    total = _count(usage.get("total_tokens")) or prompt + completion
+    if total < prompt + completion:
+        return None
+    reasoning = _count(_details(usage, "completion_tokens_details").get("reasoning_tokens")) or 0
+    completion = max(total - prompt, completion + reasoning if reasoning > completion else completion)
+    details = _details(usage, "prompt_tokens_details")
+    cached = min(_count(details.get("cached_tokens")) or _count(usage.get("prompt_cache_hit_tokens")) or 0, prompt)
     written = _count(details.get("cache_write_tokens")) or _count(details.get("cache_creation_tokens")) or 0
     sound = min(_count(details.get("audio_tokens")) or 0, prompt)
     return Usage(prompt, cached, completion, min(written, prompt - cached), sound)
+
+
+def _details(usage: dict[str, Any], name: str) -> dict[str, Any]:
+    details = usage.get(name)
+    return details if isinstance(details, dict) else {}
 
 
 def _count(value: object) -> int | None:

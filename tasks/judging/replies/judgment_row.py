@@ -7,10 +7,11 @@ from typing import Any
 
 import orjson
 
-from gradebook.rubrics.prompts.reply_parser import MOST_REPLY_LENGTH, ReadReply, clean_text, first_object
+from gradebook.rubrics.prompts.reply_parser import MOST_REPLY_LENGTH, ReadReply, clean_text, only_object, unreadable
 from gradebook.tasks.judging.replies.completion import Reply
 from gradebook.tasks.judging.replies.question import Askable, Outcome, Request
 
+ALL_THOUGHT = "found reasoning alone, without a text: turn it off for this model, or the server's reasoning parser"
 SPLIT_COLUMNS = ("prompt_bytes", "prompt_tokens", "cached_tokens", "completion_tokens")
 
 
@@ -56,12 +57,16 @@ def reply_columns(
 def read_parts(request: Request, reply: Reply, *, is_plain: bool = False) -> list[ReadReply]:
     """Readings of a reply: one, or one per batched criterion. is_plain: the endpoint was not asked to keep a schema."""
     if is_plain and request.schema is not None and reply.text is not None:
-        reply = replace(reply, text=first_object(reply.text, request.schema["schema"]["required"]))
+        reply = replace(reply, text=only_object(reply.text, request.schema["schema"]["required"]))
+    if request.schema is None and not reply.is_completion and not request.is_embedding:
+        return [unreadable("found no chat completion")]  # any text of the model is valid
     if request.read_parts is not None:
-        return request.read_parts(reply.text, reply.finish_reason, reply.refusal)
-    if request.schema is None and not reply.is_completion:  # any text of the model is valid
-        return [ReadReply("parse_error", fault="not_json")]
-    return [request.read(reply.text, reply.finish_reason, reply.refusal, reply.choices)]
+        reads = request.read_parts(reply.text, reply.finish_reason, reply.refusal)
+    else:
+        reads = [request.read(reply.text, reply.finish_reason, reply.refusal, reply.choices)]
+    if reply.has_thought and not reply.text:
+        return [unreadable(ALL_THOUGHT) if read.status == "parse_error" else read for read in reads]
+    return reads
 
 
 def shared_columns(columns: dict[str, Any], count: int) -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ from gradebook.tasks.judging.money.prices import (
     prompt_bytes,
     worst_cost_usd,
 )
-from gradebook.tasks.judging.replies.completion import Reply, drop_false_usage
+from gradebook.tasks.judging.replies.completion import Reply, drop_false_usage, false_count_words
 from gradebook.tasks.judging.replies.journal import Journal
 from gradebook.tasks.judging.replies.judgment_row import (
     judgment_row,
@@ -101,6 +101,7 @@ class JudgeClient:
         self._is_ever_read = is_ever_read
         self._unreadable: list[str] = []  # descriptions, one per call, until a reply is read
         self.fault: UnfinishedError | None = None
+        self.doubts: dict[bool, str] = {}  # of the first token counts that can't be true, by whether prompts may be cut
 
     async def close(self) -> None:
         for route in (*self._abandoned, *self._routes):
@@ -236,6 +237,9 @@ class JudgeClient:
             came = fault
         if isinstance(came, Reply):
             came = drop_false_usage(came, call.least_tokens)
+            if came.doubt is not None:
+                subject = f"{self._settings.model} at {route.base_url}"
+                self.doubts.setdefault(came.is_maybe_cut, false_count_words(subject, came))
         report_request(self._run_id, self._settings.model, route.base_url, route.price, asked_ns, came)
         return came
 
@@ -291,9 +295,10 @@ class JudgeClient:
                 f"with: {failure.reason}; finished judgments are stored, and the same command resumes"
             )
         if not self._is_ever_answered and self._refused_count >= MOST_CALLS_REFUSED:
+            remedy = "" if failure.remedy is None else f"; {failure.remedy}"
             raise EndpointUnavailable(
                 f"{self._address}: {MOST_CALLS_REFUSED} requests were refused before any was answered, the last with: "
-                f"{failure.reason}"
+                f"{failure.reason}{remedy}"
             )
         return failure
 
@@ -307,7 +312,7 @@ class JudgeClient:
         if call.request.is_embedding:
             self._unreadable.append(str(first["rationale"]))
         else:
-            self._unreadable.append(describe_unreadable(first["reply"], first["status"]))
+            self._unreadable.append(describe_unreadable(first["reply"], first["status"], first["rationale"]))
         if not self._is_ever_read and len(self._unreadable) >= MOST_CALLS_UNREADABLE:
             raise EndpointUnavailable(
                 f"{self._address}: none of the first {MOST_CALLS_UNREADABLE} questions to {self._settings.model} got a "

@@ -86,6 +86,10 @@ class JudgingSession:
         """Note for the report about the leases; None if there is none."""
         return None if self._leases is None else self._leases.note
 
+    def doubt(self, *, is_maybe_cut: bool) -> str | None:
+        """Sentence about token counts that can't be true, as of cut prompts or other; None without such counts."""
+        return None if self._client is None else self._client.doubts.get(is_maybe_cut)
+
     def open_leases(self, look_up: LedgerLookup) -> Leases:
         """Leases of this session, so that sessions wait for each other's replies instead of paying twice.
 

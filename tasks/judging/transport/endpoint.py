@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
 
 from gradebook.rubrics.model.errors import EndpointUnavailable
-from gradebook.tasks.judging.replies.completion import Reply, read_completion, read_embeddings, read_error
+from gradebook.tasks.judging.replies.completion import ErrorBody, Reply, read_completion, read_embeddings, read_error
 from gradebook.tasks.judging.replies.question import Request
 from gradebook.tasks.judging.settings.judge import Address, JudgeSettings
 from gradebook.tasks.judging.settings.keys import refused_key_words
@@ -68,6 +69,18 @@ def token_limit_name(base_url: str) -> str:
     return "max_completion_tokens" if host.endswith(CAPPED_BY_COMPLETION_TOKENS) else "max_tokens"
 
 
+# What to set in a judge file, by the parameter that an endpoint refuses.
+REMEDIES: Mapping[str, str] = MappingProxyType(
+    {
+        "temperature": "set `temperature: null` in the judge file",
+        "response_format": "set `reply_format: text` in the judge file",
+        "logprobs": "set `mode: reply` in the judge file",
+        "seed": "take `seed` out of the judge file",
+        "service_tier": "take `service_tier` out of the judge file",
+        "max_tokens": "set another `max_tokens` in the judge file",
+        "max_completion_tokens": "set another `max_tokens` in the judge file",
+    }
+)
 CODES_OF_REQUESTS = ("context_length_exceeded", *FILTER_CODES)
 MOST_DATE_LENGTH = 64
 
@@ -87,6 +100,12 @@ class Failure:
     is_outlasted: bool = False  # the endpoint has been gone for longer than patience
     retry_after_s: float | None = None
     headers: Mapping[str, str] | None = None
+    parameter: str | None = None  # of the request, which the endpoint refuses
+
+    @property
+    def remedy(self) -> str | None:
+        """What to set in the judge file where the endpoint refuses a parameter."""
+        return REMEDIES.get(self.parameter or "")
 
 
 def refused_key(address: Address, answered: str) -> EndpointUnavailable:
@@ -130,10 +149,12 @@ class Endpoint:
         except aiohttp.ClientError as error:
             return _connection_failure(error, self._address)
         if not HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
-            return self._status_failure(status, headers, content, path)
-        self._has_answered = True
+            return self._status_failure(status, headers, read_error(content), path)
         latency_ms = (time.perf_counter() - started) * 1000
         reply = self._mask_texts(read(self._mask.content(content), latency_ms))
+        if reply.error is not None:
+            return self._status_failure(reply.error.status, headers, reply.error, path, within=reply)
+        self._has_answered = True
         return replace(reply, headers=headers, base_url=self._address.base_url)
 
     def _mask_texts(self, reply: Reply) -> Reply:
@@ -151,9 +172,11 @@ class Endpoint:
     def _masked(self, text: str | None) -> str | None:
         return None if text is None else self._mask.text(text)
 
-    def _status_failure(self, status: int, headers: Mapping[str, str], content: bytes, path: str) -> Failure:
-        fault = read_error(content)
-        answered = self._mask.status_text(status, fault.body)
+    def _status_failure(
+        self, status: int, headers: Mapping[str, str], fault: ErrorBody, path: str, within: Reply | None = None
+    ) -> Failure:
+        """Failure by the status of an answer, or of an error. within: the HTTP 200 that the error came with."""
+        answered = self._mask.status_text(status if within is None else f"200 with the error {status}", fault.body)
         if status == 401 or (status == 403 and not self._has_answered):  # a later 403 may be caused by the request
             raise refused_key(self._address, answered) from None
         if "insufficient_quota" in (fault.code, fault.type):
@@ -173,7 +196,7 @@ class Endpoint:
         return Failure(
             answered,
             is_retried=is_retried(status),
-            may_be_billed=may_be_billed(status, fault.code, fault.type),
+            may_be_billed=bool(within and within.usage) or may_be_billed(status, fault.code, fault.type),
             is_rate_limit=status == 429,
             is_of_request=status == 413 or fault.code in CODES_OF_REQUESTS,
             is_filtered=status == 400 and is_filter(fault.code, fault.type),
@@ -181,6 +204,7 @@ class Endpoint:
             is_answered=True,
             retry_after_s=retry_after_s(headers, _endpoint_time(headers)),
             headers=headers,
+            parameter=fault.refused_parameter if status in (400, 422) else None,
         )
 
 

@@ -11,12 +11,15 @@ from urllib.request import getproxies, proxy_bypass
 import aiohttp
 import httpx2
 
+from gradebook.tasks.system.operator_settings import is_loopback
+
 MOST_BODY_BYTES = 16 * 2**20  # decompressed: a few kilobytes can decompress to gigabytes
 OVERSIZED_BODY_BYTES = 2**20  # part of an oversized body, enough to recognise it
 IDLE_S = 4.0  # below the 5 s after which common servers hang up on an idle connection
 # Describe the transfer, not the decompressed body.
 _TRANSFER_HEADERS = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 _HEADERS_OF_A_REQUEST = ("host", "accept", "content-", "transfer-encoding", "x-stainless-")  # the last: of `openai`
+_LOOPBACK = ("all://localhost", "all://127.0.0.1", "all://[::1]")
 _GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
 _OWNERS = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}  # by header: its variable
 
@@ -78,19 +81,19 @@ def _unpacked(body: bytes | bytearray, packing: str) -> bytes:
 
 
 def _proxy_of(base_url: str) -> str | None:
-    """Proxy that the environment names for an address."""
+    """Proxy that the environment names for an address; none for this machine itself."""
     parts, proxies = urlsplit(base_url), getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
-    if not proxy or not parts.hostname or proxy_bypass(parts.netloc.rpartition("@")[2]):
+    if not proxy or not parts.hostname or is_loopback(parts.hostname) or proxy_bypass(parts.netloc.rpartition("@")[2]):
         return None
     return proxy if "://" in proxy else f"http://{proxy}"
 
 
 class BoundedFileClient(httpx2.Client):
-    """Synchronous client with the same size limits. Successful streamed responses stay streams."""
+    """Synchronous client with the same limits and proxies. Successful streamed responses stay streams."""
 
     def __init__(self, key: str, **settings: Any) -> None:
-        super().__init__(follow_redirects=False, **settings)
+        super().__init__(follow_redirects=False, mounts=dict.fromkeys(_LOOPBACK), **settings)
         self._key = key
 
     def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:

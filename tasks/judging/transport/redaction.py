@@ -33,7 +33,7 @@ class KeyMask:
         plain = text.replace(self._key, MASK)
         return self._pattern.sub(MASK, plain) if "\\" in plain else plain
 
-    def status_text(self, status: int, body: object) -> str:
+    def status_text(self, status: int | str, body: object) -> str:
         """Status of an error and the reason in its body, on one line, without the key. body: as openai parses it."""
         reason = "a page of HTML" if isinstance(body, str) and is_page(body) else _reason(body)
         return self.line(f"HTTP {status}" + (f": {reason}" if reason else ""))

@@ -12,7 +12,7 @@ import orjson
 
 from gradebook.rubrics.model.errors import EndpointUnavailable, InputError, JudgeSettingsError
 from gradebook.rubrics.prompts.reply_parser import ReadReply, TokenChoices
-from gradebook.tasks.judging.replies.completion import Reply
+from gradebook.tasks.judging.replies.completion import CUT_REMEDY, Reply
 from gradebook.tasks.judging.replies.question import Request
 from gradebook.tasks.judging.settings.files import read_judge
 from gradebook.tasks.judging.settings.judge import JudgeSettings, program_words
@@ -29,6 +29,7 @@ GPU_IN_FLIGHT, CPU_IN_FLIGHT = 256, 4
 _LENGTHS = ("max_model_len", "context_length", "max_context_length")  # vLLM and SGLang; OpenRouter; LM Studio
 MASKED_LOGPROB = -1e4  # of a token that structured output forbids
 _SHARED = "The river is calm today, and the boats lie still at the pier. " * 160  # longer than a cache's block
+LEAST_TOKENS = len(_SHARED.split())  # of a prompt: no tokenizer joins these words
 _ASKED = 'Which letter comes {place} in the alphabet? Reply with one JSON object: {{"level": "A"}}, "B", "C" or "D".'
 _SHAPE = {"type": "object", "properties": {"level": {"type": "string", "enum": list(LABELS)}}, "required": ["level"]}
 SCHEMA = {"name": "judgment", "strict": True, "schema": {**_SHAPE, "additionalProperties": False}}
@@ -59,7 +60,11 @@ def examine_judge(judge: str) -> Iterator[DoctorFinding]:
             yield DoctorFinding(f"{settings.model}: {name}", severity, found, mend)
         yield _context_length(settings, keys[0])
         if is_loopback(urlsplit(settings.base_url).hostname or ""):
-            yield judge_in_flight(settings, *asyncio.run(_pace(settings, keys[0])))
+            times = asyncio.run(_pace(settings, keys[0]))
+            check = f"{settings.model}: requests in flight"
+            yield (
+                judge_in_flight(settings, *times) if times else DoctorFinding(check, NOTE, "the short requests failed")
+            )
 
 
 def _program_finding(settings: JudgeSettings) -> DoctorFinding:
@@ -88,20 +93,21 @@ async def _ask(settings: JudgeSettings, key: str) -> list[Reply | Failure]:
         await endpoint.close()
 
 
-async def _pace(settings: JudgeSettings, key: str) -> tuple[float, float]:
-    """Seconds for one short request alone, and for `AT_ONCE` at once."""
+async def _pace(settings: JudgeSettings, key: str) -> tuple[float, float] | None:
+    """Seconds for one short request alone, and for `AT_ONCE` at once; None if one fails."""
     endpoint = Endpoint(settings.model_copy(update={"max_in_flight": AT_ONCE}), settings, key)
 
-    async def ask(number: int) -> None:
+    async def ask(number: int) -> Reply | Failure:
         asked = f"Count from {number} to {number + 40}, in words."
         request = Request([{"role": "user", "content": asked}], None, lambda *_: ReadReply("scored"))
-        await endpoint.send(request_body(settings, request, 0, SHORT_TOKENS))
+        return await endpoint.send(request_body(settings, request, 0, SHORT_TOKENS))
 
     try:
         spans = []
         for numbers in ([0], range(1, AT_ONCE + 1)):
             began = time.perf_counter()
-            await asyncio.gather(*map(ask, numbers))
+            if any(isinstance(came, Failure) for came in await asyncio.gather(*map(ask, numbers))):
+                return None
             spans.append(time.perf_counter() - began)
     finally:
         await endpoint.close()
@@ -146,23 +152,26 @@ Words = tuple[str, str, str | None]  # severity, what was found, the fix
 
 
 def _structured(came: Reply | Failure) -> Words:
-    text = "reply_format: text in the judge file"
     if isinstance(came, Failure):
-        return PROBLEM, f"the request failed: {came.reason}", text
+        return PROBLEM, f"the request failed: {came.reason}", came.remedy
     try:
         is_right = orjson.loads(came.text or "")["level"] in LABELS
     except (orjson.JSONDecodeError, LookupError, TypeError):
         is_right = False
     if is_right:
         return OK, "json_schema is honoured", None
-    return NOTE, "json_schema is not honoured: the reply is not the object asked for", text
+    found = "json_schema is not honoured: the reply is not the object asked for"
+    return NOTE, found, "reply_format: text in the judge file"
 
 
 def _cached(came: Reply | Failure) -> Words:
     if isinstance(came, Failure):
-        return PROBLEM, f"the request failed: {came.reason}", None
+        return PROBLEM, f"the request failed: {came.reason}", came.remedy
     if came.usage is None:
         return NOTE, "the reply has no usable token counts: costs are unknown", None
+    if came.usage.prompt_tokens < LEAST_TOKENS:
+        found = f"{came.usage.prompt_tokens:,} tokens counted of a prompt of more than {LEAST_TOKENS:,} words"
+        return PROBLEM, f"{found}: the count can't be true, or the prompt was cut", CUT_REMEDY
     share = came.usage.cached_tokens / max(1, came.usage.prompt_tokens)
     counted = f"{came.usage.cached_tokens:,} of {came.usage.prompt_tokens:,} tokens of a repeated prompt"
     if share >= 0.5:

@@ -124,7 +124,7 @@ def test_whatever_the_model_said_is_its_output(server, tmp_path, fault, text, en
     assert collected.refusal_count == (fault == "refusal")
 
 
-@pytest.mark.parametrize("fault", ["garbage", "error object", "no choices", "null message"])
+@pytest.mark.parametrize("fault", ["garbage", "null message"])
 def test_a_body_that_is_no_completion_is_no_output(server, tmp_path, fault):
     write_prompts(tmp_path, *questions(1))
     server.faults = [fault] * 2

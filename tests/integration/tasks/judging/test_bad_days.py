@@ -16,11 +16,23 @@ from tests.support.loopback_judge import LoopbackJudge
 
 # Replies that say no level, each with its usage.
 USELESS = (
-    *("prose", "half a thought", "wrong enum", "level id", "level list", "extra key", "missing key"),
-    *("key twice", "nested", "null", "error object", "no choices", "null choices", "null message", "odd parts"),
+    *("prose", "half a thought", "wrong enum", "level id", "level list", "missing key"),
+    *("key twice", "nested", "null", "null message", "odd parts"),
 )
 UNREADABLE = ("half a body", "a list", "no utf-8")  # not even their usage can be read
-ODD_BUT_READ = ("fence", "prose around", "think", "parts", "half a surrogate", "odd names")
+ODD_BUT_READ = (
+    *("fence", "prose around", "think", "think closed", "harmony", "parts", "output parts", "two choices"),
+    *("extra key", "half a surrogate", "odd names"),
+)
+# Errors within an HTTP 200, each with the beginning of its reason.
+ERRORS_IN_200 = {
+    "error object": "HTTP 200 with the error 502: overloaded",
+    "error of a choice": "HTTP 200 with the error 502: upstream",
+    "broken off": "HTTP 200 with the error 502: finish_reason error",
+    "no choices": "HTTP 200 with the error 502: no choices",
+    "null choices": "HTTP 200 with the error 502: no choices",
+    "limit in 200": "HTTP 200 with the error 429: Rate limit exceeded upstream",
+}
 ODD_USAGES = (
     *("usage below 0", "usage huge", "usage a float", "usage a text", "usage a half", "usage nan"),
     *("usage a list", "usage 0", "usage too low", "usage of no reply"),
@@ -51,11 +63,24 @@ def test_a_reply_without_a_level_is_paid_for_and_unscored(judge: LoopbackJudge, 
     assert CANARY not in repr(answer)
 
 
-@pytest.mark.parametrize("fault", ["prose", "wrong enum", "key twice", "error object", "half a body", "gzip bomb"])
+@pytest.mark.parametrize("fault", ["prose", "wrong enum", "key twice", "half a body", "gzip bomb"])
 def test_a_useless_reply_loses_nothing_where_the_next_is_good(judge: LoopbackJudge, tmp_path: Path, fault: str):
     judge.faults = [fault]
     assert (ask(judge, tmp_path)[0].status, judge.request_count) == ("scored", 2)
     assert journaled(tmp_path)["status"].to_pylist() == ["parse_error", "scored"]
+
+
+@pytest.mark.parametrize("fault", ERRORS_IN_200)
+def test_an_error_within_a_reply_is_asked_again_as_its_status_is(judge: LoopbackJudge, tmp_path: Path, fault: str):
+    judge.faults = [fault]
+    assert (ask(judge, tmp_path)[0].status, judge.request_count) == ("scored", 2)
+    assert journaled(tmp_path)["status"].to_pylist() == ["scored"]
+
+
+@pytest.mark.parametrize("fault", [fault for fault in ERRORS_IN_200 if fault != "limit in 200"])
+def test_an_error_within_every_reply_is_the_endpoints_fault(judge: LoopbackJudge, tmp_path: Path, fault: str):
+    judge.faults = [fault] * 2
+    assert (ask(judge, tmp_path)[0].reason or "").startswith(f"endpoint_error: {ERRORS_IN_200[fault]}")
 
 
 @pytest.mark.parametrize("fault", UNREADABLE)

@@ -209,5 +209,12 @@ def test_the_replies_that_cant_be_read_are_counted_per_judge(lake):
             journal.append(JUDGMENT | row | {"asked_at": datetime(2026, 1, 1, 0, number, tzinfo=UTC)})
     settle_journals(lake)
     assert unreadable_replies(lake, "r", ["parse_error", "truncated"]) == [
-        {"judge": "m", "reply_count": 3, "unreadable_count": 2, "first_reply": "Well.", "first_status": "parse_error"}
+        {
+            "judge": "m",
+            "reply_count": 3,
+            "unreadable_count": 2,
+            "first_reply": "Well.",
+            "first_status": "parse_error",
+            "first_rationale": None,
+        }
     ]

@@ -38,6 +38,27 @@ def test_what_it_does_not_honour_is_a_note_with_the_fix(monkeypatch: pytest.Monk
     assert found[3] == ("note", "the list of models lacks the model: longer prompts are refused when they are sent")
 
 
+@pytest.mark.parametrize(("parameter", "remedy"), [("temperature", "`temperature: null`"), ("response_format", "text")])
+def test_the_fix_is_one_of_what_is_refused(monkeypatch: pytest.MonkeyPatch, parameter: str, remedy: str):
+    with LoopbackJudge() as judge:
+        judge.refused_parameters = (parameter,)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
+        monkeypatch.setenv("OPENAI_BASE_URL", judge.base_url)
+        first, *_, pace = examine_judge("m")
+    assert first.severity == "problem" and remedy in (first.mend or "")
+    assert ("failed" in pace.found) == (parameter == "temperature")  # the short requests ask for no format
+
+
+def test_a_server_that_cuts_prompts_is_said_to(monkeypatch: pytest.MonkeyPatch):
+    with LoopbackJudge() as judge:
+        judge.faults = ["usage too low"] * 3
+        found = examined(monkeypatch, judge)
+    assert found[1] == (
+        "problem",
+        "7 tokens counted of a prompt of more than 2,080 words: the count can't be true, or the prompt was cut",
+    )
+
+
 @pytest.mark.parametrize(
     ("together_s", "most", "severity", "mend"),
     [

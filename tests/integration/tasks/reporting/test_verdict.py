@@ -203,6 +203,12 @@ def test_the_head_says_how_sure_the_mean_is_and_which_criterion_has_no_score():
     assert not any(each.topic == "interval" for each in run_verdict(replace(THRESHOLD, pass_threshold=0.3)).facts)
 
 
+def test_the_head_says_that_the_judge_may_have_seen_cut_prompts():
+    run = THRESHOLD.run | {"judge": "m", "settings": json.dumps({"warnings": ["it counted 2,050 tokens"]})}
+    (doubt, _unrated) = (each for each in run_verdict(replace(THRESHOLD, run=run)).facts if each.topic == "judge")
+    assert doubt.sentence.startswith("The judge may not have seen whole prompts, by token counts that can't be true")
+
+
 def test_two_models_of_a_run_without_a_common_case_are_not_compared(tmp_path, capsys):
     rows = [{"case_id": f"{model}{place}", "model": model, "output": "yes"} for model in "mo" for place in range(3)]
     rubric = tmp_path / "rubric.json"

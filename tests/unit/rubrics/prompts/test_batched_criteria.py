@@ -52,7 +52,8 @@ def test_each_criterion_is_read_by_its_own_labels():
 
 
 @pytest.mark.parametrize(
-    "bad", [judged(2, "4", level="QQQQ"), judged(2, "4", extra=1), {}, None, "4", [judged(2, "4")], judged(1, "3")]
+    "bad",
+    [judged(2, "4", level="QQQQ"), judged(2, "4", extra=1, other=2), {}, None, "4", [judged(2, "4")], judged(1, "3")],
 )
 def test_a_bad_judgment_spoils_itself_alone(bad: object):
     assert outcomes(read(GOOD | {"2": bad})) == [("scored", "3"), ("parse_error", None), ("abstained", None)]

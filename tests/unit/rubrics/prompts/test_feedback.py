@@ -221,7 +221,8 @@ def test_more_criteria_make_a_longer_request():
 )
 def test_a_reply_is_read_as(text: str | None, status: str, written: str | None):
     read = read_feedback(text, "stop", None)
-    assert (read.status, read.rationale, read.level_id) == (status, written, None)
+    assert (read.status, read.level_id) == (status, None)
+    assert read.rationale == written if written else str(read.rationale).startswith("found ")
 
 
 @pytest.mark.parametrize(

@@ -42,11 +42,14 @@ GOOD = '{"evidence": [], "rationale": "So.", "level": "GHJK"}'
         (f"{GOOD} {GOOD}", "parse_error", None),
         (f"[{GOOD}]", "parse_error", None),
         (GOOD.replace("GHJK", "good"), "parse_error", None),
-        (GOOD.replace("GHJK", "ghjk"), "parse_error", None),
+        (GOOD.replace("GHJK", "ghjk"), "scored", "good"),  # the label, in another case
         (GOOD.replace('"GHJK"', "1"), "parse_error", None),
         (GOOD.replace('"GHJK"', "null"), "parse_error", None),
         (GOOD.replace("}", ', "level": "BCDF"}'), "parse_error", None),
-        (GOOD.replace("}", ', "score": 5}'), "parse_error", None),
+        (GOOD.replace("}", ', "score": 5}'), "scored", "good"),
+        (GOOD.replace("}", ', "score": 5, "grade": 1}'), "parse_error", None),
+        (GOOD.replace("}", ', "final": "bcdf"}'), "parse_error", None),  # another label
+        (GOOD.replace("}", ', "final": {"level": 1}}'), "parse_error", None),
         ('{"rationale": "So.", "level": "GHJK"}', "parse_error", None),
         (GOOD.replace("[]", '"holds"'), "parse_error", None),
         (GOOD[:-1], "parse_error", None),
@@ -67,7 +70,31 @@ GOOD = '{"evidence": [], "rationale": "So.", "level": "GHJK"}'
         (GOOD.replace("[]", '[{"a": 1, "a": 2}]'), "parse_error", None),
         (GOOD.replace("GHJK", "QRST"), "parse_error", None),
         (GOOD.replace("GHJK", "LMNP"), "abstained", None),
-        (GOOD.replace("GHJK", " GHJK"), "parse_error", None),
+        (GOOD.replace("GHJK", " GHJK"), "scored", "good"),
+        (GOOD.replace("GHJK", "**GHJK**\u200b"), "scored", "good"),
+        (GOOD.replace("GHJK", "GHJK or BCDF"), "parse_error", None),
+        (f"It is fine.\n</think>\n{GOOD}", "scored", "good"),  # a server took the first mark
+        (f"A draft: {GOOD.replace('GHJK', 'BCDF')}\n</think>\n{GOOD}", "scored", "good"),
+        (f"[THINK]{{}} or [this]?[/THINK]{GOOD}", "scored", "good"),
+        (f"<think>a</think> <think>b</think>{GOOD}", "scored", "good"),
+        (f"<think>a <think>b</think> c</think>{GOOD}", "scored", "good"),
+        (
+            f"<|channel|>analysis<|message|>{{?<|end|><|start|>assistant<|channel|>final<|message|>{GOOD}",
+            "scored",
+            "good",
+        ),
+        ("<think>so</think>" + GOOD.replace("So.", "</think>"), "scored", "good"),
+        ("<think>" * 10_000, "parse_error", None),
+        ("{" * 10_000 + "</think>" * 10_000, "parse_error", None),
+        (GOOD.replace(', "level"', ', // a grade, "BCDF"?\n "level"'), "scored", "good"),
+        (GOOD.replace('"So."', '"So: // no comment, } and /* none */"'), "scored", "good"),
+        (GOOD.replace(', "level"', '/* so */, "level"'), "scored", "good"),
+        (GOOD.replace('"GHJK"}', '"GHJK",\n}'), "scored", "good"),
+        (GOOD.replace("So.", "So\nit\tis."), "scored", "good"),
+        ("So:\n```json\n" + GOOD.replace("[]", '["The",]') + "\n```", "scored", "good"),
+        (GOOD.replace('"GHJK"', '"GHJK" "BCDF"'), "parse_error", None),
+        (f"{GOOD} // or {GOOD.replace('GHJK', 'BCDF')}", "parse_error", None),
+        (GOOD.replace('"', "'"), "parse_error", None),
     ],
 )
 def test_a_reply_is_read_as(text: str | None, status: str, level_id: str | None):
@@ -81,7 +108,12 @@ def test_a_reply_is_read_as(text: str | None, status: str, level_id: str | None)
         ("stop", "No.", "refused"),
         ("length", "No.", "refused"),
         ("length", None, "truncated"),
+        ("MAX_TOKENS", None, "truncated"),
+        ("max_tokens", None, "truncated"),
         ("content_filter", None, "filtered"),
+        ("SAFETY", None, "filtered"),
+        ("refusal", None, "refused"),
+        ("end_turn", None, "scored"),
         ("stop", "", "scored"),
         (None, None, "scored"),
     ],
@@ -105,6 +137,8 @@ def test_how_a_reply_ended_comes_before_its_text(finish_reason: str | None, refu
         ('"The dyke', "scored"),  # the quotation mark is JSON's, before the text
         ('"holds"', "evidence_unverified"),  # within the text there is none
         ("\\u201cyes", "scored"),  # a letter as JSON may write it
+        ('It said "yes"', "scored"),  # one form of a mark is as good as another
+        ("It said yes", "evidence_unverified"),
         (".sdloh", "evidence_unverified"),
     ],
 )
@@ -130,6 +164,8 @@ def test_a_lone_surrogate_can_still_be_written_down():
         ("It is sa\u200bfe.", "It is safe.", True),  # an honest quote leaves out what it can't see
         ("It is \u202eefas\u202c.", "It is safe.", False),  # as the page shows it, not as it is written
         ("It is \u202eefas\u202c.", "It is efas.", True),
+        ("It's \u2018safe\u2019 \u2013 mostly", "It\u2019s 'safe' - mostly", True),
+        ("It is safe \u2013 mostly", "It is safe \u201c mostly", False),
         ("Bad." + "".join(chr(0xE0000 + ord(letter)) for letter in "safe"), "safe", False),  # hidden in tags
         ("\u0645\u06cc\u200c\u062e\u0648", "\u0645\u06cc\u062e\u0648", True),
     ],
@@ -177,12 +213,30 @@ def test_an_output_of_a_megabyte_is_folded_once_for_twenty_quotes(monkeypatch: p
 
 
 # -------- what a judge that is asked again has to be told
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [("Good.", "not_json"), (GOOD.replace("GHJK", "QRST"), "unknown_label"), (GOOD, None)],
+@law_over(
+    ("text", "fault", "found"),
+    [
+        ("Good.", "not_json", "found no JSON object"),
+        (" ", "not_json", "found an empty text"),
+        (f"{GOOD} No: {GOOD}", "not_json", "found more than one object"),
+        (f"As [1] says: {GOOD}", "not_json", "found brackets"),
+        (f"<think>{GOOD}", "not_json", "found brackets, or a thought without its other end"),
+        (GOOD.replace(", ", " "), "not_json", "found broken JSON: Expecting ',' delimiter at line 1, column 17"),
+        (GOOD.replace("}", ', "level": "BCDF"}'), "not_json", "found null, or an object with a key twice"),
+        (
+            GOOD.replace("[]", '"The"'),
+            "not_json",
+            "found JSON of another shape: evidence: Input should be a valid list",
+        ),
+        ('{"level": "GHJK"}', "not_json", "found JSON of another shape: evidence: Field required"),
+        (GOOD.replace("}", ', "a": 5, "b": 1}'), "not_json", "found the keys 'a', 'b' that were not asked for"),
+        (GOOD.replace("GHJK", "QRST"), "unknown_label", "found the level 'QRST', expected one of the labels shown"),
+        (GOOD, None, "So."),
+    ],
 )
-def test_a_reading_says_what_was_wrong(text: str, fault: str | None):
-    assert read_reply(text, "stop", None, LABELS, OUTPUT).fault == fault
+def test_a_reading_says_what_was_wrong(text: str, fault: str | None, found: str):
+    read = read_reply(text, "stop", None, LABELS, OUTPUT)
+    assert (read.fault, (read.rationale or "")[: len(found)]) == (fault, found)
 
 
 def test_a_reading_names_the_quotes_that_do_not_occur():

@@ -165,10 +165,12 @@ def test_a_request_that_the_endpoints_filter_refuses_is_filtered(tmp_path: Path)
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        ("prose", "first reply: 'I would say .*expected one JSON object: set another `model`"),
+        ("prose", r"first reply: 'I would say .* \(found no JSON object\); .*set another `model`"),
         ("garbage", "first reply: a page of HTML, '<html>a gateway</html>'; .* set `base_url`"),
         ("length", "first reply: cut off at its token limit, .* set a larger `max_tokens`"),
         ("empty", "first reply: an empty text"),
+        ("thought alone", "first reply: an empty text .found reasoning alone, .*: turn it off for this model"),
+        ("stream", "first reply: a stream of events, 'data: .* turn it off at the endpoint"),
     ],
 )
 def test_a_judge_whose_replies_cant_be_read_ends_the_run(
@@ -178,6 +180,15 @@ def test_a_judge_whose_replies_cant_be_read_ends_the_run(
     with pytest.raises(EndpointUnavailable, match=f"none of the first 5 questions to m got .* {message}"):
         ask(judge, tmp_path, count=80, max_in_flight=1)
     assert (judge.request_count, journaled(tmp_path).num_rows) == (10, 10)
+
+
+@pytest.mark.parametrize(("parameter", "remedy"), [("temperature", "temperature: null"), ("response_format", "text")])
+def test_a_refused_parameter_ends_the_run_with_what_to_set(
+    judge: LoopbackJudge, tmp_path: Path, parameter: str, remedy: str
+):
+    judge.refused_parameters = (parameter,)
+    with pytest.raises(EndpointUnavailable, match=rf"5 requests were refused .*; set `.*{remedy}` in the judge file"):
+        ask(judge, tmp_path, count=5, max_in_flight=1)
 
 
 def test_one_readable_reply_shows_that_a_judge_can_answer(judge: LoopbackJudge, tmp_path: Path):

@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from gradebook.tasks.judging.transport.http_client import BoundedSession
+from gradebook.tasks.judging.transport.http_client import BoundedFileClient, BoundedSession
 from tests.support.asked import CANARY
 
 
@@ -74,6 +74,9 @@ def test_the_environments_proxy_is_asked_unless_the_host_is_excepted(echo, monke
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HTTP_PROXY", f"127.0.0.1:{echo.server_port}")
     assert sent("http://judge.invalid/v1")["target"] == "http://judge.invalid/v1/chat/completions"
+    assert sent(f"http://127.0.0.1:{echo.server_port}/v1")["target"] == "/v1/chat/completions"  # this machine: directly
+    with BoundedFileClient(CANARY) as client:
+        assert client.post(f"http://127.0.0.1:{echo.server_port}/v1", json=[]).json()["target"] == "/v1"
     monkeypatch.setenv("NO_PROXY", "judge.invalid")
     with pytest.raises(aiohttp.ClientConnectorDNSError):
         sent("http://judge.invalid/v1")

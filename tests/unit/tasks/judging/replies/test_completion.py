@@ -1,0 +1,70 @@
+"""Bodies of HTTP 200: which tokens are billed, and which errors they hold."""
+
+import json
+from typing import Any
+
+import pytest
+
+from gradebook.tasks.judging.replies.completion import drop_false_usage, read_completion
+from tests.support.law_over import law_over
+
+
+def read(usage: Any = None, **choice: Any) -> Any:
+    choices = [{"message": {"role": "assistant", "content": "So."}, "finish_reason": "stop"} | choice]
+    return read_completion(json.dumps({"choices": choices, "usage": usage}).encode(), 1.0)
+
+
+def counted(completion: int, total: int | None = None, reasoning: int | None = None) -> dict[str, Any]:
+    details = {} if reasoning is None else {"completion_tokens_details": {"reasoning_tokens": reasoning}}
+    return {"prompt_tokens": 100, "completion_tokens": completion, "total_tokens": total} | details
+
+
+@law_over(
+    ("usage", "tokens"),
+    [
+        (counted(40), 40),
+        (counted(40, 0), 40),
+        (counted(2_040, 2_140, 2_000), 2_040),  # OpenAI: reasoning is a part of the reply
+        (counted(40, 2_140, 2_000), 2_040),  # Grok: beside it
+        (counted(40, 2_140), 2_040),  # Gemini: in the total alone
+        (counted(40, None, 2_000), 2_040),
+        (counted(40, 140, 2_000), 2_040),
+        (counted(2_040, 2_140, 2_000) | {"completion_tokens_details": 5}, 2_040),
+        (counted(40, 139), None),  # a total below its parts
+        ({"prompt_tokens": 100}, None),
+    ],
+)
+def test_the_largest_count_of_a_replys_tokens_is_billed(usage: dict[str, Any], tokens: int | None):
+    reply = read(usage)
+    assert (reply.usage and reply.usage.completion_tokens) == tokens
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "status"),
+    [
+        (429, None, 429),
+        ("529", None, 529),
+        ("rate_limit_exceeded", None, 429),
+        (None, "overloaded_error", 503),
+        ("context_length_exceeded", "invalid_request_error", 400),
+        (200, None, 502),
+        (None, None, 502),
+    ],
+)
+def test_an_error_within_a_reply_stands_for_a_status(code: object, kind: str | None, status: int):
+    error = read(error={"message": "upstream", "code": code, "type": kind}).error
+    assert error is not None and error.status == status
+
+
+@pytest.mark.parametrize(
+    ("prompt_tokens", "doubt"),
+    [
+        (2_050, "2,050 tokens of a prompt with at least 5,497"),
+        (0, "0 tokens of a prompt"),
+        (5_500, ""),
+    ],
+)
+def test_a_count_of_tokens_that_cant_be_true_is_a_doubt(prompt_tokens: int, doubt: str):
+    reply = drop_false_usage(read({"prompt_tokens": prompt_tokens, "completion_tokens": 40}), 5_497)
+    assert ((reply.doubt or "")[: len(doubt)], reply.doubt is None) == (doubt, reply.usage is not None)
+    assert reply.is_maybe_cut == (prompt_tokens == 2_050)
