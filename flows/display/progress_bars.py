@@ -55,6 +55,10 @@ class TerminalReporter:
         if stage in self._tasks:
             self._bars.advance(self._tasks[stage], count)
 
+    def wait(self, words: str) -> None:
+        """Print what is waited for above the bars."""
+        notes.print(words, markup=False)
+
     def end(self, stage: str) -> None:
         """Leave the stage's bar full."""
         task = self._tasks.get(stage)
@@ -81,6 +85,10 @@ class LineReporter:
 
     def advance(self, stage: str, count: int) -> None:
         pass
+
+    def wait(self, words: str) -> None:
+        """Print what is waited for."""
+        notes.print(words, markup=False)
 
     def end(self, stage: str) -> None:
         """Let the stage be printed when it begins again, as in the next suite of a night."""
@@ -112,7 +120,7 @@ class _AfterStart:
 
     def __init__(self, watcher: TerminalReporter, bars: Progress, starting: TaskID) -> None:
         self._watcher, self._bars, self._starting = watcher, bars, starting
-        self.advance, self.end = watcher.advance, watcher.end
+        self.advance, self.wait, self.end = watcher.advance, watcher.wait, watcher.end
 
     def begin(self, stage: str, total: int | None) -> None:
         self._bars.update(self._starting, visible=False)

@@ -267,10 +267,13 @@ def _decoded(text: str) -> object:
 def _shape_fault(error: ValidationError) -> str:
     """What is wrong with a JSON value: the first fault, and its key."""
     first = error.errors(include_url=False)[0]
+    told = first["msg"]
     if first["input"] is None:
-        return "found null, or an object with a key twice"
+        told = "null, or an object with a key twice"
+    elif first["type"] == "model_type":
+        told = "expected one object"
     place = ".".join(map(str, first["loc"]))[:MOST_FOUND]
-    return f"found JSON of another shape: {place + ': ' if place else ''}{first['msg']}"
+    return f"found JSON of another shape: {place + ': ' if place else ''}{told}"
 
 
 def without_thought(text: str) -> str:

@@ -12,6 +12,9 @@ class Reporter(Protocol):
     def advance(self, stage: str, count: int) -> None:
         """Report that `count` more units are done."""
 
+    def wait(self, words: str) -> None:
+        """Report what a stage is waiting for."""
+
     def end(self, stage: str) -> None:
         """Report the end of a stage."""
 
@@ -23,6 +26,9 @@ class _Silent:
         pass
 
     def advance(self, stage: str, count: int) -> None:
+        pass
+
+    def wait(self, words: str) -> None:
         pass
 
     def end(self, stage: str) -> None:

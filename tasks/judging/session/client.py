@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import EndpointUnavailable, UnfinishedError
 from gradebook.rubrics.prompts.media_kinds import UnreadableMedia
 from gradebook.rubrics.prompts.reply_parser import ReadReply
@@ -45,10 +46,12 @@ from gradebook.tasks.judging.transport.metrics import (
 )
 from gradebook.tasks.judging.transport.retry_policy import RATE_LIMIT_PATIENCE_S, wait_s
 from gradebook.tasks.judging.transport.route import Route, routes_of
+from gradebook.tasks.system.progress import reporter
 
 MOST_CALLS_REFUSED = 5  # before any reply came
 MOST_CALLS_UNREADABLE = 5  # before any reply could be read
 MOST_CALLS_OUTLASTED = 3  # in a row; a single one may be caused by its own request
+FIRST_QUIET_S = 20.0  # without any reply until that is said
 USUAL_COMPLETION_TOKENS = 256
 FILTERED = "filtered"  # the status of a reply stopped by the endpoint's filter
 CUT_OFF = frozenset({"truncated"})  # retried with twice the tokens
@@ -100,12 +103,25 @@ class JudgeClient:
         self._is_ever_answered = False
         self._is_ever_read = is_ever_read
         self._unreadable: list[str] = []  # descriptions, one per call, until a reply is read
+        self._heard_at = time.monotonic()
+        self._quiet_s = FIRST_QUIET_S  # until the next word about a silent endpoint
+        self._watch = asyncio.get_running_loop().call_later(FIRST_QUIET_S, self._report_silence)
         self.fault: UnfinishedError | None = None
         self.doubts: dict[bool, str] = {}  # of the first token counts that can't be true, by whether prompts may be cut
 
     async def close(self) -> None:
+        self._watch.cancel()
         for route in (*self._abandoned, *self._routes):
             await route.endpoint.close()
+
+    def _report_silence(self) -> None:
+        """Say what is waited for where no reply came for a while; each time after twice as long."""
+        silent_s, in_flight = time.monotonic() - self._heard_at, self._routes[0].limiter.in_flight
+        if silent_s >= self._quiet_s and in_flight:
+            self._quiet_s *= 2
+            replies = counted(in_flight, "reply", "replies")
+            reporter().wait(f"waiting for {replies} of {self._address}; none came for {silent_s:.0f} s")
+        self._watch = asyncio.get_running_loop().call_later(FIRST_QUIET_S, self._report_silence)
 
     def stop(self, fault: UnfinishedError) -> None:
         """Send no further request; the first fault is the one that is raised."""
@@ -236,6 +252,7 @@ class JudgeClient:
         except EndpointUnavailable as fault:
             came = fault
         if isinstance(came, Reply):
+            self._heard_at, self._quiet_s = time.monotonic(), FIRST_QUIET_S
             came = drop_false_usage(came, call.least_tokens)
             if came.doubt is not None:
                 subject = f"{self._settings.model} at {route.base_url}"

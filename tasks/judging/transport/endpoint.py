@@ -96,6 +96,7 @@ class Failure:
     is_of_request: bool = False  # caused by this request; another one may succeed
     is_filtered: bool = False  # refused for the content of the case
     is_outage: bool = False  # no answer, or a 5xx
+    is_timeout: bool = False
     is_answered: bool = False  # with an HTTP status
     is_outlasted: bool = False  # the endpoint has been gone for longer than patience
     retry_after_s: float | None = None
@@ -145,7 +146,7 @@ class Endpoint:
             async with asyncio.timeout(self._timeout_s):
                 status, headers, content = await self._session.post(path, orjson.dumps(body))
         except TimeoutError:
-            return Failure(f"no reply within {self._timeout_s:g} s", True, True, is_outage=True)
+            return Failure(f"no reply within {self._timeout_s:g} s", True, True, is_outage=True, is_timeout=True)
         except aiohttp.ClientError as error:
             return _connection_failure(error, self._address)
         if not HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:

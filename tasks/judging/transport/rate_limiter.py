@@ -1,6 +1,7 @@
 """Adaptive limit of concurrent requests and of their pace.
 
-The number of requests in flight grows until the endpoint refuses one (additive increase, multiplicative decrease).
+The number of requests in flight grows until the endpoint refuses one (additive increase, multiplicative decrease), or
+until replies take longer in proportion: then more requests only wait in a queue of the endpoint.
 Token buckets limit the requests and tokens per minute. Waiters hold no resource and proceed in the order of arrival.
 """
 
@@ -15,6 +16,11 @@ from gradebook.tasks.judging.transport.retry_policy import MOST_RETRY_AFTER_S, R
 from gradebook.tasks.judging.transport.token_bucket import BURST_S, Bucket
 
 START = 20
+START_ON_THIS_MACHINE = 4  # as many as a model on a CPU can work at
+QUEUEING = 0.85  # growth of the replies' time, as a share of the growth in flight, that means a queue
+LEAST_QUEUE_S = 1.0  # mean time of replies below which a queue harms nobody
+LEAST_COMPARED = 1.25  # growth in flight below which a difference in time is noise
+HELD_ROUNDS = 5  # without growth after a queue was found; then the number may have changed
 GROWTH = 0.05
 SHRINK = 0.8
 USED_RATE = 0.8  # a limit that was not reached is no evidence for a higher one
@@ -52,8 +58,9 @@ class _Slot:
 class Limiter:
     """Limiter of requests to one endpoint, in one event loop.
 
-    ceiling: maximum number of requests in flight. limit: current number. requests_per_minute and tokens_per_minute are
-    the user's own limits; without them the endpoint's announced limits apply.
+    ceiling: maximum number of requests in flight. start: their number at first. limit: current number.
+    requests_per_minute and tokens_per_minute are the user's own limits; without them the endpoint's announced limits
+    apply.
     """
 
     def __init__(
@@ -62,10 +69,11 @@ class Limiter:
         requests_per_minute: float | None = None,
         tokens_per_minute: float | None = None,
         now: Callable[[], float] = time.monotonic,
+        start: int = START,
     ) -> None:
         self._ceiling = ceiling
         self._now = now
-        self.limit = min(START, ceiling)
+        self.limit = min(start, ceiling)
         self.in_flight = self.waiting = 0
         self._waiters: deque[Waiter] = deque()
         self._timer: asyncio.TimerHandle | None = None
@@ -76,6 +84,10 @@ class Limiter:
         self._has_been_refused = False
         self._left_of_round = self.limit  # replies until the limit may grow
         self._most_used = 0  # maximum in flight in this round
+        self._times_s: list[float] = []  # of the replies in the second half of this round: all were sent within it
+        # Limit of an earlier round, and the mean and the least time of its replies: a queue raises both.
+        self._compared: tuple[int, float, float] | None = None
+        self._held_rounds = 0  # left without growth
         self._refusals = 0  # counted refusals; a slot stores their number at its start
         self._old_out = 0  # requests in flight at the last counted refusal and still in flight
         self._cooldown_ends = self._hold_ends = self._spread_ends = self._last_out = -math.inf
@@ -97,8 +109,10 @@ class Limiter:
         self._wake()
 
     # -------- replies
-    def note_reply(self, headers: Mapping[str, str]) -> None:
-        """Note a reply; its headers may announce the current limits."""
+    def note_reply(self, headers: Mapping[str, str], took_s: float = 0.0) -> None:
+        """Note a reply; its headers may announce the current limits. took_s: from sending it."""
+        if self._left_of_round <= (self.limit + 1) // 2:
+            self._times_s.append(took_s)
         self._answered += 1
         self._refused_in_a_row = 0
         self._replied_in_a_row += 1
@@ -141,6 +155,16 @@ class Limiter:
             self._old_out = self.in_flight
             self._begin_round()
         self._wake()
+
+    def note_timeout(self) -> None:
+        """Note a request without a reply in time: half as many go out. Of requests in flight together, one counts."""
+        if self._old_out:
+            return
+        self.limit = max(1, self.limit // 2)
+        self._held_rounds = HELD_ROUNDS
+        self._refusals += 1
+        self._old_out = self.in_flight
+        self._begin_round()
 
     def _follow(self, headers: Mapping[str, str]) -> None:
         for bucket, unit in ((self._requests, "requests"), (self._tokens, "tokens")):
@@ -190,6 +214,7 @@ class Limiter:
 
     def _begin_round(self) -> None:
         self._left_of_round = self.limit
+        self._times_s.clear()
         self._most_used = self.in_flight
 
     def _end_round(self) -> None:
@@ -197,10 +222,29 @@ class Limiter:
         self._left_of_round -= 1
         if self._left_of_round > 0:
             return
-        if self._most_used >= USED_RATE * self.limit and self._now() >= self._cooldown_ends:
+        is_queueing = self._is_queueing()
+        self._held_rounds = max(0, self._held_rounds - 1)
+        if is_queueing or self._held_rounds:
+            pass
+        elif self._most_used >= USED_RATE * self.limit and self._now() >= self._cooldown_ends:
             step = max(1, int(GROWTH * self.limit)) if self._has_been_refused else self.limit
             self.limit = min(self._ceiling, self.limit + step)
         self._begin_round()
+
+    def _is_queueing(self) -> bool:
+        """Whether the replies of this round only waited longer than those of one with fewer in flight; if so, the limit
+        goes back to that number.
+        """
+        mean_s, least_s = sum(self._times_s) / max(1, len(self._times_s)), min(self._times_s, default=0.0)
+        if self._compared is not None and mean_s >= LEAST_QUEUE_S:
+            earlier, earlier_mean_s, earlier_least_s = self._compared
+            growth = self.limit / earlier
+            is_longer = mean_s >= QUEUEING * growth * earlier_mean_s and least_s >= (1 + growth) / 2 * earlier_least_s
+            if growth >= LEAST_COMPARED and is_longer:
+                self.limit, self._held_rounds = earlier, HELD_ROUNDS
+                return True
+        self._compared = (self.limit, mean_s, least_s)
+        return False
 
     # -------- sending
     async def _enter(self, tokens: float) -> int:

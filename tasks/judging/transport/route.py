@@ -2,13 +2,15 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from urllib.parse import urlsplit
 
 from gradebook.tasks.judging.money.prices import Price, find_price
 from gradebook.tasks.judging.replies.completion import Reply
 from gradebook.tasks.judging.settings.judge import Address, JudgeSettings
 from gradebook.tasks.judging.transport.circuit_breaker import CircuitBreaker
 from gradebook.tasks.judging.transport.endpoint import Endpoint, Failure
-from gradebook.tasks.judging.transport.rate_limiter import Limiter
+from gradebook.tasks.judging.transport.rate_limiter import START, START_ON_THIS_MACHINE, Limiter
+from gradebook.tasks.system.operator_settings import is_loopback
 
 
 class Route:
@@ -25,7 +27,13 @@ class Route:
         self.has_reply = self.has_logprobs = False
         self.first_turn = asyncio.Lock()
         self.endpoint = Endpoint(settings, address, key)
-        self.limiter = Limiter(settings.max_in_flight, settings.requests_per_minute, settings.tokens_per_minute)
+        is_near = is_loopback(urlsplit(address.base_url).hostname or "")
+        self.limiter = Limiter(
+            settings.max_in_flight,
+            settings.requests_per_minute,
+            settings.tokens_per_minute,
+            start=START_ON_THIS_MACHINE if is_near else START,
+        )
         self.breaker = CircuitBreaker(settings.patience_s)
 
     def note_reply(self, reply: Reply, expected_tokens: float) -> None:
@@ -33,7 +41,7 @@ class Route:
         self.has_reply = True
         self.has_logprobs |= reply.choices is not None
         self.breaker.note_answer()
-        self.limiter.note_reply(reply.headers or {})
+        self.limiter.note_reply(reply.headers or {}, reply.latency_ms / 1000)
         if reply.usage is not None:
             self.limiter.note_tokens(expected_tokens, reply.usage.prompt_tokens + reply.usage.completion_tokens)
 
@@ -41,6 +49,8 @@ class Route:
         """Learn from any other result. Returns whether the endpoint has been gone for longer than patience."""
         if failure.is_rate_limit:
             self.limiter.note_rate_limit(failure.headers or {}, failure.retry_after_s)
+        if failure.is_timeout:
+            self.limiter.note_timeout()
         if failure.is_outage:
             return self.breaker.note_failure()
         self.breaker.note_answer()

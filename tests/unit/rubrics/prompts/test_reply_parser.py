@@ -222,7 +222,11 @@ def test_an_output_of_a_megabyte_is_folded_once_for_twenty_quotes(monkeypatch: p
         (f"As [1] says: {GOOD}", "not_json", "found brackets"),
         (f"<think>{GOOD}", "not_json", "found brackets, or a thought without its other end"),
         (GOOD.replace(", ", " "), "not_json", "found broken JSON: Expecting ',' delimiter at line 1, column 17"),
-        (GOOD.replace("}", ', "level": "BCDF"}'), "not_json", "found null, or an object with a key twice"),
+        (
+            GOOD.replace("}", ', "level": "BCDF"}'),
+            "not_json",
+            "found JSON of another shape: null, or an object with a key twice",
+        ),
         (
             GOOD.replace("[]", '"The"'),
             "not_json",

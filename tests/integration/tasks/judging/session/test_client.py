@@ -9,8 +9,10 @@ import pytest
 
 from gradebook.tasks.judging.replies.journal import settled_journals
 from gradebook.tasks.judging.replies.question import Answer
+from gradebook.tasks.judging.session import client
 from gradebook.tasks.judging.session.session import open_session
 from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.system import progress
 from tests.support.asked import ask, journaled, make_question
 from tests.support.loopback_judge import LoopbackJudge
 
@@ -24,6 +26,20 @@ def test_what_passes_is_asked_again(judge: LoopbackJudge, tmp_path: Path, fault:
 def test_a_timeout_is_asked_again(judge: LoopbackJudge, tmp_path: Path):
     judge.faults = ["hang"]
     assert ask(judge, tmp_path, timeout_s=0.2)[0].status == "scored"
+
+
+def test_what_is_waited_for_is_said(judge: LoopbackJudge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    heard: list[str] = []
+
+    class Watcher(progress._Silent):
+        def wait(self, words: str) -> None:
+            heard.append(words)
+
+    monkeypatch.setattr(client, "FIRST_QUIET_S", 0.05)
+    monkeypatch.setattr(progress, "_reporter", Watcher())
+    judge.latency_s = 0.2
+    ask(judge, tmp_path)
+    assert heard and heard[0].startswith(f"waiting for 1 reply of {judge.base_url}; none came for 0 s")
 
 
 def test_a_retry_waits_as_long_as_the_date_says(judge: LoopbackJudge, tmp_path: Path):

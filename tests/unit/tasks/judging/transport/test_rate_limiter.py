@@ -222,6 +222,46 @@ def test_a_refusal_that_names_the_minutes_requests_slows_the_pace_alone():
     assert limiter.limit == 20
 
 
+# -------- replies that take longer
+async def most_and_last_out(worker_count: int, ceiling: int, call_count: int) -> tuple[int, int]:
+    """Most requests in flight, and the limit at the end, at a server that works at some and lets the others wait."""
+    limiter, workers = Limiter(ceiling, now=virtual_now, start=4), asyncio.Semaphore(worker_count)
+    most = 0
+
+    async def ask() -> None:
+        nonlocal most
+        async with limiter.slot(1.0):
+            began, most = virtual_now(), max(most, limiter.in_flight)
+            async with workers:
+                await asyncio.sleep(2.0)
+            limiter.note_reply({}, virtual_now() - began)
+
+    await asyncio.gather(*(ask() for _ in range(call_count)))
+    return most, limiter.limit
+
+
+@pytest.mark.parametrize(("worker_count", "most", "limit"), [(1, 8, 4), (4, 8, 4), (16, 32, 16), (64, 64, 64)])
+def test_more_go_out_until_they_only_wait_in_a_queue(worker_count: int, most: int, limit: int):
+    found = run_virtually(most_and_last_out(worker_count, 64, 6 * limit))
+    assert found == (most, limit)
+
+
+def test_requests_without_a_reply_in_time_halve_it_once():
+    async def steps() -> list[int]:
+        limiter, limits = Limiter(64, now=virtual_now), []
+        async with AsyncExitStack() as stack:
+            await fill(limiter, stack, 20)
+            for _ in range(20):
+                limiter.note_timeout()
+        for _ in range(2):
+            limits.append(limiter.limit)
+            limiter.note_timeout()
+        answer_rounds(limiter, 4)
+        return [*limits, limiter.limit]
+
+    assert run_virtually(steps()) == [10, 5, 2]
+
+
 # -------- holding back
 async def let_out_at(limiter: Limiter, count: int) -> list[float]:
     """When requests that take no time at all are let out."""
