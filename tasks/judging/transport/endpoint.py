@@ -30,6 +30,7 @@ from gradebook.tasks.judging.transport.retry_policy import (
 )
 
 CAPPED_BY_COMPLETION_TOKENS = ("api.openai.com", ".openai.azure.com")  # their newer models refuse `max_tokens`
+LIMIT_NAMES = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 COMPLETIONS, EMBEDDINGS = "/chat/completions", "/embeddings"
 MOST_TOP_LOGPROBS = 20  # maximum that endpoints return
 
@@ -128,6 +129,7 @@ class Endpoint:
 
         self._model = settings.model
         self._has_answered = False
+        self._limit_name: str | None = None  # learned from a refusal; None: as `request_body` has it
         self._timeout_s = settings.timeout_s
         self._address = address
         self._mask = KeyMask(key)
@@ -137,7 +139,28 @@ class Endpoint:
         await self._session.close()
 
     async def send(self, body: dict[str, Any]) -> Reply | Failure:
-        """Send one request body. Raises `EndpointUnavailable` if no other request would succeed either."""
+        """Send one request body. Raises `EndpointUnavailable` if no other request would succeed either.
+
+        Where the endpoint refuses the name of the token limit, this and all later requests have the other one, which
+        means the same.
+        """
+        sent = self._with_limit(body)
+        came = await self._exchange(sent)
+        if isinstance(came, Failure) and came.parameter in sent.keys() & LIMIT_NAMES.keys():
+            if self._limit_name is None:
+                self._limit_name = LIMIT_NAMES[came.parameter or ""]
+            if self._limit_name not in sent:
+                came = await self._exchange(self._with_limit(body))
+        return came
+
+    def _with_limit(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Body with its token limit under the learned name."""
+        if self._limit_name is None:
+            return body
+        own = next(iter(body.keys() & LIMIT_NAMES.keys()), None)
+        return {self._limit_name if name == own else name: value for name, value in body.items()}
+
+    async def _exchange(self, body: dict[str, Any]) -> Reply | Failure:
         import aiohttp
 
         path, read = (EMBEDDINGS, read_embeddings) if "input" in body else (COMPLETIONS, read_completion)
@@ -194,18 +217,19 @@ class Endpoint:
                 f"{self._address.base_url} answered HTTP {status}: found a redirect to {place}, which is not followed; "
                 "expected the endpoint itself"
             ) from None
+        is_of_request = status == 413 or fault.code in CODES_OF_REQUESTS
         return Failure(
             answered,
             is_retried=is_retried(status),
             may_be_billed=bool(within and within.usage) or may_be_billed(status, fault.code, fault.type),
             is_rate_limit=status == 429,
-            is_of_request=status == 413 or fault.code in CODES_OF_REQUESTS,
+            is_of_request=is_of_request,
             is_filtered=status == 400 and is_filter(fault.code, fault.type),
             is_outage=status >= 500,
             is_answered=True,
             retry_after_s=retry_after_s(headers, _endpoint_time(headers)),
             headers=headers,
-            parameter=fault.refused_parameter if status in (400, 422) else None,
+            parameter=fault.refused_parameter if status in (400, 422) and not is_of_request else None,
         )
 
 

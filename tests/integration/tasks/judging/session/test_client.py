@@ -12,6 +12,7 @@ from gradebook.tasks.judging.replies.question import Answer
 from gradebook.tasks.judging.session import client
 from gradebook.tasks.judging.session.session import open_session
 from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.judging.transport import endpoint
 from gradebook.tasks.system import progress
 from tests.support.asked import ask, journaled, make_question
 from tests.support.loopback_judge import LoopbackJudge
@@ -83,6 +84,17 @@ def test_a_useless_reply_is_kept_beside_the_one_that_counts(judge: LoopbackJudge
     judge.faults = ["liar"]
     ask(judge, tmp_path)
     assert journaled(tmp_path)["status"].to_pylist() == ["evidence_unverified", "scored"]
+
+
+@pytest.mark.parametrize("refused", ["max_tokens", "max_completion_tokens"])
+def test_the_name_of_the_token_limit_is_learned(
+    judge: LoopbackJudge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str
+):
+    judge.refused_parameters = (refused,)
+    monkeypatch.setattr(endpoint, "token_limit_name", lambda _: refused)  # as the address has it
+    answers = ask(judge, tmp_path, count=4, max_in_flight=1, max_attempts=1)
+    assert [answer.status for answer in answers] == ["scored"] * 4
+    assert (judge.request_count, [refused in body for body in judge.bodies]) == (5, [True] + [False] * 4)
 
 
 def test_a_truncated_reply_gets_twice_the_tokens(judge: LoopbackJudge, tmp_path: Path):
