@@ -13,7 +13,8 @@ GradebookError
 └── UnfinishedError       the run stopped early: judgments so far are saved (exit 3)
     ├── BudgetReached
     ├── EndpointUnavailable
-    │   └── MissingKey    no key is set for the judge's endpoint: nothing was sent (exit 2)
+    │   ├── MissingKey    no key is set for the judge's endpoint: nothing was sent (exit 2)
+    │   └── RefusedSetting
     ├── LakeUnavailable
     ├── StorageUnavailable
     ├── QualityNotMet
@@ -189,6 +190,17 @@ class MissingKey(EndpointUnavailable):
     """No key is set for an endpoint that needs one, so nothing was sent to it."""
 
     exit_code = InputError.exit_code
+
+
+class RefusedSetting(EndpointUnavailable):
+    """The endpoint refuses what the default of a judge's setting sends, so no request was answered."""
+
+    def __init__(self, base_url: str, model: str, setting: str, value: str, reason: str) -> None:
+        super().__init__(base_url, model, setting, value, reason)
+
+    def __str__(self) -> str:
+        base_url, model, setting, value, reason = self.args
+        return f"{base_url}: {model} refused the first request, {reason}; set `{setting}: {value}` in the judge file"
 
 
 class LakeUnavailable(UnfinishedError):

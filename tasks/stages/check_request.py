@@ -23,6 +23,7 @@ from gradebook.tasks.judging.settings.embedder import Embedder, EmbedderSettings
 from gradebook.tasks.judging.settings.files import read_judge
 from gradebook.tasks.judging.settings.judge import JudgeSettings, ReplaySettings
 from gradebook.tasks.judging.settings.keys import refuse_unpaired_keys
+from gradebook.tasks.judging.settings.learned import with_learned
 from gradebook.tasks.judging.settings.panels import (
     CascadeSettings,
     Judge,
@@ -69,7 +70,7 @@ def check_request(request: EvaluationRequest) -> CheckedRequest:
     rubric = find_rubric(request.rubric, lake)
     suites = _read_suites(request)
     _refuse_unplaced_files(rubric)
-    judge = read_judge(request.judge, os.environ) if request.judge else None
+    judge = with_learned(read_judge(request.judge, os.environ), lake.root) if request.judge else None
     for member in members_of(judge) if judge else ():
         if isinstance(member, ReplaySettings):
             check_replies(member.path, rubric.criteria)

@@ -12,6 +12,7 @@ from gradebook.tasks.comparing.stopping import stored_stopping
 from gradebook.tasks.datasets.ingest import Ingested
 from gradebook.tasks.judging.replies.unreadable import UNREADABLE, describe_unreadable
 from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.judging.settings.learned import learned_notes
 from gradebook.tasks.judging.settings.panels import online_members, writer_of
 from gradebook.tasks.lake.file_digests import CHANGED, changed_newest_files
 from gradebook.tasks.ledger.ledger import answering_models, unreadable_replies
@@ -69,7 +70,8 @@ def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | 
         *expectation_notes(run.folder),
         *notes,
     ]
-    notes += [*family_notes(run, ingested), *model_notes(run), *run.folder.notes]
+    notes += [*learned_notes(run.judge, run.lake.root), *family_notes(run, ingested), *model_notes(run)]
+    notes += run.folder.notes
     if run.request.stop is not None and (stopping := stored_stopping(run.folder)) is not None:
         notes.insert(0, stopping.sentence)
     notes += baseline_notes(

@@ -15,10 +15,11 @@ import pyarrow as pa
 from gradebook.rubrics.files.digest import rubric_digest
 from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.digests import digest_of
-from gradebook.rubrics.model.errors import GradebookError, InputError
+from gradebook.rubrics.model.errors import GradebookError, InputError, RefusedSetting
 from gradebook.tasks.comparing.baseline import Baseline, stored_baseline
 from gradebook.tasks.comparing.stopping import stored_stopping
 from gradebook.tasks.datasets.discovery import digest_files
+from gradebook.tasks.judging.money.budget import read_budget
 from gradebook.tasks.judging.settings.panels import verdict_digest
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import commit, connect, lake_exists, prepare_lake, refuse_unusable
@@ -132,7 +133,8 @@ def _run_of(
 def recorded(run: Run) -> Iterator[None]:
     """Maintain the run's row in the lake: running while the block runs, failed with the reason if it raises.
 
-    A manual request that is refused before planning leaves neither row nor folder. The row of a nightly or triggered
+    A manual request that is refused before planning leaves neither row nor folder, nor does a run whose judge refused
+    a setting before anything was paid: it begins again. The row of a nightly or triggered
     run stays, because nobody sees its error in a terminal.
     """
     with translate_full_disk(run.lake.name):
@@ -145,13 +147,19 @@ def recorded(run: Run) -> Iterator[None]:
         reason = _reason_of(run, error)
         # If the lake itself failed, the row can't be written; the first error is the one to report.
         with suppress(GradebookError, duckdb.Error, OSError):
-            if isinstance(error, InputError) and run.request.trigger == "manual" and not _is_planned(run):
+            is_refused = isinstance(error, InputError) and run.request.trigger == "manual" and not _is_planned(run)
+            if is_refused or (isinstance(error, RefusedSetting) and is_unpaid(run.folder)):
                 _forget_run(run)
             else:
                 _write_failure(run, reason[:2_000])
             if run.request.record is not None:
                 write_recording(run.lake, run.folder, Path(run.request.record))
         raise
+
+
+def is_unpaid(folder: RunFolder) -> bool:
+    """Whether a run has neither paid anything nor sent what may be billed."""
+    return not folder.budget_file.exists() or not any(read_budget(folder.budget_file).values())
 
 
 def _reason_of(run: Run, error: BaseException) -> str:

@@ -4,8 +4,10 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from itertools import accumulate, pairwise
 
+from gradebook.rubrics.model.errors import RefusedSetting
 from gradebook.tasks.comparing.looks import keep_judged, look
 from gradebook.tasks.datasets.ingest import Ingested
+from gradebook.tasks.judging.settings.learned import store_learned
 from gradebook.tasks.planning.plan import RunPlan
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.runs.request import EvaluationRequest
@@ -17,7 +19,7 @@ from gradebook.tasks.stages.aggregate import aggregate_run
 from gradebook.tasks.stages.batches import ask_run_in_batches
 from gradebook.tasks.stages.check_request import CheckedRequest
 from gradebook.tasks.stages.notes import run_notes
-from gradebook.tasks.stages.open_run import is_published, opened_run, recorded
+from gradebook.tasks.stages.open_run import is_published, is_unpaid, opened_run, recorded
 from gradebook.tasks.stages.plan import ingest_run, plan_judgments
 from gradebook.tasks.stages.publish import conclude_run, publish_run
 from gradebook.tasks.stages.quality import (
@@ -43,8 +45,18 @@ def publish_evaluation(request: EvaluationRequest, stages: Stages, checked: Chec
     can't be finished.
     """
     stages.refuse_endless_tries()
-    with opened_run(request, datetime.now(UTC), checked) as run:
-        summary = complete_run(run, stages)
+    try:
+        with opened_run(request, datetime.now(UTC), checked) as run:
+            summary = complete_run(run, stages)
+    except RefusedSetting as refused:  # of a default that is sent no more from now on, so this ends
+        store_learned(run.lake.root, refused)
+        if not is_unpaid(run.folder):
+            raise
+        base_url, model, setting, value, reason = refused.args
+        reporter().wait(
+            f"{base_url}: {model} refused the first request, {reason}; asked again with `{setting}: {value}`"
+        )
+        return publish_evaluation(request, stages)
     stages.show_run(run, summary)
     return summary
 

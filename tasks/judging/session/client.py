@@ -37,6 +37,7 @@ from gradebook.tasks.judging.replies.judgment_row import (
 from gradebook.tasks.judging.replies.question import Askable, Outcome, Request
 from gradebook.tasks.judging.replies.unreadable import UNREADABLE, describe_unreadable
 from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.judging.settings.learned import refused_setting
 from gradebook.tasks.judging.transport.endpoint import Failure, request_body
 from gradebook.tasks.judging.transport.metrics import (
     report_circuit_change,
@@ -302,8 +303,13 @@ class JudgeClient:
     def _give_up(self, failure: Failure) -> Failure:
         """Count a call without a reply.
 
-        Raises `EndpointUnavailable` if the endpoint, not the call, appears to be at fault.
+        Raises `EndpointUnavailable` if the endpoint, not the call, appears to be at fault; `RefusedSetting` if it is
+        a default.
         """
+        if not (self._is_ever_answered or self._is_ever_read):
+            refused = refused_setting(self._settings, failure.parameter, failure.reason)
+            if refused is not None:
+                raise refused
         self._refused_count += not (failure.is_retried or failure.is_of_request)
         self._outlasted_count += failure.is_outlasted
         if failure.is_outlasted and (not failure.is_answered or self._outlasted_count >= MOST_CALLS_OUTLASTED):

@@ -4,6 +4,7 @@ judge     JudgeSettings, ReplaySettings, ModelSettings: one model, or recorded r
 panels    PanelSettings, CascadeSettings, Opinion, wanted_opinions: several judges and their votes
 files     read_judge, read_endpoint: the value of --judge or --endpoint, validated
 embedder  EmbedderSettings, StaticEmbedder, read_embedder: the value of --embedder
+learned   with_learned, store_learned: settings that an endpoint taught by a refusal
 keys      read_keys: keys of endpoints from the environment or a Prefect Secret block
 deadline  read_deadline: a time or a duration
 """

@@ -9,6 +9,9 @@ import pytest
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.ledger.verify import verify_ledger
+from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.stages.pipeline import publish_evaluation
+from gradebook.tasks.stages.submit import Stages
 from tests.support.loopback_judge import LoopbackJudge
 from tests.support.nightly import nightly
 from tests.support.published_runs import publish
@@ -33,6 +36,26 @@ def write(body: dict[str, Any]) -> str:
     reply = {"evidence": ["Hello"], "rationale": "It greets.", "level": asked["levels"][-1]["label"]}
     flaws = {"flaws": ["It is short"]} if "`flaws`" in body["messages"][0]["content"] else {}
     return f"I think of {{levels}} [two]. {json.dumps(flaws | reply)} Done {{}}."
+
+
+@pytest.mark.slow
+def test_a_run_begins_again_without_what_its_judge_refuses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
+    (tmp_path / "rubric.yaml").write_text(RUBRIC, encoding="utf-8")
+    outputs = write_lines(tmp_path / "outputs.jsonl", [{"case_id": "a", "model": "m", "output": "Hello {you}"}])
+    address = f"sqlite:{tmp_path}/lake/catalog.sqlite"
+    request = EvaluationRequest(
+        str(outputs), str(tmp_path / "rubric.yaml"), judge="m", lake=address, run_id="r", has_page=False
+    )
+    with LoopbackJudge() as judge:
+        judge.refused_parameters = ("temperature",)
+        monkeypatch.setenv("OPENAI_BASE_URL", judge.base_url)
+        publish_evaluation(request, Stages())
+        assert judge.request_count == 2
+    with connect(find_lake(address), read_only=True) as connection:
+        ((status, settings, notes),) = connection.execute("select status, settings, notes from runs").fetchall()
+    assert (status, json.loads(settings)["judge"]["temperature"]) == ("published", None)
+    assert any(note.endswith("refused the default, so it is asked with `temperature: null`") for note in notes)
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from gradebook.rubrics.model.errors import EndpointUnavailable, UnfinishedError
+from gradebook.rubrics.model.errors import EndpointUnavailable, RefusedSetting, UnfinishedError
 from gradebook.tasks.judging.replies.question import Answer
 from gradebook.tasks.judging.session.session import Money, open_session, open_sessions
 from gradebook.tasks.judging.settings.judge import JudgeSettings
@@ -187,8 +187,11 @@ def test_a_refused_parameter_ends_the_run_with_what_to_set(
     judge: LoopbackJudge, tmp_path: Path, parameter: str, remedy: str
 ):
     judge.refused_parameters = (parameter,)
-    with pytest.raises(EndpointUnavailable, match=rf"5 requests were refused .*; set `.*{remedy}` in the judge file"):
+    with pytest.raises(RefusedSetting, match=rf"refused the first request, HTTP 400.*; set `.*{remedy}` in the judge"):
         ask(judge, tmp_path, count=5, max_in_flight=1)
+    written = {"temperature": 0, "reply_format": "json_schema"}  # what a judge file names is not changed
+    with pytest.raises(EndpointUnavailable, match=rf"5 requests were refused .*; set `.*{remedy}` in the judge file"):
+        ask(judge, tmp_path, count=5, max_in_flight=1, **written)
 
 
 def test_one_readable_reply_shows_that_a_judge_can_answer(judge: LoopbackJudge, tmp_path: Path):
