@@ -36,6 +36,8 @@ def show_summary(summary: RunSummary, report: str | None, lake_words: Sequence[s
     people.print(
         f"[bold]{escape(plain(run['rubric_id']))} {run['rubric_version']}[/] over {escape(plain(run['dataset']))}"
     )
+    for note in run["notes"] or ():
+        people.print(f"[yellow]note:[/] {escape(plain(note))}")
     people.print(_score_table(summary))
     people.print(_criterion_table(summary))
     for row in summary.unscored:
@@ -53,8 +55,6 @@ def show_summary(summary: RunSummary, report: str | None, lake_words: Sequence[s
     _show_calibration(summary)
     people.print(escape(cost_words(summary.costs)))
     people.print(_time_words(summary))
-    for note in run["notes"] or ():
-        people.print(f"[yellow]note:[/] {escape(plain(note))}")
     if any(each.model is None or each.brief not in verdict.sentence for each in summary.unmet):
         for unmet in summary.unmet:
             people.print(f"[red]not met:[/] {escape(plain(unmet))}")

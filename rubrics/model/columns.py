@@ -60,15 +60,21 @@ def _repeat_words(source: str) -> str:
     return "; repeat --map for each column" if "=" in source.partition(",")[2] else ""
 
 
-def holds_conversations(found: Collection[str], column_map: Mapping[str, str]) -> bool:
-    """Whether rows of these columns hold their answer as the last of `messages`, as OpenAI's files do."""
-    given = {*found, *column_map}
-    return _CONVERSATION in found and _CONVERSATION not in column_map.values() and not {"prompt", "output"} & given
+def holds_conversations(found: Collection[str], column_map: Mapping[str, str], *, is_run: bool = False) -> bool:
+    """Whether rows of these columns hold their answer as the last of `messages`, as OpenAI's files do.
+
+    is_run: `messages` are the run of an agent, also beside a prompt or an output.
+    """
+    if _CONVERSATION not in found or _CONVERSATION in column_map.values():
+        return False
+    return is_run or not {"prompt", "output"} & {*found, *column_map}
 
 
-def left_to_conversations(found: Collection[str], column_map: Mapping[str, str]) -> tuple[str, ...]:
+def left_to_conversations(
+    found: Collection[str], column_map: Mapping[str, str], *, is_run: bool = False
+) -> tuple[str, ...]:
     """Columns besides prompt and output that such rows may leave out: those that nothing in the row looks like."""
-    if not holds_conversations(found, column_map):
+    if not holds_conversations(found, column_map, is_run=is_run):
         return ()
     is_open = {column: not {column, *_COMMON_NAMES[column]} & set(found) for column in ("case_id", "model")}
     return tuple(column for column, is_missing in is_open.items() if is_missing and column not in column_map)

@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, NamedTuple
 
+import orjson
 import pyarrow as pa
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from gradebook.rubrics.model.canonical import canonical_json
 from gradebook.rubrics.model.digests import digest_of
 from gradebook.rubrics.model.steps import EXPECTED as STEP_EXPECTED
 from gradebook.rubrics.model.steps import (
@@ -32,7 +34,7 @@ SHARD_SCHEMA = pa.schema(
         pa.field("sample_index", pa.int32(), nullable=False),
         pa.field("prompt", pa.string()),  # text, or chat messages as canonical JSON text
         pa.field("output", pa.string(), nullable=False),  # may be empty
-        pa.field("reference", pa.string()),
+        pa.field("reference", pa.string()),  # of several right answers their JSON list
         pa.field("context", pa.list_(pa.string())),  # a single text becomes a list of one
         pa.field("metadata", pa.string()),  # JSON object text
         pa.field("criteria", pa.string()),  # JSON list text: per-case criteria
@@ -104,6 +106,25 @@ def stored_output(row: Mapping[str, Any]) -> Output:
     return Output(*(row[name] for name in OUTPUT_COLUMNS))._replace(steps=read_stored_steps(row["steps"]))
 
 
+def reference_text(reference: str | list[str]) -> str:
+    """Stored form of a row's reference: of several right answers their JSON list."""
+    if isinstance(reference, str):
+        return reference
+    return reference[0] if len(reference) == 1 else canonical_json(reference)
+
+
+def reference_answers(text: str) -> list[str]:
+    """Right answers of a stored reference: of a JSON list of texts those that are not blank, and the whole list."""
+    if not (text.startswith('["') and text.endswith('"]')):
+        return [text]
+    try:
+        answers = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return [text]
+    is_read = all(isinstance(answer, str) for answer in answers)
+    return [*(answer for answer in answers if answer.strip()), text] if is_read else [text]
+
+
 def _each_has_a_role(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     if not all(isinstance(message.get("role"), str) for message in messages):
         raise ValueError("a message has no role")
@@ -125,7 +146,7 @@ class OutputRow(BaseModel):
     model: _Name
     output: str
     prompt: str | _Messages | None = None
-    reference: str | None = None
+    reference: str | Annotated[list[str], Field(min_length=1, fail_fast=True)] | None = None
     context: str | Annotated[list[str], Field(fail_fast=True)] | None = None
     checkpoint: Annotated[str, Field(pattern=r"^[^\x00]*$")] | int | None = None
     sample_index: Annotated[int, Field(ge=0, le=_LARGEST_SAMPLE_INDEX)] | None = None
@@ -140,7 +161,7 @@ _EXPECTED = {
     "model": "text (not empty)",
     "output": "text",
     "prompt": "text or a list of chat messages, each an object with a role",
-    "reference": "text",
+    "reference": "text, or a list of texts that are each right",
     "context": "text or a list of texts",
     "checkpoint": "text or an integer",
     "sample_index": f"an integer from 0 to {_LARGEST_SAMPLE_INDEX}",

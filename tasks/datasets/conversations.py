@@ -6,7 +6,7 @@ is the prompt, and what follows are the steps that led to the answer.
 
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
-from itertools import repeat, takewhile
+from itertools import dropwhile, repeat, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import orjson
 from gradebook.rubrics.model.canonical import canonical_json
 from gradebook.rubrics.model.columns import holds_conversations, left_to_conversations
 from gradebook.rubrics.model.outputs import describe_value
+from gradebook.rubrics.prompts.media import media_source
 from gradebook.tasks.datasets.file_formats import RawRow, name_without_suffixes
 from gradebook.tasks.datasets.row_parser import read_messages
 
@@ -30,7 +31,7 @@ def split_conversation(raw: RawRow, column_map: Mapping[str, str], *, is_run: bo
     results of tools gets steps, unless the row has some. is_run: every conversation gets them.
     """
     content = raw.content
-    if isinstance(content, str) or not holds_conversations(content, column_map):
+    if isinstance(content, str) or not holds_conversations(content, column_map, is_run=is_run):
         return raw
     return raw._replace(content=answered_row(content, raw.source, column_map, is_run=is_run))
 
@@ -43,7 +44,7 @@ def answered_row(
         found = _split(content, is_run)
         if isinstance(found, dict):
             made = {"case_id": id_of_prompt(found["prompt"]), "model": name_without_suffixes(Path(source))}
-            found |= {column: made[column] for column in left_to_conversations(content, column_map)}
+            found |= {column: made[column] for column in left_to_conversations(content, column_map, is_run=is_run)}
         return found
     except orjson.JSONEncodeError as error:
         return f"messages: found values that can't be kept as JSON ({error}), expected fewer levels of nesting"
@@ -61,20 +62,48 @@ def _split(content: dict[str, Any], is_run: bool) -> dict[str, Any] | str:
         return f"messages: found {describe_value(content['messages'])}, {expected}"
     # Parquet gives every message the keys of all.
     given = [{name: value for name, value in message.items() if value is not None} for message in messages]
-    *asked, answer = given
-    if answer.get("role") != "assistant":
-        found = f"found {describe_value(answer.get('role'))} as the role of the last message"
-        return f'messages: {found}, expected "assistant", the answer, or an `output` beside the messages'
-    others = {name: value for name, value in answer.items() if name not in ("role", "content")}
-    output = text_of(answer.get("content"))
+    is_run = is_run or any(message.get("role") in _TOOL_ROLES for message in given)
+    rest = {name: value for name, value in content.items() if name != "messages"}
+    ends = [place for place, message in enumerate(given) if message.get("role") == "assistant"]
+    is_answered = ends[-1:] == [len(given) - 1]
+    if not ends or not (is_run or is_answered):
+        found = f"found {describe_value(given[-1].get('role'))} as the role of the last message"
+        otherwise = "an `output` beside the messages, or --from chat if the assistant's last text is the answer"
+        return f'messages: {found}, expected "assistant", the answer; {otherwise}'
+    if not is_run:
+        return rest | {"prompt": given[:-1] or None} | _answer(given[-1])
+    asked = set(places_asked(given))
+    steps = steps_of_messages([message for place, message in enumerate(given) if place not in asked])
+    if is_answered:
+        answer = _answer(given[-1])
+    else:
+        said = (step["output"] for step in reversed(steps) if step["kind"] == "model" and step["output"])
+        answer = {"output": next(said, "")}
+    prompt = [message for place, message in enumerate(given) if place in asked]
+    return {"prompt": prompt or None, "steps": steps, **answer, **rest}
+
+
+def _answer(message: Message) -> dict[str, Any]:
+    """Columns of the assistant's last message."""
+    others = {name: value for name, value in message.items() if name not in ("role", "content")}
+    output = text_of(message.get("content"))
     if not output and others:  # tool calls or a refusal are all there is of the answer
         output = others["refusal"] if isinstance(others.get("refusal"), str) else canonical_json(others)
         others = {}
-    rest = {name: value for name, value in content.items() if name != "messages"}
-    if is_run or any(message.get("role") in _TOOL_ROLES for message in asked):
-        asked = list(takewhile(lambda message: message.get("role") != "assistant", asked))
-        rest = {"steps": steps_of_messages(given[len(asked) :])} | rest
-    return rest | ({"answer": others} if others else {}) | {"prompt": asked or None, "output": output}
+    return ({"answer": others} if others else {}) | {"output": output}
+
+
+def places_asked(messages: Sequence[Message]) -> list[int]:
+    """Places of what an assistant was asked: all before its first message, and the user's first turn.
+
+    A message of an `agent` counts as the assistant's.
+    """
+    roles = ["assistant" if "agent" in message else message.get("role") for message in messages]
+    first = list(takewhile(lambda place: roles[place] != "assistant", range(len(roles))))
+    if any(_STEP_KINDS.get(str(roles[place])) is None for place in first):
+        return first
+    later = dropwhile(lambda place: roles[place] != "user", range(len(first), len(roles)))
+    return [*first, *takewhile(lambda place: roles[place] == "user", later)]
 
 
 def steps_of_messages(
@@ -83,18 +112,21 @@ def steps_of_messages(
     """Steps of a conversation, as a row has them: one for each message, and one for each tool call with its result.
 
     A result is matched with the earliest open call of its id; one without a call is a step of its own. about: further
-    fields of each message's step, such as `tokens`; its `agent` is also that of the message's calls.
+    fields of each message's step, such as `tokens`; its `agent` is also that of the message's calls. Images and sounds
+    are named in a step's text, and not shown.
     """
     steps: list[dict[str, Any]] = []
     open_calls: dict[Any, dict[str, Any]] = {}
     for message, fields in zip(messages, about or repeat({}), strict=False):
-        role, text = message.get("role"), text_of(message.get("content"))
+        role, text = message.get("role"), _step_text(message.get("content"))
         if role in _TOOL_ROLES:
             call = open_calls.pop(_call_id(message), None)
             if call is None:
                 call = {"kind": "tool", "name": _name(message.get("name"))}
                 steps.append(call)
-            call |= {"output": text} | ({"error": text or "failed"} if message.get("is_error") is True else {})
+            error = _name(message.get("error")) or text or "failed"
+            call |= {"output": text} | ({"error": error} if message.get("is_error") is True else {})
+            call |= fields if "latency_ms" in fields else {}
             continue
         parent = len(steps)
         kind, agent = _STEP_KINDS.get(str(role), "user"), _name(message.get("name"))
@@ -131,6 +163,13 @@ def text_of(content: Any) -> Any:
     if not isinstance(content, list):
         return content or ""
     return _joined(content) if all(_is_text(part) for part in content) else canonical_json(content)
+
+
+def _step_text(content: Any) -> Any:
+    kinds = [media_source(part)[0] for part in content] if isinstance(content, list) else []
+    if not any(kinds):
+        return text_of(content)
+    return "\n".join(f"[{kind}]" if kind else text_of([part]) for kind, part in zip(kinds, content, strict=True))
 
 
 def _is_text(part: Any) -> bool:

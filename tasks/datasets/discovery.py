@@ -13,6 +13,7 @@ from gradebook.rubrics.model.errors import MOST_FAULTS, Fault, OutputsError
 from gradebook.rubrics.model.outputs import REQUIRED_COLUMNS
 from gradebook.tasks.datasets.conversations import split_conversation
 from gradebook.tasks.datasets.file_formats import Encoding, RawRow, encoding_of, read_format
+from gradebook.tasks.datasets.json_texts import Notes
 from gradebook.tasks.datasets.traces.formats import read_traces
 from gradebook.tasks.datasets.traces.names import CHAT
 
@@ -127,29 +128,31 @@ def read_rows(
     column_map: Mapping[str, str],
     required: Iterable[str] = REQUIRED_COLUMNS,
     trace_format: str | None = None,
+    notes: Notes | None = None,
 ) -> Iterator[RawRow]:
     """Read all rows of a dataset in order, including bad ones.
 
     column_map: gradebook's column -> the file's column. required: columns that must exist; where the output is one,
     rows of conversations are split into prompt and output, and traces of agents become rows. trace_format: of these,
-    by default found by each file's first object; chat: every conversation is a run of an agent. Raises `OutputsError`
-    if a file as a whole can't be read or lacks a column. JSON Lines have no header, so a missing column is only known
-    after the last row.
+    by default found by each file's first object; chat: every conversation is a run of an agent. notes: see `load_json`.
+    Raises `OutputsError` if a file as a whole can't be read or lacks a column. JSON Lines have no header, so a missing
+    column is only known after the last row.
     """
     if faults := map_faults(column_map):
         raise OutputsError(faults)
     is_chat = trace_format == CHAT
+    notes = Notes() if notes is None else notes
     encodings = {path: _known_encoding(path) for path in files}
     json_lines = [path for path, encoding in encodings.items() if encoding.format == "jsonl"]
     columns: dict[str, None] = {}  # of the JSON Lines so far, in order of appearance
     for path, encoding in encodings.items():
         has_outputs = "output" in required
         if has_outputs and not is_chat and encoding.format in ("jsonl", "eval"):
-            traces = read_traces(path, encoding, trace_format)
+            traces = read_traces(path, encoding, trace_format, notes)
             if traces is not None:
                 yield from traces
                 continue
-        rows = read_format(path, encoding, partial(column_faults, column_map=column_map, required=required))
+        rows = read_format(path, encoding, partial(column_faults, column_map=column_map, required=required), notes)
         if has_outputs:
             rows = (split_conversation(row, column_map, is_run=is_chat) for row in rows)
         yield from _note_columns(rows, columns) if encoding.format == "jsonl" else rows

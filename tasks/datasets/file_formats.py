@@ -1,13 +1,14 @@
 """File formats of rows, read as streams: JSON Lines, CSV, TSV and Parquet; plain, gzip or zstd."""
 
 import csv
+import json
+import shlex
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 
-import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -24,6 +25,7 @@ from gradebook.tasks.datasets.decompression import (
     value_fault,
     written_out,
 )
+from gradebook.tasks.datasets.json_texts import Notes, load_json
 
 Format = Literal["jsonl", "csv", "parquet", "eval"]  # eval: logs of Inspect, which hold no rows
 # (path, line, columns found) -> faults
@@ -80,8 +82,10 @@ def name_without_suffixes(path: Path) -> str:
     return name
 
 
-def read_format(path: Path, encoding: Encoding, find_faults: ColumnCheck) -> Iterator[RawRow]:
-    """Read the rows of one file. find_faults: checks the header, if the format has one.
+def read_format(
+    path: Path, encoding: Encoding, find_faults: ColumnCheck, notes: Notes | None = None
+) -> Iterator[RawRow]:
+    """Read the rows of one file. find_faults: checks the header, if the format has one. notes: see `load_json`.
 
     Raises `OutputsError` if the file as a whole can't be read.
     """
@@ -91,7 +95,7 @@ def read_format(path: Path, encoding: Encoding, find_faults: ColumnCheck) -> Ite
         raise _fatal(path, None, "found a log of Inspect, expected rows: .jsonl, .csv, .tsv or .parquet")
     if encoding.format == "parquet":
         return _read_parquet(path, encoding, find_faults)
-    return _read_json_lines(path, encoding)
+    return _read_json_lines(path, encoding, Notes() if notes is None else notes)
 
 
 def _fatal(path: Path, line: int | None, message: str) -> OutputsError:
@@ -124,21 +128,42 @@ def read_lines(path: Path, encoding: Encoding, most_values: int = MOST_VALUES) -
 
 
 def _decode(path: Path, number: int, line: bytes) -> str:
+    if number == 1 and (name := _utf_16(line)):
+        raise _fatal(path, number, f"found {name}, expected UTF-8: {_converted(path, name)}")
     try:
         return line.decode()
     except UnicodeDecodeError as error:
-        found = f"found the byte 0x{line[error.start]:02x} at byte {error.start + 1} of the line"
         if number == 1 and line.startswith(_PACKED):
             found = "found a packed file whose name ends neither in .gz nor in .zst"
-        raise _fatal(path, number, f"{found}, expected UTF-8 text") from error
+            raise _fatal(path, number, f"{found}, expected UTF-8 text") from error
+        found = f"found the byte 0x{line[error.start]:02x} at byte {error.start + 1} of the line"
+        hint = f"if it is Windows' encoding, {_converted(path, 'WINDOWS-1252')}"
+        raise _fatal(path, number, f"{found}, expected UTF-8: {hint}") from error
 
 
-def _read_json_lines(path: Path, encoding: Encoding) -> Iterator[RawRow]:
+def _utf_16(line: bytes) -> str | None:
+    """Name of the encoding if a file that begins with this line is in UTF-16."""
+    if line.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "UTF-16"
+    if b"\0" not in line[:2]:  # without a mark, one byte of a first letter is null
+        return None
+    return "UTF-16BE" if line[0] == 0 else "UTF-16LE"
+
+
+def _converted(path: Path, encoding: str) -> str:
+    """Command that converts a file to UTF-8."""
+    unpacked = {"gzip": "gzip -dc", "zstd": "zstd -dc"}.get(_COMPRESSIONS.get(path.suffix.lower(), ""))
+    source, target = shlex.quote(str(path)), shlex.quote(f"utf8-{path.stem if unpacked else path.name}")
+    convert = f"iconv -f {encoding} -t UTF-8"
+    return f"{unpacked} {source} | {convert} > {target}" if unpacked else f"{convert} {source} > {target}"
+
+
+def _read_json_lines(path: Path, encoding: Encoding, notes: Notes) -> Iterator[RawRow]:
     source = str(path)
     is_first = True
     for number, line in enumerate(read_lines(path, encoding), start=1):
         content = (
-            None if line == b"\n" else parse_object(path, number, line)
+            None if line == b"\n" else parse_object(path, number, line, notes)
         )  # fast path: a file may have a billion of them
         if content is None:
             continue
@@ -148,11 +173,11 @@ def _read_json_lines(path: Path, encoding: Encoding) -> Iterator[RawRow]:
         yield RawRow(source, number, "jsonl", content, line)
 
 
-def parse_object(path: Path, number: int, line: bytes) -> dict[str, Any] | str | None:
-    """Object of a line, or the reason why it is none; None for a blank line."""
+def parse_object(path: Path, number: int, line: bytes, notes: Notes) -> dict[str, Any] | str | None:
+    """Object of a line, or the reason why it is none; None for a blank line. notes: see `load_json`."""
     try:
-        content = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
+        content = load_json(line, notes)
+    except json.JSONDecodeError as error:
         if not line.strip():
             return None
         _decode(path, number, line)

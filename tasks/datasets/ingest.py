@@ -1,7 +1,8 @@
 """Ingest of a dataset into validated, deduplicated shards and a quarantine of bad rows."""
 
+import glob
 import shutil
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -10,14 +11,18 @@ from types import MappingProxyType
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
+from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.datasets.bad_rows import BadRows
 from gradebook.tasks.datasets.case_criteria import no_criteria
 from gradebook.tasks.datasets.discovery import read_rows
 from gradebook.tasks.datasets.file_formats import RawRow
+from gradebook.tasks.datasets.json_texts import Notes
 from gradebook.tasks.datasets.one_checkpoint import OneCheckpoint
 from gradebook.tasks.datasets.row_parser import RowFitter
 from gradebook.tasks.datasets.sample import Draw, SampleTaken
 from gradebook.tasks.datasets.shards import QuarantineWriter, ShardWriter, count_stored, drop_repeats, keep_cases
+from gradebook.tasks.lake.rows import read_rows as select_rows
+from gradebook.tasks.lake.sql import open_database, query
 from gradebook.tasks.system.files import write_parquet, write_text
 from gradebook.tasks.workspace.folder import RunFolder
 
@@ -39,6 +44,7 @@ class Ingested:
     models: tuple[str, ...]  # distinct, sorted
     sample: SampleTaken | None = None  # of the dataset's cases; None: all of them are wanted
     blocks: tuple[int, ...] = ()  # number of shards of each block, after which a run may stop; none: it may not
+    notes: tuple[str, ...] = ()  # sentences about outputs that may not be what was meant
 
 
 _INGESTED = TypeAdapter(Ingested)
@@ -82,12 +88,16 @@ def ingest_outputs(  # noqa: PLR0913  # six of them have defaults, and are named
     shards = ShardWriter(folder / "shards", shard_rows, shard_bytes)
     try:
         cases = None if sample is None else Draw(sample, stratify)
-        fitter = RowFitter(column_map, taken_ids, is_unscored_allowed=is_unscored_allowed, checkpoint=checkpoint)
+        notes = Notes()
+        fitter = RowFitter(
+            column_map, taken_ids, is_unscored_allowed=is_unscored_allowed, checkpoint=checkpoint, notes=notes
+        )
         with QuarantineWriter(folder / "quarantine.parquet", run_id) as quarantine:
             bad_rows = BadRows(files, max_bad_rate, quarantine.add)
-            rows = read_rows(files, column_map, trace_format=trace_format)
+            rows = read_rows(files, column_map, trace_format=trace_format, notes=notes)
             row_count = _store_rows(rows, fitter, cases, shards, bad_rows, advance)
         ingested = _conclude(folder, row_count, fitter, cases, shards, quarantine)
+        ingested = replace(ingested, notes=(*_doubts(ingested, fitter), *map(_note, notes.items())))
     except BaseException:
         shards.abandon()
         shutil.rmtree(folder / "shards", ignore_errors=True)
@@ -179,6 +189,29 @@ def _conclude(
         models=models,
         sample=taken,
     )
+
+
+def _doubts(ingested: Ingested, fitter: RowFitter) -> Iterator[str]:
+    """A sentence each for outputs that are empty, that lack a prompt, or whose case has another prompt too.
+
+    A dataset without any prompt column has no prompt that could be missing.
+    """
+    with open_database(memory_limit="512MB", preserve_insertion_order=False) as connection:
+        shards = [glob.escape(shard) for shard in ingested.shards]
+        (stored,) = select_rows(connection, query("datasets/doubts"), shards=shards)
+    of_all = f"of {counted(ingested.output_count, 'output')}"
+    if stored["empty_count"]:
+        yield f"{stored['empty_count']:,} {of_all} came out empty, and are scored as empty answers"
+    if stored["unasked_count"] and fitter.has_prompts:
+        yield f"{stored['unasked_count']:,} {of_all} came out without a prompt: a judge does not see what was asked"
+    if stored["mixed_count"]:
+        count = counted(stored["mixed_count"], "case id")
+        yield f"{count} with several prompts, such as {stored['mixed_case']}: their outputs are compared as one case"
+
+
+def _note(counted_sentence: tuple[str, int]) -> str:
+    sentence, count = counted_sentence
+    return f"{counted(count, 'row')} {sentence}"
 
 
 def _write_ingested(ingested: Ingested, folder: Path) -> None:

@@ -1,5 +1,6 @@
 """Parsing of rows into outputs: column names mapped, cells decoded, misfits explained."""
 
+import json
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -8,55 +9,59 @@ from pydantic import ValidationError
 
 from gradebook.rubrics.files.case_criteria import case_criteria_fault, case_work_fault
 from gradebook.rubrics.model.canonical import canonical_json
-from gradebook.rubrics.model.outputs import OUTPUT_COLUMNS, Output, OutputRow, misfit_reason
+from gradebook.rubrics.model.outputs import OUTPUT_COLUMNS, Output, OutputRow, misfit_reason, reference_text
 from gradebook.tasks.datasets.file_formats import Format
+from gradebook.tasks.datasets.json_texts import Notes, load_json
 from gradebook.tasks.datasets.one_checkpoint import OneCheckpoint
 
 AUDIO = "audio"  # column that names the sound of a transcript; stored in metadata
 _MOST_LAYOUTS = 1_000
 
-_Cell = Callable[[Any], Any]
+_Cell = Callable[[Any, Notes], Any]
 
 
 def _read_json(kind: type) -> _Cell:
     """Make a reader of JSON texts of this kind; other values pass unchanged, for the model to validate."""
 
-    def read(cell: Any) -> Any:
+    def read(cell: Any, notes: Notes) -> Any:
         if not isinstance(cell, str):
             return cell
         try:
-            value = orjson.loads(cell)
-        except orjson.JSONDecodeError:
+            value = load_json(cell, read := Notes())
+        except json.JSONDecodeError:
             return cell
-        return value if isinstance(value, kind) else cell
+        if not isinstance(value, kind):
+            return cell
+        notes.update(read)
+        return value
 
     return read
 
 
-def _read_texts(cell: str) -> Any:
-    values = _read_json(list)(cell) if cell.startswith("[") else cell
+def _read_texts(cell: str, notes: Notes) -> Any:
+    values = _read_json(list)(cell, notes) if cell.startswith("[") else cell
     return values if isinstance(values, list) and all(isinstance(value, str) for value in values) else cell
 
 
-def read_messages(cell: Any) -> Any:
-    """Decode chat messages written as JSON; other values pass unchanged."""
+def read_messages(cell: Any, notes: Notes | None = None) -> Any:
+    """Decode chat messages written as JSON; other values pass unchanged. notes: see `load_json`."""
     is_json = isinstance(cell, str) and cell.startswith("[")
-    messages = _read_json(list)(cell) if is_json else cell
+    messages = _read_json(list)(cell, Notes() if notes is None else notes) if is_json else cell
     if not isinstance(messages, list) or not messages:
         return cell
     return messages if all(isinstance(message, dict) and "role" in message for message in messages) else cell
 
 
-def _read_integer(cell: str) -> Any:
+def _read_integer(cell: str, _notes: Notes) -> Any:
     return int(cell) if cell.isascii() and cell.isdecimal() and len(cell) < 20 else cell
 
 
 def _or_none(read: _Cell) -> _Cell:
     """Read an empty CSV cell as a missing value."""
-    return lambda cell: None if cell == "" else read(cell)
+    return lambda cell, notes: None if cell == "" else read(cell, notes)
 
 
-def _as_is(cell: Any) -> Any:
+def _as_is(cell: Any, _notes: Notes) -> Any:
     return cell
 
 
@@ -87,7 +92,7 @@ class RowFitter:
 
     taken_ids: ids of the rubric's criteria, which per-case criteria must not use. is_unscored_allowed: accept per-case
     criteria with a method that nothing scores. checkpoint: set on rows without one; rows of another checkpoint or model
-    do not fit.
+    do not fit. notes: see `load_json`.
     """
 
     def __init__(
@@ -97,13 +102,16 @@ class RowFitter:
         *,
         is_unscored_allowed: bool = False,
         checkpoint: OneCheckpoint | None = None,
+        notes: Notes | None = None,
     ) -> None:
         self._checkpoint = checkpoint
+        self._notes = Notes() if notes is None else notes
         self._taken_ids, self._is_unscored_allowed = taken_ids, is_unscored_allowed
         self._criteria_faults: dict[str, str] = {}  # by the criteria as text
         self._sources = {column: column_map.get(column, column) for column in OUTPUT_COLUMNS}
         self._layouts: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._extra_columns: dict[str, None] = {}
+        self.has_prompts = False  # a row so far has a prompt, or a place for one
 
     @property
     def extra_columns(self) -> tuple[str, ...]:
@@ -113,9 +121,10 @@ class RowFitter:
     def fit(self, row: dict[str, Any], form: Format) -> Output | str:
         """Parse a row into an output, or return the reason why it does not fit."""
         known = {column: row[source] for column, source in self._sources.items() if source in row}
+        self.has_prompts = self.has_prompts or "prompt" in known
         for column, read in _CELLS[form].items():
             if column in known:
-                known[column] = read(known[column])
+                known[column] = read(known[column], self._notes)
         if self._checkpoint is not None and known.get("checkpoint") is None:
             known["checkpoint"] = self._checkpoint.checkpoint
         try:
@@ -167,7 +176,7 @@ def _make_output(row: OutputRow, extras: dict[str, Any]) -> Output:
         sample_index=row.sample_index or 0,
         prompt=prompt if prompt is None or isinstance(prompt, str) else canonical_json(prompt),
         output=row.output,
-        reference=row.reference,
+        reference=None if row.reference is None else reference_text(row.reference),
         context=[row.context] if isinstance(row.context, str) else row.context,
         metadata=None if metadata is None else canonical_json(metadata),
         criteria=None if row.criteria is None else canonical_json(row.criteria),

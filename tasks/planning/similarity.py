@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.methods import BASELINE, PreferenceMethod, SimilarityMethod, compares_with_baseline
+from gradebook.rubrics.model.outputs import reference_answers
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.prompts.media import read_media
 from gradebook.rubrics.prompts.prompt import passages_of
@@ -56,7 +57,8 @@ class ComparedTexts:
         if method.against == BASELINE:
             return tuple(text for text in self.baseline.get(case_id, ()) if text.strip())
         if method.separator is None:
-            return passages
+            each_right = reference_answers if method.against == "reference" else lambda text: [text]
+            return tuple(answer for each in passages for answer in each_right(each))
         return tuple(part.strip() for each in passages for part in each.split(method.separator) if part.strip())
 
 

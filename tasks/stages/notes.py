@@ -64,6 +64,7 @@ def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | 
     }
     notes = [sentence for sentence, is_true in sentences.items() if is_true]
     notes = [
+        *ingested.notes,
         *run.folder.warnings,
         *unreadable_notes(run),
         *similarity_notes(run.folder),

@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 from gradebook.rubrics.check_kit.check import CheckSettings
 from gradebook.rubrics.check_kit.columns import Mask, text_column
 from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_texts, evidence_where, join_texts
+from gradebook.rubrics.model.outputs import reference_answers
 
 NO_REFERENCE = "no reference"
 MOST_ANSWERS = 1_000  # in a reference; each is compared with the output
@@ -27,7 +28,7 @@ class AcceptedSettings(CheckSettings):
     """the accepted answer, or a list of them, instead of the row's reference"""
     separator: Annotated[str, Field(min_length=1)] | None = None
     """separator between several accepted answers in a reference, at most 1000 answers; whitespace around an answer is
-    stripped and blank ones are ignored"""
+    stripped and blank ones are ignored. Without it, a JSON list of texts stands for each of them, and for itself"""
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -148,14 +149,25 @@ def accepted_answers(shard: pa.Table, settings: AcceptedSettings, most_character
         references = pc.if_else(is_long, pa.scalar(None, references.type), references)
     rows = np.flatnonzero(references.is_valid().to_numpy(zero_copy_only=False))
     texts = references.drop_null()
-    if settings.separator is not None:
-        parts = pc.split_pattern(texts, settings.separator)
+    parts = _listed(texts) if settings.separator is None else pc.split_pattern(texts, settings.separator)
+    if parts is not None:
         rows = rows[pc.list_parent_indices(parts).to_numpy()]
-        texts = pc.utf8_trim_whitespace(pc.list_flatten(parts))
-        is_given = pc.not_equal(texts, "").to_numpy(zero_copy_only=False)
+        texts = pc.list_flatten(parts)
+        is_given = np.ones(len(texts), np.bool_)
+        if settings.separator is not None:
+            texts = pc.utf8_trim_whitespace(texts)
+            is_given = pc.not_equal(texts, "").to_numpy(zero_copy_only=False)
         is_crowded = np.bincount(rows[is_given], minlength=row_count) > MOST_ANSWERS
         is_read = is_given & ~is_crowded[rows]
         rows, texts = rows[is_read], texts.filter(pa.array(is_read))
         crowded = evidence_where(pa.array(is_crowded), f"too many answers in the reference, at most {MOST_ANSWERS}")
         refusals = pc.coalesce(refusals, crowded)
     return Accepted(texts, rows, np.arange(len(texts)), row_count, refusals)
+
+
+def _listed(references: pa.Array) -> pa.ListArray | None:
+    """Answers of each reference, if one of them may be a list of several. references: (text,), no nulls."""
+    is_list = pc.and_(pc.starts_with(references, '["'), pc.ends_with(references, '"]'))
+    if not pc.any(is_list).as_py():
+        return None
+    return pa.array(map(reference_answers, references.to_pylist()), pa.list_(pa.string()))

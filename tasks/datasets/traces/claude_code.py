@@ -14,8 +14,7 @@ _COUNTED = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tok
 
 def matches(first: Mapping[str, Any]) -> bool:
     """Whether a file's first object is of this format."""
-    is_line = "sessionId" in first and isinstance(first.get("type"), str)
-    return is_line or ("leafUuid" in first and first.get("type") == "summary")
+    return "sessionId" in first and isinstance(first.get("type"), str)
 
 
 def parts(document: Mapping[str, Any], line: int, size: int) -> Iterator[Part]:
@@ -25,7 +24,7 @@ def parts(document: Mapping[str, Any], line: int, size: int) -> Iterator[Part]:
 
 
 def read_line(content: Mapping[str, Any]) -> list[Turn]:
-    """Messages of a line. Raises `MisfitError`."""
+    """Messages of a line. A reply that only thought has one without content. Raises `MisfitError`."""
     message = object_of(content.get("message"))
     usage = object_of(message.get("usage"))
     about: dict[str, Any] = timing(nanoseconds_of("timestamp", content.get("timestamp")), None)
@@ -33,20 +32,27 @@ def read_line(content: Mapping[str, Any]) -> list[Turn]:
         about["tokens"] = sum_of(*(count_of(f"usage.{name}", usage.get(name)) for name in _COUNTED))
     if content.get("isSidechain") is True:
         about["agent"] = "sidechain"
-    return [Turn(found, about) for found in chat_messages([message], str(content["type"]))]
+    messages = chat_messages([message], str(content["type"]))
+    return [Turn(found, about) for found in messages or ([{"role": "assistant"}] if usage else [])]
 
 
 def row_of_session(session_id: str, read: Iterable[tuple[Part, Sequence[Turn]]], model: str) -> dict[str, Any]:
-    """Row of a session. Lines of one reply all have its tokens: they count once."""
-    counted: set[str] = set()
-    models, done = [], []
-    for part, line in read:
+    """Row of a session.
+
+    Each line of a reply states the reply's tokens so far: those of the last count, once, at the reply's last step.
+    """
+    lines: list[tuple[str | int, Turn]] = []  # each turn with its reply
+    for place, (part, line) in enumerate(read):
         message = object_of(part.content.get("message"))
-        reply = text_of(message.get("id"))
-        is_repeated = reply is not None and reply in counted
-        counted |= {reply} if reply else set()
-        models += [message["model"]] if text_of(message.get("model")) else []
-        for turn in line:
-            about = {name: value for name, value in turn.about.items() if name != "tokens" or not is_repeated}
-            done.append(turn._replace(about=about))
-    return row_of_talk(done, models[-1] if models else model, {"trace_id": session_id, "session_id": session_id})
+        model = text_of(message.get("model")) or model
+        lines += [(text_of(message.get("id")) or place, turn) for turn in line]
+    tokens = {reply: turn.about["tokens"] for reply, turn in lines if "tokens" in turn.about}
+    with_content = {reply for reply, turn in lines if len(turn.message) > 1}
+    turns = list[Turn]()
+    for reply, turn in reversed(lines):
+        if len(turn.message) == 1 and reply in with_content:  # its thoughts alone
+            continue
+        with_content.add(reply)
+        about = {**turn.about, "tokens": tokens.pop(reply, None)}
+        turns.append(turn._replace(about={name: value for name, value in about.items() if value is not None}))
+    return row_of_talk(turns[::-1], model, {"trace_id": session_id, "session_id": session_id})

@@ -1,17 +1,17 @@
 """JSON objects of a file: one a line, or in one document."""
 
+import json
 from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import orjson
-
 from gradebook.rubrics.model.errors import Fault, OutputsError
 from gradebook.rubrics.model.outputs import describe_value
 from gradebook.tasks.datasets.decompression import BUFFER_BYTES, MOST_ROW_BYTES, open_unpacked
 from gradebook.tasks.datasets.file_formats import Encoding, parse_object, read_lines
+from gradebook.tasks.datasets.json_texts import Notes, load_json
 
 MOST_TRACE_VALUES = 4_000_000  # of a line or a document; a batch of a collector has several thousand spans
 
@@ -24,8 +24,8 @@ class Document(NamedTuple):
     size: int  # bytes in the file; of a list, the share of each
 
 
-def read_documents(path: Path, encoding: Encoding) -> Iterator[Document]:
-    """Read the objects of a file that holds one a line, one in all, or a list of them.
+def read_documents(path: Path, encoding: Encoding, notes: Notes) -> Iterator[Document]:
+    """Read the objects of a file that holds one a line, one in all, or a list of them. notes: see `load_json`.
 
     Raises `OutputsError` where one document has more than 64 MB; lines may be any number.
     """
@@ -34,8 +34,8 @@ def read_documents(path: Path, encoding: Encoding) -> Iterator[Document]:
     if first is None:
         return iter(())
     if _is_object(first[1]):
-        return _read_lines(path, chain([first], lines))
-    return _read_whole(path, encoding)
+        return _read_lines(path, chain([first], lines), notes)
+    return _read_whole(path, encoding, notes)
 
 
 def begins_with(path: Path, encoding: Encoding, marks: Iterable[bytes]) -> bool:
@@ -50,8 +50,8 @@ def begins_with(path: Path, encoding: Encoding, marks: Iterable[bytes]) -> bool:
 
 def _is_object(line: bytes) -> bool:
     try:
-        return isinstance(orjson.loads(line), dict)
-    except orjson.JSONDecodeError:
+        return isinstance(load_json(line, Notes()), dict)
+    except json.JSONDecodeError:
         return False
 
 
@@ -61,14 +61,14 @@ def too_many_values(text: bytes) -> str | None:
     return f"found more than {MOST_TRACE_VALUES:,} values, expected fewer" if count > MOST_TRACE_VALUES else None
 
 
-def _read_lines(path: Path, lines: Iterable[tuple[int, bytes]]) -> Iterator[Document]:
+def _read_lines(path: Path, lines: Iterable[tuple[int, bytes]], notes: Notes) -> Iterator[Document]:
     for number, line in lines:
-        content = None if line == b"\n" else too_many_values(line) or parse_object(path, number, line)
+        content = None if line == b"\n" else too_many_values(line) or parse_object(path, number, line, notes)
         if content is not None:
             yield Document(number, content, len(line))
 
 
-def _read_whole(path: Path, encoding: Encoding) -> Iterator[Document]:
+def _read_whole(path: Path, encoding: Encoding, notes: Notes) -> Iterator[Document]:
     with open_unpacked(path, encoding.compression) as stream:
         blocks = islice(iter(partial(stream.read, BUFFER_BYTES), b""), MOST_ROW_BYTES // BUFFER_BYTES + 1)
         text = b"".join(blocks)
@@ -78,8 +78,8 @@ def _read_whole(path: Path, encoding: Encoding) -> Iterator[Document]:
     size = len(text)
     try:
         fault = too_many_values(text)
-        content = fault or orjson.loads(text)
-    except orjson.JSONDecodeError as error:
+        content = fault or load_json(text, notes)
+    except json.JSONDecodeError as error:
         content = f"found text that is not JSON ({error.msg}, at line {error.lineno}), expected traces"
     if isinstance(content, list):
         share = size // max(len(content), 1)

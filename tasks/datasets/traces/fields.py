@@ -1,13 +1,13 @@
 """Times, counts and texts of a trace, or what is wrong with them."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 
-import orjson
-
 from gradebook.rubrics.model.outputs import describe_value
 from gradebook.tasks.datasets.decompression import value_fault
+from gradebook.tasks.datasets.json_texts import Notes, load_json
 
 _NANOSECONDS = 1_000_000_000
 MOST_ID_CHARACTERS = 1_000
@@ -141,6 +141,6 @@ def decoded(value: Any) -> Any:
     if len(value) > MOST_DECODED and value_fault(value.encode(errors="replace"), MOST_DECODED) is not None:
         return value
     try:
-        return orjson.loads(value)
-    except orjson.JSONDecodeError:
+        return load_json(value, Notes())
+    except json.JSONDecodeError:
         return value

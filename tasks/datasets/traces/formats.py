@@ -2,9 +2,9 @@
 
 import gc
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,20 +13,22 @@ import orjson
 from gradebook.rubrics.model.errors import Fault, OutputsError
 from gradebook.rubrics.model.steps import MOST_STEPS
 from gradebook.tasks.datasets.file_formats import Encoding, RawRow, name_without_suffixes
+from gradebook.tasks.datasets.json_texts import Notes
 from gradebook.tasks.datasets.traces import atif, claude_code, inspect_log, langfuse, langsmith, mlflow, otlp
 from gradebook.tasks.datasets.traces.documents import Document, begins_with, read_documents
-from gradebook.tasks.datasets.traces.fields import MisfitError
+from gradebook.tasks.datasets.traces.fields import MisfitError, object_of
 from gradebook.tasks.datasets.traces.grouping import Part, grouped
 from gradebook.tasks.datasets.traces.names import TRACE_FORMATS
 from gradebook.tasks.datasets.traces.spans import Span, in_order, row_of_spans
 from gradebook.tasks.datasets.traces.talks import Turn
 
 _NEW_OBJECTS = 50_000  # between two searches for cyclic garbage
+_MOST_REMARKS = 100  # objects before the first of a session
 _MOST_SHOWN = 2_000  # characters of a part in the quarantine
 # Keys of which a file of traces has one in its first megabyte. Files of rows, which have none, are not read twice.
 _MARKS = (
     *(b'"resourceSpans"', b'"samples"', b'"messages"', b'"schema_version"', b'"observations"', b'"traceId"'),
-    *(b'"trace_id"', b'"run_type"', b'"info"', b'"sessionId"', b'"leafUuid"'),
+    *(b'"trace_id"', b'"run_type"', b'"info"', b'"sessionId"', b'"leafUuid"', b'"file-history-snapshot"'),
 )
 
 
@@ -58,27 +60,44 @@ def _shown(of: Any) -> str:
         return ", ".join(map(str, of))[:_MOST_SHOWN]
 
 
-def read_traces(path: Path, encoding: Encoding, trace_format: str | None = None) -> Iterator[RawRow] | None:
+def read_traces(
+    path: Path, encoding: Encoding, trace_format: str | None = None, notes: Notes | None = None
+) -> Iterator[RawRow] | None:
     """Rows of a file's traces, one for each run of an agent; None if its first object is of no format of traces.
 
     trace_format: one of names.TRACE_FORMATS; found by the first object by default. Spans and runs that can't be read
-    become rows with the reason; the others of their trace are read. Raises `OutputsError` for a file that is damaged,
-    or not of the format that is named.
+    become rows with the reason; the others of their trace are read. notes: see `load_json`.
+    Raises `OutputsError` for a file that is damaged, or not of the format that is named.
     """
     if trace_format is None and encoding.format != "eval" and not begins_with(path, encoding, _MARKS):
         return None
-    documents = read_archive_or_lines(path, encoding)
-    first = next((document for document in documents if isinstance(document.content, dict)), None)
-    if first is None or not isinstance(first.content, dict):
-        return None
-    if trace_format is None:
-        found = next((each for each in _FORMATS.values() if each.matches(first.content)), None)
-    else:
-        found = _named(path, first, trace_format)
-    if found is None:
+    notes = Notes() if notes is None else notes
+    wanted = _FORMATS if trace_format is None else {trace_format: _FORMATS[trace_format]}
+    first, form = _opening(read_archive_or_lines(path, encoding, Notes()), wanted.values())
+    if first is not None and form is None and trace_format is not None:
+        keys = ", ".join(list(object_of(first.content))[:8])
+        message = f"found an object with the keys {keys}, expected traces of {trace_format}"
+        raise OutputsError((Fault(str(path), first.line, message),))
+    if form is None:
         return None
     file = _File(str(path), name_without_suffixes(path))
-    return _rarely_collected(_numbered(found.read(file, read_archive_or_lines(path, encoding))))
+    return _rarely_collected(_numbered(form.read(file, read_archive_or_lines(path, encoding, notes))))
+
+
+def _opening(documents: Iterable[Document], forms: Collection[_Format]) -> tuple[Document | None, _Format | None]:
+    """The first object of a file, and the format of its traces.
+
+    Sessions of Claude Code may begin with typed lines about the program, which name no session.
+    """
+    first = None
+    for document in islice(documents, _MOST_REMARKS):
+        if isinstance(document.content, str):
+            continue
+        first = first or document
+        form = next((each for each in forms if each.matches(document.content)), None)
+        if form is not None or not isinstance(document.content.get("type"), str) or "output" in document.content:
+            return first, form
+    return first, None
 
 
 def _rarely_collected(rows: Iterator[RawRow]) -> Iterator[RawRow]:
@@ -91,18 +110,9 @@ def _rarely_collected(rows: Iterator[RawRow]) -> Iterator[RawRow]:
         gc.set_threshold(*before)
 
 
-def read_archive_or_lines(path: Path, encoding: Encoding) -> Iterator[Document]:
+def read_archive_or_lines(path: Path, encoding: Encoding, notes: Notes) -> Iterator[Document]:
     """Objects of a file: of an `.eval` file its samples."""
-    return inspect_log.read_archive(path) if encoding.format == "eval" else read_documents(path, encoding)
-
-
-def _named(path: Path, first: Document, trace_format: str) -> _Format:
-    form = _FORMATS[trace_format]
-    if isinstance(first.content, dict) and not form.matches(first.content):
-        keys = ", ".join(list(first.content)[:8])
-        message = f"found an object with the keys {keys}, expected traces of {trace_format}"
-        raise OutputsError((Fault(str(path), first.line, message),))
-    return form
+    return inspect_log.read_archive(path, notes) if encoding.format == "eval" else read_documents(path, encoding, notes)
 
 
 def _numbered(rows: Iterator[RawRow]) -> Iterator[RawRow]:

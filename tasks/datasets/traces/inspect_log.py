@@ -1,10 +1,13 @@
 """Logs of Inspect: `.eval`, a zip of JSON files, and `.json`, all in one document."""
 
 import io
+import json
 import lzma
+import re
 import struct
 import zipfile
 import zlib
+from collections import deque
 from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import islice
@@ -17,18 +20,22 @@ import pyarrow as pa
 from gradebook.rubrics.model.canonical import canonical_json
 from gradebook.rubrics.model.errors import Fault, OutputsError
 from gradebook.tasks.datasets.decompression import BUFFER_BYTES, FREE_BYTES, MOST_RATIO, MOST_ROW_BYTES
+from gradebook.tasks.datasets.json_texts import Notes, load_json
 from gradebook.tasks.datasets.traces.documents import Document, too_many_values
 from gradebook.tasks.datasets.traces.fields import (
+    MisfitError,
+    amount_of,
     count_of,
     entries_of,
     nanoseconds_of,
     object_of,
     objects_of,
     refuse,
+    sum_of,
     text_of,
     timing,
 )
-from gradebook.tasks.datasets.traces.messages import chat_messages
+from gradebook.tasks.datasets.traces.messages import Message, chat_messages, said_by
 from gradebook.tasks.datasets.traces.talks import Turn, row_of_talk
 
 _ZSTD = 93  # compression method of a member, which Python reads from 3.14 on
@@ -36,6 +43,8 @@ _DAMAGES = (
     *(OSError, zipfile.BadZipFile, NotImplementedError, struct.error, EOFError, RuntimeError),
     *(zlib.error, lzma.LZMAError, UnicodeDecodeError),
 )
+_COUNTED = ("input_tokens", "output_tokens", "input_tokens_cache_read", "input_tokens_cache_write")
+_ATTACHMENT = re.compile("attachment://([0-9A-Za-z]{1,64})")
 _LOCAL_HEADER = struct.Struct("<4s5H3I2H")
 
 
@@ -52,20 +61,23 @@ def samples_of(document: Mapping[str, Any], line: int, size: int) -> Iterator[Do
         yield Document(line, content, size // len(samples))
 
 
-def read_archive(path: Path) -> Iterator[Document]:
-    """Samples of an `.eval` file, one in memory at a time. Raises `OutputsError` for a file that is damaged."""
+def read_archive(path: Path, notes: Notes) -> Iterator[Document]:
+    """Samples of an `.eval` file, one in memory at a time. Raises `OutputsError` for a file that is damaged.
+
+    notes: see `load_json`.
+    """
     try:
         with path.open("rb") as file, zipfile.ZipFile(file) as archive:
             members = archive.infolist()
             header = next((each for each in members if each.filename in ("header.json", "_journal/start.json")), None)
-            told = {} if header is None else _read_member(file, archive, header)[0]
+            told = {} if header is None else _read_member(file, archive, header, Notes())[0]
             log = object_of(told.get("eval") if isinstance(told, dict) else None)
             samples = [each for each in members if each.filename.startswith("samples/")]
             if len({each.header_offset for each in samples}) < len(samples):
                 raise zipfile.BadZipFile("members that overlap")
             left = max(FREE_BYTES, MOST_RATIO * path.stat().st_size)
             for number, member in enumerate(samples, start=1):
-                sample, size = _read_member(file, archive, member)
+                sample, size = _read_member(file, archive, member, notes)
                 left -= size
                 if left < 0:
                     raise zipfile.BadZipFile(f"members that unpack to more than {MOST_RATIO} times its size")
@@ -77,7 +89,7 @@ def read_archive(path: Path) -> Iterator[Document]:
 
 
 def _read_member(
-    file: IO[bytes], archive: zipfile.ZipFile, member: zipfile.ZipInfo
+    file: IO[bytes], archive: zipfile.ZipFile, member: zipfile.ZipInfo, notes: Notes
 ) -> tuple[dict[str, Any] | str, int]:
     """Object of one member, or the reason why there is none; and its size in bytes."""
     opened = _unpacked(file, member) if member.compress_type == _ZSTD else archive.open(member)
@@ -87,8 +99,8 @@ def _read_member(
     if size > MOST_ROW_BYTES:
         return f"{member.filename}: found more than {MOST_ROW_BYTES:,} bytes, expected fewer", size
     try:
-        content = too_many_values(text) or orjson.loads(text)
-    except orjson.JSONDecodeError as error:
+        content = too_many_values(text) or load_json(text, notes)
+    except json.JSONDecodeError as error:
         return f"{member.filename}: found text that is not JSON ({error.msg}), expected a sample", size
     if not isinstance(content, dict | str):
         content = f"{member.filename}: found no object, expected a sample"
@@ -111,23 +123,124 @@ def read_run(sample: Mapping[str, Any], default_model: str) -> dict[str, Any]:
     if sample.get("id") in (None, ""):
         refuse("id", sample.get("id"), "the sample's id")
     log, output = object_of(sample.get("eval")), object_of(sample.get("output"))
-    turns = [
-        Turn(found, about)
-        for message in objects_of(messages)
-        for about in (_about(message),)
-        for found in chat_messages([message])
-    ]
     model = text_of(log.get("model")) or text_of(output.get("model")) or default_model
-    metadata: dict[str, Any] = {"task": text_of(log.get("task")), "trace_id": text_of(sample.get("uuid"))}
-    scores = {name: object_of(score).get("value") for name, score in object_of(sample.get("scores")).items()}
+    task = text_of(log.get("task"))
+    metadata: dict[str, Any] = {"task": task, "trace_id": text_of(sample.get("uuid"))}
+    values = {name: object_of(score).get("value") for name, score in object_of(sample.get("scores")).items()}
+    scores = {name: value for name, value in values.items() if value is not None}  # null: NaN, not scored
     metadata |= {"inspect_scores": scores} if scores else {}
-    row = row_of_talk(turns, model, object_of(sample.get("metadata")) | metadata)
-    target, epoch = sample.get("target"), count_of("epoch", sample.get("epoch"))
-    row["case_id"] = str(sample["id"])
-    row |= {"reference": target if isinstance(target, str) else canonical_json(target)} if target else {}
+    row = row_of_talk(_turns(sample), model, object_of(sample.get("metadata")) | metadata)
+    epoch = count_of("epoch", sample.get("epoch"))
+    # Inspect numbers the samples of each task from 1.
+    row["case_id"] = f"{task}/{sample['id']}" if task else str(sample["id"])
+    target = sample.get("target")
+    is_read = isinstance(target, str) or (isinstance(target, list) and all(isinstance(each, str) for each in target))
+    row |= {"reference": target if is_read else canonical_json(target)} if target else {}
     row["output"] = row["output"] or text_of(output.get("completion")) or ""
     return row | ({"sample_index": epoch - 1} if epoch else {})
 
 
-def _about(message: Mapping[str, Any]) -> dict[str, Any]:
-    return timing(nanoseconds_of("timestamp", message.get("timestamp")), None)
+def _turns(sample: Mapping[str, Any]) -> list[Turn]:
+    """Messages of a sample with what its events recorded of them, and replies of sub-agents, which are in no message.
+
+    A log without events has the tokens of the whole sample alone: they are the last reply's.
+    """
+    messages = objects_of(_with_attachments(sample["messages"], object_of(sample.get("attachments"))))
+    ids = {message.get("id") for message in messages}
+    named: dict[Any, dict[str, Any]] = {}
+    unnamed = deque[dict[str, Any]]()
+    others: dict[Any, list[Turn]] = {}  # by the reply before them
+    before = None
+    for reply, about in _model_calls(sample):
+        name = reply.get("id")
+        if name is None:
+            unnamed.append(about)
+        elif name in ids:
+            named[name], before = about, name
+        else:
+            said = {"role": "assistant", "content": said_by(chat_messages([reply]))}
+            others.setdefault(before, []).append(Turn(said, about | {"agent": "sub-agent"}))
+    tools = _tool_times(sample)
+    turns: list[Turn] = []
+    for message in messages:
+        about = timing(nanoseconds_of("timestamp", message.get("timestamp")), None)
+        if message.get("role") == "assistant":
+            turns += others.pop(None, ())
+            found = named.pop(message.get("id"), None)
+            about |= found if found is not None else unnamed.popleft() if unnamed else {}
+        about |= tools.get(message.get("tool_call_id"), {})
+        is_silent = "tokens" in about  # a reply that only thought
+        turns += [Turn(found, about) for found in chat_messages([message]) or ([{"role": "assistant"}] * is_silent)]
+        turns += others.pop(message.get("id"), ())
+    turns += [turn for rest in others.values() for turn in rest]
+    model = text_of(object_of(sample.get("eval")).get("model")) or ""
+    whole = _usage(object_of(object_of(sample.get("model_usage")).get(model)))
+    replies = [place for place, turn in enumerate(turns) if turn.message["role"] == "assistant"]
+    if replies and whole and not any("tokens" in turn.about for turn in turns):
+        turns[replies[-1]] = turns[replies[-1]]._replace(about={**turns[replies[-1]].about, **whole})
+    return turns
+
+
+def _model_calls(sample: Mapping[str, Any]) -> Iterator[tuple[Message, dict[str, Any]]]:
+    """Replies of models with their times and tokens; those to scorers are not the agent's."""
+    scorers: set[Any] = set()
+    depth = 0  # of steps of scorers, which older logs have in place of spans
+    for event in _events(sample):
+        kind, is_scorer = event.get("event"), event.get("type") in ("scorer", "scorers")
+        if kind == "span_begin" and (is_scorer or event.get("parent_id") in scorers):
+            scorers.add(event.get("id"))
+        elif kind == "step" and is_scorer:
+            depth += 1 if event.get("action") == "begin" else -1
+        elif kind == "model" and depth <= 0 and event.get("span_id") not in scorers:
+            output = object_of(event.get("output"))
+            about = _times(event) | _usage(object_of(output.get("usage")))
+            reply = next(iter(objects_of(output.get("choices"))), {}).get("message")
+            if "tokens" in about:
+                yield object_of(reply), about
+
+
+def _tool_times(sample: Mapping[str, Any]) -> dict[Any, dict[str, Any]]:
+    """Times of tools by their calls."""
+    return {text_of(event.get("id")): _times(event) for event in _events(sample) if event.get("event") == "tool"}
+
+
+def _events(sample: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Events in order, with those inside others."""
+    waiting = objects_of(sample.get("events"))[::-1]
+    while waiting:
+        yield (event := waiting.pop())
+        waiting += objects_of(event.get("events"))[::-1]
+
+
+def _times(event: Mapping[str, Any]) -> dict[str, Any]:
+    begun, ended = (nanoseconds_of(name, event.get(name)) for name in ("timestamp", "completed"))
+    worked = amount_of("working_time", event.get("working_time"))
+    return timing(begun, ended) | ({"latency_ms": worked * 1_000} if ended is None and worked is not None else {})
+
+
+def _usage(usage: Mapping[str, Any]) -> dict[str, Any]:
+    total = count_of("usage.total_tokens", usage.get("total_tokens"))
+    parts = sum_of(*(count_of(f"usage.{name}", usage.get(name)) for name in _COUNTED))
+    cost = amount_of("usage.total_cost", usage.get("total_cost"))
+    tokens = parts if total is None else total
+    return {name: value for name, value in (("tokens", tokens), ("cost_usd", cost)) if value is not None}
+
+
+def _with_attachments(messages: list[Any], attachments: Mapping[str, Any]) -> Any:
+    """Messages with the long texts and pictures that Inspect stores once for a sample."""
+    text = orjson.dumps(messages).decode() if attachments else ""
+    if "attachment://" not in text:
+        return messages
+    size = 0
+
+    def content_of(match: re.Match[str]) -> str:
+        nonlocal size
+        content = attachments.get(match[1])
+        if not isinstance(content, str):
+            return match[0]
+        size += len(content)
+        if size > MOST_ROW_BYTES:
+            raise MisfitError(f"attachments: found more than {MOST_ROW_BYTES:,} characters, expected fewer")
+        return orjson.dumps(content).decode()[1:-1]
+
+    return orjson.loads(_ATTACHMENT.sub(content_of, text))

@@ -1,15 +1,23 @@
 """Messages of all dialects as chat messages: an object with a role, a content, and tool calls where there are some."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from gradebook.tasks.datasets.traces.fields import decoded, object_of, objects_of, text_of
+from gradebook.rubrics.prompts.media import media_source
+from gradebook.tasks.datasets.traces.fields import decoded, first_of, object_of, objects_of, text_of
 
 Message = dict[str, Any]
 _ROLES = {"human": "user", "ai": "assistant", "model": "assistant", "function": "tool", "developer": "system"}
 _TEXTS = ("text", "input_text", "output_text")
 _THOUGHTS = ("reasoning", "thinking", "redacted_thinking")  # of the model alone: no answer to anybody
 _CALLS = ("tool_call", "tool_use", "function_call")
+_MEDIA_KINDS = {
+    **dict.fromkeys(("image", "image_url", "input_image"), "image"),
+    **dict.fromkeys(("audio", "input_audio"), "audio"),
+}
+_WRAPPINGS = ("source", "inline_data", "inlineData", "image_url", "input_audio")
+_ADDRESSES = ("url", "uri", "image_url", "image", "audio")
+_CONTENTS = ("data", "base64", "content")
 _RESULTS = ("tool_call_response", "tool_result", "function_call_output")
 
 
@@ -54,7 +62,7 @@ def _of_message(given: Message, role: str) -> Iterable[Message]:
         made["tool_calls"] = calls
     if made["role"] == "tool" and not results:
         made = {"content": ""} | made | {"tool_call_id": message.get("tool_call_id", message.get("id"))}
-        made |= {"is_error": True} if message.get("status") == "error" or message.get("error") else {}
+        made |= _failure(message)
     elif text_of(message.get("name")):
         made["name"] = message["name"]
     if len(made) > 1 and set(made) != {"role", "name"}:
@@ -76,9 +84,32 @@ def _sorted(parts: list[Any]) -> tuple[list[Any], list[Message], list[Message]]:
 
 
 def _content(parts: list[Any]) -> Any:
-    """Texts joined where the parts are nothing else."""
+    """Texts joined where the parts are nothing else; beside others, they and media as the parts of a chat message."""
     texts = [part if isinstance(part, str) else _text(part) for part in parts]
-    return "\n".join(text for text in texts if text) if None not in texts else parts
+    if None not in texts:
+        return "\n".join(text for text in texts if text)
+    return [
+        (_medium(part) or part) if text is None else {"type": "text", "text": text}
+        for text, part in zip(texts, parts, strict=True)
+    ]
+
+
+def _medium(given: Any) -> Message | None:
+    """Image or sound of any dialect as a chat message's part; None for other parts."""
+    part = object_of(given)
+    inner = next((part[name] for name in _WRAPPINGS if isinstance(part.get(name), dict)), part)
+    mime = text_of(first_of(inner, ("media_type", "mime_type", "mimeType"))) or ""
+    kind = _MEDIA_KINDS.get(str(part.get("type"))) or mime.partition("/")[0]
+    address, content = text_of(first_of(inner, _ADDRESSES)), text_of(first_of(inner, _CONTENTS))
+    if media_source(part)[0] or kind not in _MEDIA_KINDS.values() or not (address or content):
+        return None
+    if address is None:
+        address = f"data:{mime or f'{kind}/*'};base64,{content}"
+    elif not address.startswith(("data:", "file:", "http:", "https:")):
+        address = f"file:{address}"
+    if kind == "image":
+        return {"type": "image_url", "image_url": {"url": address}}
+    return {"type": "input_audio", "input_audio": {"data": address}}
 
 
 def _text(part: Any) -> str | None:
@@ -102,7 +133,16 @@ def _result(part: Message) -> Message:
     if isinstance(result, list):
         result = _content(result)
     made = {"role": "tool", "content": result, "tool_call_id": next((each for each in ids if each), None)}
-    return made | ({"is_error": True} if part.get("is_error") is True else {})
+    return made | _failure(part)
+
+
+def _failure(result: Message) -> Message:
+    """Mark of a tool's result that is an error, with the error's text where it has one besides the content."""
+    error = result.get("error")
+    if not (error or result.get("status") == "error" or result.get("is_error") is True):
+        return {}
+    text = text_of(error) or text_of(first_of(object_of(error), ("message", "type")))
+    return {"is_error": True} | ({"error": text} if text else {})
 
 
 def last_content(messages: Sequence[Message]) -> Any:
@@ -110,7 +150,8 @@ def last_content(messages: Sequence[Message]) -> Any:
     return messages[-1].get("content") if messages else None
 
 
-def said_by(messages: Iterable[Message]) -> str:
+def said_by(messages: Iterable[Mapping[str, Any]]) -> str:
     """Text of the last message of an assistant that has one; empty without."""
-    texts = [message.get("content") for message in messages if message.get("role") == "assistant"]
-    return next((text for text in reversed(texts) if isinstance(text, str) and text), "")
+    contents = [message.get("content") for message in messages if message.get("role") == "assistant"]
+    texts = (_content(content) if isinstance(content, list) else content for content in reversed(contents))
+    return next((text for text in texts if isinstance(text, str) and text), "")

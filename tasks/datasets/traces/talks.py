@@ -1,10 +1,9 @@
 """A recorded conversation as a row."""
 
 from collections.abc import Mapping, Sequence
-from itertools import takewhile
 from typing import Any, NamedTuple
 
-from gradebook.tasks.datasets.conversations import id_of_prompt, steps_of_messages
+from gradebook.tasks.datasets.conversations import id_of_prompt, places_asked, steps_of_messages
 from gradebook.tasks.datasets.traces.messages import Message, said_by
 
 
@@ -16,12 +15,13 @@ class Turn(NamedTuple):
 
 
 def row_of_talk(turns: Sequence[Turn], model: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Row of a conversation: what comes before the assistant's first message is the prompt, all after it are steps.
+    """Row of a conversation: what the assistant was asked first is the prompt, all the rest are steps.
 
     The answer is the last text of the assistant itself, not of an agent that it called.
     """
-    asked = list(takewhile(lambda message: message["role"] != "assistant", (turn.message for turn in turns)))
-    done = turns[len(asked) :]
+    places = set(places_asked([{**turn.message, **turn.about} for turn in turns]))
+    asked = [turn.message for place, turn in enumerate(turns) if place in places]
+    done = [turn for place, turn in enumerate(turns) if place not in places]
     return {
         "case_id": id_of_prompt(asked),
         "model": model,

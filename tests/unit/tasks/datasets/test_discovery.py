@@ -94,7 +94,7 @@ def test_a_csv_cell_may_be_longer_than_the_default_limit_of_the_csv_module(tmp_p
     ("line", "reason"),
     [
         (b"{", "found text that is not JSON (unexpected end of data, at character 2), expected one JSON object"),
-        (b'{"output": "\\ud800"}', "found text that is not JSON (no low surrogate in string"),
+        (b'{"output": "\\ud800"}', "found text that is not JSON (half of a surrogate pair, \\ud800, at character 13)"),
         (b'{"a": ' + b"[" * 2000 + b"]" * 2000 + b"}", "found text that is not JSON (depth limit exceeded"),
         (b'"text"', 'found the text "text", expected one JSON object'),
         (b"[1]", "found a list of 1, expected one JSON object"),
@@ -135,7 +135,19 @@ def test_a_whole_file_array_is_told_that_json_lines_are_expected(tmp_path, openi
 def test_text_that_is_not_utf8_is_fatal_with_its_line_and_byte(tmp_path, suffix):
     path = written(tmp_path / f"a{suffix}", WRITERS[suffix](ROWS).replace(b"c2", b"c\xe9"))
     number, byte = {".jsonl": (2, 15), ".csv": (3, 2)}[suffix]  # {"case_id": "c is 14 bytes long, c is one
-    assert fault_of(path) == f"{path}:{number}: found the byte 0xe9 at byte {byte} of the line, expected UTF-8 text"
+    found = f"{path}:{number}: found the byte 0xe9 at byte {byte} of the line, expected UTF-8: "
+    assert (
+        fault_of(path) == f"{found}if it is Windows' encoding, iconv -f WINDOWS-1252 -t UTF-8 {path} > utf8-{path.name}"
+    )
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le"])
+@pytest.mark.parametrize("suffix", [".jsonl", ".csv"])
+def test_utf_16_is_fatal_with_the_command_that_converts_it(tmp_path, suffix, encoding):
+    path = written(tmp_path / f"a{suffix}", WRITERS[suffix](ROWS).decode().encode(encoding))
+    name = {"utf-16": "UTF-16", "utf-16-le": "UTF-16LE"}[encoding]
+    hint = f"iconv -f {name} -t UTF-8 {path} > utf8-{path.name}"
+    assert fault_of(path) == f"{path}:1: found {name}, expected UTF-8: {hint}"
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".parquet"])
@@ -317,6 +329,23 @@ def test_a_conversation_without_an_answer_is_refused_with_its_line(tmp_path, mes
     path = written(tmp_path / "a.jsonl", json_lines([{"messages": messages}]))
     ((line, reason),) = read(path)
     assert (line, reason[:16]) == (1, "messages: found ")
+
+
+@pytest.mark.parametrize("last", [{"role": "user", "content": "###STOP###"}, {"role": "tool", "content": "ok"}])
+def test_a_run_that_ends_without_its_answer_has_the_assistants_last_text(tmp_path, last):
+    messages = [*TOOLED, last]
+    path = written(tmp_path / "a.jsonl", json_lines([{"case_id": "c1", "model": "m", "messages": messages}]))
+    ((_, found),) = read(path)
+    assert (found["prompt"], found["output"]) == (CHAT, "Taken.")
+    assert found["steps"][-1]["output"] == last["content"]
+
+
+def test_from_chat_reads_a_run_beside_its_output(tmp_path):
+    row = {"case_id": "c1", "model": "m", "output": "Mine.", "messages": [*answered("So."), CHAT[1]]}
+    path = written(tmp_path / "a.jsonl", json_lines([row]))
+    (found,) = (raw.content for raw in read_rows([path], {}, trace_format="chat"))
+    assert (found["prompt"], found["output"]) == (CHAT, "Mine.")
+    assert [step["output"] for step in found["steps"]] == ["So.", "Why?"]
 
 
 def test_messages_beside_an_output_or_mapped_ones_stay_as_they_are(tmp_path):

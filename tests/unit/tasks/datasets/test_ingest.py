@@ -245,6 +245,38 @@ def test_a_shard_of_thousands_keeps_their_order_and_drops_late_repeats(tmp_path)
     assert [each["case_id"] for each in stored(ingested)] == [each["case_id"] for each in rows]
 
 
+@pytest.mark.parametrize(
+    ("rows", "notes"),
+    [
+        ([row(prompt="Hi"), row("c2", prompt="Hi")], []),
+        ([row(), row("c2", output=" ")], ["1 of 2 outputs came out empty, and are scored as empty answers"]),
+        (
+            [row(prompt="Hi"), row("c2")],
+            ["1 of 2 outputs came out without a prompt: a judge does not see what was asked"],
+        ),
+        (
+            [row(prompt="Hi"), row(prompt="Ho", model="n"), row(model="o"), row("c2", prompt="Hi")],
+            [
+                "1 of 4 outputs came out without a prompt: a judge does not see what was asked",
+                "1 case id with several prompts, such as c1: their outputs are compared as one case",
+            ],
+        ),
+    ],
+)
+def test_outputs_that_may_not_be_what_was_meant_are_noted_with_counts(tmp_path, rows, notes):
+    assert ingest(json_lines(tmp_path, *rows)).notes == tuple(notes)
+
+
+def test_values_that_json_lacks_are_noted(tmp_path):
+    path = json_lines(tmp_path, row(metadata={"loss": float("nan")}), row("c2", metadata={"seed": 2**70}))
+    ingested = ingest(path)
+    assert [each["metadata"] for each in stored(ingested)] == ['{"loss":null}', f'{{"seed":"{2**70}"}}']
+    assert ingested.notes == (
+        "1 row with NaN or Infinity, read as null",
+        "1 row with a number of more than 64 bits, kept as text",
+    )
+
+
 def test_unknown_columns_are_named_in_the_summary(tmp_path):
     assert ingest(json_lines(tmp_path, row(seed=3), row("c2", topic="bees"))).extra_columns == ("seed", "topic")
 

@@ -26,6 +26,21 @@ def test_one_of_several_accepted_answers_is_enough():
 @pytest.mark.parametrize(
     ("output", "reference", "is_passed"),
     [
+        ("Hi there", '["Hello","Hi there"]', True),
+        ("Hey", '["Hello","Hi there"]', False),
+        ('["Hello","Hi there"]', '["Hello","Hi there"]', True),
+        ("a", '["a", 1, "b"]', False),
+        ("a", '["a"', False),
+    ],
+)
+def test_a_json_list_of_texts_accepts_each_of_them_and_itself(output, reference, is_passed):
+    found = judge([output, " x", "", "y"], [reference, " x", "", None], case_sensitive=True)
+    assert found.is_passed.to_pylist() == [is_passed, True, True, None]
+
+
+@pytest.mark.parametrize(
+    ("output", "reference", "is_passed"),
+    [
         ("UK", "United Kingdom | UK", True),
         ("|", "United Kingdom | UK", False),
         ("", "UK||", False),

@@ -3,6 +3,7 @@
 import copy
 import io
 import json
+import math
 import random
 import zipfile
 from collections.abc import Callable
@@ -143,8 +144,154 @@ def test_the_spans_of_a_prefect_flow_come_in_around_those_of_its_model() -> None
 def test_inspect_names_case_epoch_target_and_scores(tmp_path: Path) -> None:
     content = _only(_FILES["inspect eval"](tmp_path))
 
-    assert (content["case_id"], content["sample_index"], content["reference"]) == ("rooms", 1, "an apology")
+    assert (content["case_id"], content["sample_index"], content["reference"]) == ("booking/rooms", 1, "an apology")
     assert content["metadata"]["inspect_scores"] == {"judge": "C"}
+
+
+def _session(*lines: tuple[str, str | None, list[dict[str, Any]] | str, int], **more: Any) -> list[dict[str, Any]]:
+    """Lines of Claude Code: role, id of the reply, content, tokens so far."""
+    return [
+        {"type": role, "sessionId": "s1", "timestamp": "2026-01-01T10:00:00Z"}
+        | {"message": {"role": role, "id": reply, "content": content, "usage": tokens and {"output_tokens": tokens}}}
+        | more
+        for role, reply, content, tokens in lines
+    ]
+
+
+_THOUGHT = [{"type": "thinking", "thinking": "hm", "signature": "x"}]
+_CALLED = [{"type": "tool_use", "id": "c1", "name": "look", "input": {}}]
+
+
+@pytest.mark.parametrize(
+    ("replies", "tokens"),
+    [
+        ([("m1", _THOUGHT, 10), ("m1", "Hello.", 10)], [10]),
+        ([("m1", _THOUGHT, 1), ("m1", "Let me look.", 4), ("m1", _CALLED, 9), ("m2", "Hello.", 5)], [None, 9, 5]),
+        ([("m1", _THOUGHT, 7), ("m2", _THOUGHT, 2), ("m2", "Hello.", 3)], [7, 3]),
+    ],
+)
+def test_a_reply_in_several_lines_has_the_tokens_of_its_last_once(
+    replies: list[tuple[str, Any, int]], tokens: list[int | None], tmp_path: Path
+) -> None:
+    lines = _session(("user", None, "Say hello.", 0), *(("assistant", *reply) for reply in replies))
+    snapshot = {"type": "file-history-snapshot", "messageId": "x", "snapshot": {}}
+    content = _only(_lines(lambda: [snapshot, *lines])(tmp_path))
+
+    assert [step.get("tokens") for step in content["steps"] if step["kind"] == "model"] == tokens
+    assert (content["prompt"], content["output"]) == ([{"role": "user", "content": "Say hello."}], "Hello.")
+
+
+def test_what_the_user_asks_after_a_greeting_is_the_prompt(tmp_path: Path) -> None:
+    def run(task: str) -> dict[str, Any]:
+        said = [("system", "Be brief."), ("agent", "Hi."), ("user", task), ("agent", "Done."), ("user", "Thanks.")]
+        steps = [{"source": source, "message": message, "metrics": {"prompt_tokens": 5}} for source, message in said]
+        return {"schema_version": "ATIF-v1.2", "agent": {"model_name": "m"}, "steps": steps}
+
+    one, two = (row.content for row in _read(_lines(lambda: [run("Sort it."), run("Fix it.")])(tmp_path)))
+    assert isinstance(one, dict)
+    assert isinstance(two, dict)
+    assert [message["content"] for message in one["prompt"]] == ["Be brief.", "Sort it."]
+    assert [step["output"] for step in one["steps"]] == ["Hi.", "Done.", "Thanks."]
+    assert (one["output"], one["case_id"] != two["case_id"]) == ("Done.", True)
+
+
+def _inspected(**fields: Any) -> dict[str, Any]:
+    """Log of Inspect with one sample."""
+    messages = [{"role": "user", "content": "Hi", "id": "q"}, {"role": "assistant", "content": "Hello", "id": "a"}]
+    sample = {"id": 1, "epoch": 1, "messages": messages, "output": {"completion": "Hello"}} | fields
+    return {"version": 2, "eval": {"task": "t", "model": "m"}, "samples": [sample]}
+
+
+def _asked_model(tokens: int, reply: str | None, span: str = "s", **more: Any) -> dict[str, Any]:
+    message = {"role": "assistant", "content": "Mine.", "id": reply}
+    output = {"choices": [{"message": message}] if reply else [], "usage": {"total_tokens": tokens}}
+    times = {"timestamp": "2026-01-01T10:00:00Z", "completed": "2026-01-01T10:00:02Z"}
+    return {"event": "model", "span_id": span, "output": output} | times | more
+
+
+_SCORED = [
+    {"event": "span_begin", "id": "scorers", "type": "scorers"},
+    {"event": "span_begin", "id": "inside", "parent_id": "scorers", "type": "scorer"},
+    _asked_model(1_000, "grade", "inside"),
+]
+
+
+@pytest.mark.parametrize(
+    ("events", "steps"),
+    [
+        ([_asked_model(11, "a"), *_SCORED], [(11, 2000.0, None)]),
+        ([_asked_model(11, None)], [(11, 2000.0, None)]),
+        ([_asked_model(7, "other"), _asked_model(11, "a")], [(7, 2000.0, "sub-agent"), (11, 2000.0, None)]),
+        ([], [(30, None, None)]),
+        ([{"event": "step", "action": "begin", "type": "scorer"}, _asked_model(1_000, None)], [(30, None, None)]),
+        ([_asked_model(11, "a", completed=None, working_time=1.5)], [(11, 1500.0, None)]),
+    ],
+)
+def test_inspect_events_give_replies_their_tokens_and_times(
+    events: list[Any], steps: list[Any], tmp_path: Path
+) -> None:
+    used = {"m": {"input_tokens": 20, "output_tokens": 10}, "grader": {"total_tokens": 1_000}}
+    content = _only(_document(lambda: _inspected(events=events, model_usage=used))(tmp_path))
+
+    found = [(step.get("tokens"), step.get("latency_ms"), step["agent"]) for step in content["steps"]]
+    assert found == steps
+    assert content["output"] == "Hello"
+
+
+def test_the_error_of_an_inspect_tool_is_its_text_and_its_time_is_the_calls(tmp_path: Path) -> None:
+    call = {"role": "assistant", "content": "", "tool_calls": [{"id": "c1", "function": "bash", "arguments": {}}]}
+    failed = {"role": "tool", "content": "", "tool_call_id": "c1", "error": {"type": "timeout", "message": "Too late."}}
+    event = {"event": "tool", "id": "c1", "timestamp": "2026-01-01T10:00:00Z", "completed": "2026-01-01T10:00:05Z"}
+    talk = [{"role": "user", "content": "Hi"}, call, failed]
+    content = _only(_document(lambda: _inspected(messages=talk, events=[event]))(tmp_path))
+
+    (tool,) = (step for step in content["steps"] if step["kind"] == "tool")
+    assert (tool["error"], tool["latency_ms"]) == ("Too late.", 5000.0)
+
+
+@pytest.mark.parametrize("write", [_document, None], ids=["json", "eval"])
+def test_an_inspect_score_of_nan_is_none(write: Any, tmp_path: Path) -> None:
+    log = _inspected(scores={"match": {"value": math.nan}, "other": {"value": "C"}})
+    log["results"] = {"scores": [{"metrics": {"stderr": {"value": math.nan}}}]}
+    path = tmp_path / "run.eval"
+    if write:
+        path = write(lambda: log)(tmp_path)
+    else:
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("header.json", json.dumps({**log, "samples": []}))
+            archive.writestr("samples/1.json", json.dumps(log["samples"][0]))
+
+    content = _only(path)
+    assert (content["metadata"]["inspect_scores"], content["model"]) == ({"other": "C"}, "m")
+
+
+_PIXEL = "data:image/png;base64,iVBORw0KGgo="
+_SHOWN = {"type": "image_url", "image_url": {"url": _PIXEL}}
+
+
+@pytest.mark.parametrize(
+    ("part", "shown"),
+    [
+        ({"type": "image", "image": _PIXEL, "detail": "auto"}, _SHOWN),
+        ({"type": "image", "image": "attachment://0a1b"}, _SHOWN),
+        ({"type": "image", "image": "cat.png"}, {"type": "image_url", "image_url": {"url": "file:cat.png"}}),
+        ({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}, _SHOWN),
+        ({"type": "input_image", "image_url": _PIXEL}, _SHOWN),
+        ({"inline_data": {"mime_type": "image/png", "data": "iVBORw0KGgo="}}, _SHOWN),
+        ({"type": "blob", "mime_type": "image/png", "content": "iVBORw0KGgo="}, _SHOWN),
+        (_SHOWN, _SHOWN),
+        ({"type": "audio", "audio": "a.wav"}, {"type": "input_audio", "input_audio": {"data": "file:a.wav"}}),
+    ],
+)
+def test_a_picture_of_any_dialect_is_a_part_that_a_judge_is_shown(
+    part: dict[str, Any], shown: dict[str, Any], tmp_path: Path
+) -> None:
+    asked = {"role": "user", "content": [{"type": "text", "text": "What is it?"}, part]}
+    talk = [asked, {"role": "assistant", "content": "A dot."}, asked, {"role": "assistant", "content": "The same."}]
+    content = _only(_document(lambda: _inspected(messages=talk, attachments={"0a1b": _PIXEL}))(tmp_path))
+
+    assert content["prompt"] == [{"role": "user", "content": [{"type": "text", "text": "What is it?"}, shown]}]
+    assert content["steps"][1]["output"] == f"What is it?\n[{'audio' if 'audio' in part else 'image'}]"
 
 
 def test_a_case_tried_again_is_its_next_sample_and_attributes_of_gradebook_set_columns(tmp_path: Path) -> None:
