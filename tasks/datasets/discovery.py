@@ -14,7 +14,7 @@ from gradebook.rubrics.model.outputs import REQUIRED_COLUMNS
 from gradebook.tasks.datasets.conversations import split_conversation
 from gradebook.tasks.datasets.file_formats import Encoding, RawRow, encoding_of, read_format
 from gradebook.tasks.datasets.json_texts import Notes
-from gradebook.tasks.datasets.traces.formats import read_traces
+from gradebook.tasks.datasets.traces.formats import files_of_subagents, read_traces
 from gradebook.tasks.datasets.traces.names import CHAT
 
 _SUFFIXES = ".jsonl, .ndjson, .csv, .tsv or .parquet, alone or with .gz or .zst, or .eval"
@@ -145,10 +145,13 @@ def read_rows(
     encodings = {path: _known_encoding(path) for path in files}
     json_lines = [path for path, encoding in encodings.items() if encoding.format == "jsonl"]
     columns: dict[str, None] = {}  # of the JSON Lines so far, in order of appearance
+    has_outputs = "output" in required
+    subagents = files_of_subagents(encodings) if has_outputs and not is_chat else {}
     for path, encoding in encodings.items():
-        has_outputs = "output" in required
+        if any(path in others for others in subagents.values()):
+            continue  # read with their session
         if has_outputs and not is_chat and encoding.format in ("jsonl", "eval"):
-            traces = read_traces(path, encoding, trace_format, notes)
+            traces = read_traces(path, encoding, trace_format, notes, subagents.get(path, {}))
             if traces is not None:
                 yield from traces
                 continue

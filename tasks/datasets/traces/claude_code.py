@@ -1,6 +1,8 @@
-"""Sessions of Claude Code: a file's lines are messages, each with its session."""
+"""Sessions of Claude Code: lines are messages, each with its session; those of sub-agents may be in own files."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from operator import itemgetter
 from typing import Any
 
 from gradebook.tasks.datasets.traces.fields import count_of, id_of, nanoseconds_of, object_of, sum_of, text_of, timing
@@ -8,6 +10,7 @@ from gradebook.tasks.datasets.traces.grouping import Part
 from gradebook.tasks.datasets.traces.messages import chat_messages
 from gradebook.tasks.datasets.traces.talks import Turn, row_of_talk
 
+_EARLIEST = datetime.min.replace(tzinfo=UTC)
 _KINDS = ("user", "assistant")
 _COUNTED = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 
@@ -37,22 +40,34 @@ def read_line(content: Mapping[str, Any]) -> list[Turn]:
 
 
 def row_of_session(session_id: str, read: Iterable[tuple[Part, Sequence[Turn]]], model: str) -> dict[str, Any]:
-    """Row of a session.
+    """Row of a session. Lines of its sub-agents' files stand where their times put them.
 
     Each line of a reply states the reply's tokens so far: those of the last count, once, at the reply's last step.
     """
     lines: list[tuple[str | int, Turn]] = []  # each turn with its reply
-    for place, (part, line) in enumerate(read):
+    for place, (part, line) in enumerate(_by_time(read)):
         message = object_of(part.content.get("message"))
         model = text_of(message.get("model")) or model
         lines += [(text_of(message.get("id")) or place, turn) for turn in line]
     tokens = {reply: turn.about["tokens"] for reply, turn in lines if "tokens" in turn.about}
     with_content = {reply for reply, turn in lines if len(turn.message) > 1}
+    is_whole = any("agent" not in turn.about for _, turn in lines)  # else a sub-agent's file alone: it is the run
     turns = list[Turn]()
     for reply, turn in reversed(lines):
         if len(turn.message) == 1 and reply in with_content:  # its thoughts alone
             continue
         with_content.add(reply)
-        about = {**turn.about, "tokens": tokens.pop(reply, None)}
+        about = {**turn.about, "tokens": tokens.pop(reply, None)} | ({} if is_whole else {"agent": None})
         turns.append(turn._replace(about={name: value for name, value in about.items() if value is not None}))
     return row_of_talk(turns[::-1], model, {"trace_id": session_id, "session_id": session_id})
+
+
+def _by_time(read: Iterable[tuple[Part, Sequence[Turn]]]) -> list[tuple[Part, Sequence[Turn]]]:
+    """Lines of several files in one order, which keeps that of each file."""
+    latest: dict[str | None, datetime] = {}
+    keyed = []
+    for part, line in read:
+        started = line[0].about.get("started_at", _EARLIEST) if line else _EARLIEST
+        latest[part.source] = max(latest.get(part.source, _EARLIEST), started)
+        keyed.append((latest[part.source], part, line))
+    return [(part, line) for _, part, line in sorted(keyed, key=itemgetter(0))]

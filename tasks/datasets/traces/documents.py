@@ -22,6 +22,7 @@ class Document(NamedTuple):
     line: int  # 1-based; in a list its place in it
     content: dict[str, Any] | str
     size: int  # bytes in the file; of a list, the share of each
+    source: str | None = None  # its file, if that is not the one that is read
 
 
 def read_documents(path: Path, encoding: Encoding, notes: Notes) -> Iterator[Document]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import orjson
@@ -45,6 +46,10 @@ class _File(NamedTuple):
     source: str
     model: str  # of traces that name none
 
+    def of(self, source: str | None) -> "_File":
+        """The file that a part comes from. source: None for this one."""
+        return self if source is None else self._replace(source=source)
+
     def row(self, line: int, content: dict[str, Any] | str, of: Any) -> RawRow:
         """A row; of: what the quarantine shows if it does not fit."""
         return RawRow(self.source, line, "jsonl", content, _shown(of) if isinstance(content, str) else None)
@@ -61,13 +66,17 @@ def _shown(of: Any) -> str:
 
 
 def read_traces(
-    path: Path, encoding: Encoding, trace_format: str | None = None, notes: Notes | None = None
+    path: Path,
+    encoding: Encoding,
+    trace_format: str | None = None,
+    notes: Notes | None = None,
+    others: Mapping[Path, Encoding] = MappingProxyType({}),
 ) -> Iterator[RawRow] | None:
     """Rows of a file's traces, one for each run of an agent; None if its first object is of no format of traces.
 
     trace_format: one of names.TRACE_FORMATS; found by the first object by default. Spans and runs that can't be read
-    become rows with the reason; the others of their trace are read. notes: see `load_json`.
-    Raises `OutputsError` for a file that is damaged, or not of the format that is named.
+    become rows with the reason; the others of their trace are read. notes: see `load_json`. others: further files of
+    the same runs. Raises `OutputsError` for a file that is damaged, or not of the format that is named.
     """
     if trace_format is None and encoding.format != "eval" and not begins_with(path, encoding, _MARKS):
         return None
@@ -81,7 +90,29 @@ def read_traces(
     if form is None:
         return None
     file = _File(str(path), name_without_suffixes(path))
-    return _rarely_collected(_numbered(form.read(file, read_archive_or_lines(path, encoding, notes))))
+    documents = chain(
+        read_archive_or_lines(path, encoding, notes),
+        (
+            document._replace(source=str(other))
+            for other, of in others.items()
+            for document in read_documents(other, of, notes)
+        ),
+    )
+    return _rarely_collected(_numbered(form.read(file, documents)))
+
+
+def files_of_subagents(encodings: Mapping[Path, Encoding]) -> dict[Path, dict[Path, Encoding]]:
+    """Files of sub-agents by the file of their session of Claude Code, for those of which both are there."""
+    sessions = {name_without_suffixes(path): path for path in encodings}
+    found: dict[Path, dict[Path, Encoding]] = {}
+    for path, encoding in encodings.items():
+        if not path.name.startswith("agent-") or encoding.format != "jsonl":
+            continue
+        first, form = _opening(read_documents(path, encoding, Notes()), [_FORMATS["claude-code"]])
+        session = object_of(first.content).get("sessionId") if first and form else None
+        if isinstance(session, str) and session in sessions:
+            found.setdefault(sessions[session], {})[path] = encoding
+    return found
 
 
 def _opening(documents: Iterable[Document], forms: Collection[_Format]) -> tuple[Document | None, _Format | None]:
@@ -135,23 +166,24 @@ def _parts(
     """Parts of all documents, and rows with the reason for those that have none."""
     counts: Counter[str] = Counter()
     for document in documents:
+        of = file.of(document.source)
         if isinstance(document.content, str):
-            yield file.row(document.line, document.content, document.content)
+            yield of.row(document.line, document.content, document.content)
             continue
         try:
             for part in split(document.content, document.line, document.size):
                 if isinstance(part, str):
-                    yield file.row(document.line, part, document.content)
+                    yield of.row(document.line, part, document.content)
                     continue
                 counts[part.trace_id] += 1
                 if not part.trace_id:
-                    yield file.row(part.line, "found no id of a trace, expected one", part.content)
+                    yield of.row(part.line, "found no id of a trace, expected one", part.content)
                 elif counts[part.trace_id] > MOST_STEPS:
-                    yield file.row(part.line, f"found a trace of more than {MOST_STEPS:,} spans", part.content)
+                    yield of.row(part.line, f"found a trace of more than {MOST_STEPS:,} spans", part.content)
                 else:
-                    yield part
+                    yield part._replace(source=document.source) if document.source else part
         except (MisfitError, orjson.JSONEncodeError) as error:
-            yield file.row(document.line, str(error), document.content)
+            yield of.row(document.line, str(error), document.content)
 
 
 def _of_parts(
@@ -175,7 +207,7 @@ def _of_parts(
                 try:
                     good.append((part, read_part(part.content)))
                 except (MisfitError, orjson.JSONEncodeError) as error:
-                    yield file.row(part.line, str(error), part.content)
+                    yield file.of(part.source).row(part.line, str(error), part.content)
             if good:
                 yield from rows_of(file, trace_id, parts[0], good)
 

@@ -23,6 +23,7 @@ class Part(NamedTuple):
     line: int
     content: dict[str, Any]
     size: int  # bytes in the file
+    source: str | None = None  # its file, if that is not the one that is read
 
 
 def grouped(parts: Iterable[Part | Other], most_bytes: int = _MOST_BYTES) -> Iterator[tuple[str, list[Part]] | Other]:

@@ -181,6 +181,28 @@ def test_a_reply_in_several_lines_has_the_tokens_of_its_last_once(
     assert (content["prompt"], content["output"]) == ([{"role": "user", "content": "Say hello."}], "Hello.")
 
 
+def test_files_of_sub_agents_are_steps_of_their_session(tmp_path: Path) -> None:
+    def write(name: str, second: int, lines: list[dict[str, Any]]) -> None:
+        timed = (line | {"timestamp": f"2026-01-01T10:00:0{second + place}Z"} for place, line in enumerate(lines))
+        (tmp_path / name).write_text("".join(f"{json.dumps(line)}\n" for line in timed))
+
+    searched = ("user", None, "Search.", 0), ("assistant", "m9", "Searched.", 7)
+    asked, *rest = ("user", None, "Hi", 0), ("assistant", "m1", "Let me see.", 5), ("assistant", "m2", "Hello.", 6)
+    write("agent-a1.jsonl", 3, [*_session(*searched, isSidechain=True), {"type": "user", "sessionId": 7}])
+    write("s1.jsonl", 1, _session(asked, *rest))
+    bad, content = (row for row in _read(tmp_path))
+
+    assert isinstance(content.content, dict)
+    found = [(step["output"], step["agent"], step.get("tokens")) for step in content.content["steps"]]
+    sidechain = [("Search.", "sidechain", None), ("Searched.", "sidechain", 7)]
+    assert found == [("Let me see.", None, 5), ("Hello.", None, 6), *sidechain]
+    assert (content.content["output"], content.content["prompt"]) == ("Hello.", [{"role": "user", "content": "Hi"}])
+    assert (bad.source, bad.line) == (str(tmp_path / "agent-a1.jsonl"), 3)
+    alone = _read(tmp_path / "agent-a1.jsonl")[-1].content
+    assert isinstance(alone, dict)
+    assert (alone["output"], alone["prompt"]) == ("Searched.", [{"role": "user", "content": "Search."}])
+
+
 def test_what_the_user_asks_after_a_greeting_is_the_prompt(tmp_path: Path) -> None:
     def run(task: str) -> dict[str, Any]:
         said = [("system", "Be brief."), ("agent", "Hi."), ("user", task), ("agent", "Done."), ("user", "Thanks.")]
