@@ -4,14 +4,16 @@ import csv
 import json
 import shlex
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gradebook.rubrics.model.canonical import canonical_json
 from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import Fault, OutputsError
 from gradebook.rubrics.model.outputs import describe_value
@@ -31,6 +33,10 @@ Format = Literal["jsonl", "csv", "parquet", "eval"]  # eval: logs of Inspect, wh
 # (path, line, columns found) -> faults
 ColumnCheck = Callable[[str, int | None, Iterable[str]], tuple[Fault, ...]]
 
+MOST_DOCUMENT_VALUES = 4_000_000  # of one JSON document
+_HEAD_BYTES = 4_096
+_WRAPPERS = ("data", "results", "rows")  # usual names of the list of rows in a document
+_MOST_KEYS = 8  # shown of an object
 _BOM = b"\xef\xbb\xbf"
 _DELIMITERS: Mapping[str, str] = {",": "commas", ";": "semicolons", "\t": "tabs"}
 _PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # first bytes of gzip and zstd
@@ -95,7 +101,7 @@ def read_format(
         raise _fatal(path, None, "found a log of Inspect, expected rows: .jsonl, .csv, .tsv or .parquet")
     if encoding.format == "parquet":
         return _read_parquet(path, encoding, find_faults)
-    return _read_json_lines(path, encoding, Notes() if notes is None else notes)
+    return _read_json_lines(path, encoding, find_faults, Notes() if notes is None else notes)
 
 
 def _fatal(path: Path, line: int | None, message: str) -> OutputsError:
@@ -158,19 +164,123 @@ def _converted(path: Path, encoding: str) -> str:
     return f"{unpacked} {source} | {convert} > {target}" if unpacked else f"{convert} {source} > {target}"
 
 
-def _read_json_lines(path: Path, encoding: Encoding, notes: Notes) -> Iterator[RawRow]:
+def read_whole(path: Path, encoding: Encoding) -> bytes | None:
+    """Content of a file without a byte order mark; None if it has more than 64 MB."""
+    try:
+        with open_unpacked(path, encoding.compression) as stream:
+            blocks = islice(iter(partial(stream.read, BUFFER_BYTES), b""), MOST_ROW_BYTES // BUFFER_BYTES + 1)
+            text = b"".join(blocks)
+    except OSError as error:
+        raise _unreadable(path, encoding, error) from error
+    return None if len(text) > MOST_ROW_BYTES else text.removeprefix(_BOM)
+
+
+def _read_json_lines(path: Path, encoding: Encoding, find_faults: ColumnCheck, notes: Notes) -> Iterator[RawRow]:
+    """Rows of JSON Lines, or of one JSON document: a list, or an object."""
     source = str(path)
-    is_first = True
-    for number, line in enumerate(read_lines(path, encoding), start=1):
+    if _begins_list(path, encoding):
+        yield from _read_document(path, encoding, find_faults, notes)
+        return
+    lines = enumerate(read_lines(path, encoding), start=1)
+    opening = list(islice((each for each in lines if not each[1].isspace()), 2))
+    if opening and _is_document(path, encoding, opening, find_faults):
+        yield from _read_document(path, encoding, find_faults, notes)
+        return
+    for number, line in chain(opening, lines):
         content = (
             None if line == b"\n" else parse_object(path, number, line, notes)
         )  # fast path: a file may have a billion of them
-        if content is None:
-            continue
-        if is_first and line.lstrip().startswith(b"["):
-            raise _fatal(path, number, "found a JSON array, expected JSON Lines: one object a line and no list")
-        is_first = False
-        yield RawRow(source, number, "jsonl", content, line)
+        if content is not None:
+            yield RawRow(source, number, "jsonl", content, line)
+
+
+def _is_document(
+    path: Path, encoding: Encoding, opening: Sequence[tuple[int, bytes]], find_faults: ColumnCheck
+) -> bool:
+    """Whether a file is an object over several lines, or one around a list of rows. opening: up to two of its lines."""
+    (number, line), *others = opening
+    first = parse_object(path, number, line, Notes())
+    if isinstance(first, dict):
+        return not others and _unwrapped(path, first, find_faults) is not None
+    if line.strip() == b"{":
+        return True
+    try:
+        return isinstance(load_json(read_whole(path, encoding) or b"", Notes()), dict)
+    except json.JSONDecodeError:
+        return False
+
+
+def _begins_list(path: Path, encoding: Encoding) -> bool:
+    try:
+        with open_unpacked(path, encoding.compression) as stream:
+            return stream.read(_HEAD_BYTES).removeprefix(_BOM).lstrip()[:1] == b"["
+    except OSError as error:
+        raise _unreadable(path, encoding, error) from error
+
+
+def _read_document(path: Path, encoding: Encoding, find_faults: ColumnCheck, notes: Notes) -> Iterator[RawRow]:
+    """Rows of a file that is one JSON document; their lines are their places in it."""
+    text = read_whole(path, encoding)
+    if text is None:
+        raise _fatal(
+            path, None, f"found a JSON document of more than 64 MB, expected one object a line: {_jq('.[]', path)}"
+        )
+    if (fault := value_fault(text, MOST_DOCUMENT_VALUES)) is not None:
+        raise _fatal(path, None, fault)
+    try:
+        content = load_json(text, notes)
+    except json.JSONDecodeError as error:
+        _decode(path, 1, text)
+        found = f"found text that is not JSON ({error.msg}, at character {error.colno})"
+        hint = f"expected one list, or one object a line, as jq writes several: {_jq('.', path)}"
+        raise _fatal(path, error.lineno, f"{found}, {hint}") from error
+    for place, row in enumerate(_rows_of(path, content, find_faults), start=1):
+        is_row = isinstance(row, dict)
+        reason = f"found {describe_value(row)}, expected one JSON object"
+        yield RawRow(str(path), place, "jsonl", row if is_row else reason, None if is_row else canonical_json(row))
+
+
+def _rows_of(path: Path, content: Any, find_faults: ColumnCheck) -> list[Any]:
+    """Rows of a document: of a list its entries, of an object those under a usual name for them, or itself."""
+    if isinstance(content, list):
+        return content
+    if (rows := _unwrapped(path, content, find_faults)) is not None:
+        return rows
+    lists = dict(_lists_in(content)) if find_faults(str(path), None, content) else {}
+    if not lists:
+        return [content]
+    longest = max(lists, key=lambda place: lists[place])
+    keys = ", ".join(list(content)[:_MOST_KEYS])
+    ways = (
+        f"if the {counted(lists[longest], 'object')} at {longest} are the rows, {_jq(f'{longest}[]', path)}",
+        f"if it is one row, {_jq('.', path)}",
+        "if it is a trace, --from FORMAT",
+    )
+    found = f"found one JSON document, an object with the keys {keys}"
+    raise _fatal(path, None, f"{found}, expected rows: a list of objects, or one object a line; {'; '.join(ways)}")
+
+
+def _unwrapped(path: Path, content: Any, find_faults: ColumnCheck) -> list[Any] | None:
+    """List of rows that an object has under a usual name for it; None for an object that is a row, or has none."""
+    while isinstance(content, dict) and find_faults(str(path), None, content):
+        content = next((content[name] for name in _WRAPPERS if isinstance(content.get(name), dict | list)), None)
+    is_rows = isinstance(content, list) and content and all(isinstance(row, dict) for row in content)
+    return content if is_rows else None
+
+
+def _lists_in(content: dict[str, Any], place: str = "") -> Iterator[tuple[str, int]]:
+    """Lists of objects in an object and in its own objects, as jq names them, with their lengths."""
+    for name, value in content.items():
+        inner = f"{place}.{name}" if name.isidentifier() and name.isascii() else f"{place}.{json.dumps(name)}"
+        if isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
+            yield inner, len(value)
+        elif isinstance(value, dict) and not place:
+            yield from _lists_in(value, inner)
+
+
+def _jq(select: str, path: Path) -> str:
+    """Command that writes what jq selects of a file as JSON Lines."""
+    return f"jq -c {shlex.quote(select)} {shlex.quote(str(path))} > rows.jsonl"
 
 
 def parse_object(path: Path, number: int, line: bytes, notes: Notes) -> dict[str, Any] | str | None:

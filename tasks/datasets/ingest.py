@@ -93,7 +93,7 @@ def ingest_outputs(  # noqa: PLR0913  # six of them have defaults, and are named
             column_map, taken_ids, is_unscored_allowed=is_unscored_allowed, checkpoint=checkpoint, notes=notes
         )
         with QuarantineWriter(folder / "quarantine.parquet", run_id) as quarantine:
-            bad_rows = BadRows(files, max_bad_rate, quarantine.add)
+            bad_rows = BadRows(files, max_bad_rate, quarantine.add, column_map)
             rows = read_rows(files, column_map, trace_format=trace_format, notes=notes)
             row_count = _store_rows(rows, fitter, cases, shards, bad_rows, advance)
         ingested = _conclude(folder, row_count, fitter, cases, shards, quarantine)
@@ -120,7 +120,7 @@ def refuse_bad_rows(
     It is sure to where a header lacks a column, and where there are no further rows. needs_criteria: at least one row
     has to bring criteria of its own. Nothing is written.
     """
-    bad_rows = BadRows(files, max_bad_rate, lambda _raw, _reason: None)
+    bad_rows = BadRows(files, max_bad_rate, lambda _raw, _reason: None, column_map)
     rows = read_rows(files, column_map, trace_format=trace_format)
     row_count, has_criteria = 0, False
     for raw in islice(rows, _FIRST_ROWS):

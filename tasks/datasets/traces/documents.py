@@ -2,15 +2,14 @@
 
 import json
 from collections.abc import Iterable, Iterator
-from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from gradebook.rubrics.model.errors import Fault, OutputsError
 from gradebook.rubrics.model.outputs import describe_value
-from gradebook.tasks.datasets.decompression import BUFFER_BYTES, MOST_ROW_BYTES, open_unpacked
-from gradebook.tasks.datasets.file_formats import Encoding, parse_object, read_lines
+from gradebook.tasks.datasets.decompression import BUFFER_BYTES, open_unpacked
+from gradebook.tasks.datasets.file_formats import Encoding, parse_object, read_lines, read_whole
 from gradebook.tasks.datasets.json_texts import Notes, load_json
 
 MOST_TRACE_VALUES = 4_000_000  # of a line or a document; a batch of a collector has several thousand spans
@@ -70,10 +69,8 @@ def _read_lines(path: Path, lines: Iterable[tuple[int, bytes]], notes: Notes) ->
 
 
 def _read_whole(path: Path, encoding: Encoding, notes: Notes) -> Iterator[Document]:
-    with open_unpacked(path, encoding.compression) as stream:
-        blocks = islice(iter(partial(stream.read, BUFFER_BYTES), b""), MOST_ROW_BYTES // BUFFER_BYTES + 1)
-        text = b"".join(blocks)
-    if len(text) > MOST_ROW_BYTES:
+    text = read_whole(path, encoding)
+    if text is None:
         hint = f"expected one object a line in files so large: jq -c '.[]' {path.name}"
         raise OutputsError((Fault(str(path), None, f"found a JSON document of more than 64 MB, {hint}"),))
     size = len(text)

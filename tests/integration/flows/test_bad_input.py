@@ -107,7 +107,7 @@ UNREADABLE = {
     "lacks.jsonl": (b'{"case_id": "c", "output": "o"}\n', "expected model"),
     "lacks.csv": (b"case_id,output\nc,o\n", "lacks.csv:1: found the columns case_id, output; expected model"),
     "open.csv": (HEADER + b'c,m,"o\n', "open.csv:2: found quotes unclosed"),
-    "array.jsonl": (b'[{"case_id": 1}]\n', "array.jsonl:1: found a JSON array"),
+    "array.jsonl": (b'[{"case_id": 1}]\n', "array.jsonl: found the columns case_id; expected model"),
 }
 
 
@@ -126,7 +126,7 @@ def test_a_missing_parquet_column_is_named(gradebook, rubric, tmp_path):
 BAD_ROWS = {
     "a number for text": (row(output=5), "output: found the number 5, expected text"),
     "null": (row(output=None), "output: found null, expected text"),
-    "no object": ([1], "found a JSON array"),
+    "no object": ([1], "bad.jsonl:1: found the number 1, expected one JSON object"),
     "an empty id": (row(case_id=""), "case_id: found empty text"),
     "a negative sample": (row(sample_index=-1), "sample_index: found the number -1"),
     "a text as metadata": (row(metadata="x"), 'metadata: found the text "x", expected an object'),

@@ -125,10 +125,49 @@ def test_a_quote_that_never_closes_is_fatal_for_it_swallows_good_rows(tmp_path):
     assert fault_of(path).startswith(f"{path}:4: found quotes unclosed by line 5 (unexpected end of data), expected")
 
 
-@pytest.mark.parametrize("opening", [b"[\n", b'\n [{"case_id": "c1", "model": "m", "output": "one"}]\n'])
-def test_a_whole_file_array_is_told_that_json_lines_are_expected(tmp_path, opening):
-    path = written(tmp_path / "a.json", opening + json_lines(ROWS))
-    assert fault_of(path).endswith("found a JSON array, expected JSON Lines: one object a line and no list")
+_WRAPPED = {"case_id": "c1", "model": "m", "output": "one", "data": [{"a": 1}]}
+
+
+@pytest.mark.parametrize(
+    ("document", "rows"),
+    [
+        (ROWS, ROWS),
+        ({"data": ROWS}, ROWS),
+        ({"version": 3, "results": {"results": ROWS, "stats": [{}]}}, ROWS),
+        (ROWS[0], ROWS[:1]),
+        (_WRAPPED, [_WRAPPED]),
+        ([*ROWS, 7], [*ROWS, "found the number 7, expected one JSON object"]),
+    ],
+)
+@pytest.mark.parametrize("indent", [None, 0, 2])
+def test_one_json_document_is_rows(tmp_path, document, rows, indent):
+    path = written(tmp_path / "a.json", b"\xef\xbb\xbf" + json.dumps(document, indent=indent).encode())
+    assert read(path) == list(enumerate(rows, start=1))
+
+
+def test_an_object_that_begins_on_the_first_line_is_read_over_lines(tmp_path):
+    path = written(tmp_path / "a.json", b'{"case_id": "c1",\n"model": "m", "output": "one"}\n')
+    assert read(path) == [(1, ROWS[0])]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            b'{\n"id": 1, "runs": {"all of": [{}, {}]}, "one": [{}]}',
+            """the 2 objects at .runs."all of" are the rows, jq -c '.runs."all of"[]' {path} > rows.jsonl; if it is one \
+row, jq -c . {path} > rows.jsonl; if it is a trace, --from FORMAT""",
+        ),
+        (
+            b'{\n"a": 1\n}\n{\n"a": 2\n}',
+            "at character 1), expected one list, or one object a line, as jq writes several: jq -c . {path} > rows.jsonl",
+        ),
+        (b"[{},", "expected one list, or one object a line, as jq writes several: jq -c . {path} > rows.jsonl"),
+    ],
+)
+def test_another_document_is_one_fault_with_the_ways_out(tmp_path, content, message):
+    path = written(tmp_path / "a.json", content)
+    assert fault_of(path).endswith(message.format(path=path))
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".csv"])

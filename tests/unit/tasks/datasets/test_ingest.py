@@ -324,6 +324,15 @@ def test_a_file_of_bad_rows_is_read_until_no_good_rows_could_make_them_few(tmp_p
 
 
 @pytest.mark.nightly
+@pytest.mark.parametrize("count", [999, 1_001])
+def test_columns_that_no_row_has_are_named_once_however_many_rows_there_are(tmp_path, count):
+    path = json_lines(tmp_path, *({"idx": number, "answer": "y"} for number in range(count)))
+    said = refusal(path).splitlines()
+    assert [line.partition("; expected ")[2].partition(":")[0] for line in said] == ["case_id", "model", "output"]
+    assert "found the columns idx, answer; expected output" in said[2]
+    assert "--map output=answer" in said[2]
+
+
 def test_good_rows_behind_a_thousand_bad_ones_are_read(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes(b"case_id,model,output\n" + b"x\n" * 1000 + b"a,m,\n" * 101_000)
