@@ -41,6 +41,7 @@ def evaluate(  # noqa: PLR0913 - each is an option of the command
     ratings: str | Path | None = None,
     column_map: Mapping[str, str] | None = None,
     trace_format: str | None = None,
+    model: str | None = None,
     sample: int | None = None,
     stratify: str | None = None,
     max_bad_rate: float = 0.01,

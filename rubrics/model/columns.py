@@ -87,7 +87,7 @@ def _of_conversations(found: Collection[str], column_map: Mapping[str, str]) -> 
 def _otherwise(column: str, found: Collection[str]) -> str:
     """Another way out, if no column of the file holds this one."""
     if column == "model":
-        return ", or add one with the model's name"
+        return ", or name it with --model"
     is_of_prompts = column == "case_id" and "prompt" in found and _likely_name(column, found) == _NO_NAME
     return ", or tell cases apart by their prompts, --map case_id=prompt" if is_of_prompts else ""
 

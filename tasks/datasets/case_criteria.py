@@ -83,7 +83,7 @@ def no_criteria() -> OutputsError:
 
 
 def own_level_scores(
-    files: Sequence[Path], column_map: Mapping[str, str], trace_format: str | None = None
+    files: Sequence[Path], column_map: Mapping[str, str], trace_format: str | None = None, model: str | None = None
 ) -> OwnScores:
     """Level scores of a dataset's per-case criteria, by case, model and criterion.
 
@@ -91,7 +91,7 @@ def own_level_scores(
     """
     fitter = RowFitter(column_map, is_unscored_allowed=True)
     scores: OwnScores = {}
-    for raw in read_rows(files, column_map, trace_format=trace_format):
+    for raw in read_rows(files, column_map, trace_format=trace_format, model=model):
         fitted = raw.content if isinstance(raw.content, str) else fitter.fit(raw.content, raw.format)
         if isinstance(fitted, str) or fitted.criteria is None:
             continue

@@ -128,19 +128,22 @@ def read_rows(
     column_map: Mapping[str, str],
     required: Iterable[str] = REQUIRED_COLUMNS,
     trace_format: str | None = None,
+    model: str | None = None,
     notes: Notes | None = None,
 ) -> Iterator[RawRow]:
     """Read all rows of a dataset in order, including bad ones.
 
     column_map: gradebook's column -> the file's column. required: columns that must exist; where the output is one,
     rows of conversations are split into prompt and output, and traces of agents become rows. trace_format: of these,
-    by default found by each file's first object; chat: every conversation is a run of an agent. notes: see `load_json`.
-    Raises `OutputsError` if a file as a whole can't be read or lacks a column. JSON Lines have no header, so a missing
-    column is only known after the last row.
+    by default found by each file's first object; chat: every conversation is a run of an agent. model: of rows that
+    name none; traces and conversations are named after their file by default. notes: see `load_json`. Raises
+    `OutputsError` if a file as a whole can't be read or lacks a column. JSON Lines have no header, so a missing column
+    is only known after the last row.
     """
     if faults := map_faults(column_map):
         raise OutputsError(faults)
     is_chat = trace_format == CHAT
+    required = [column for column in required if column != "model" or model is None]
     notes = Notes() if notes is None else notes
     encodings = {path: _known_encoding(path) for path in files}
     json_lines = [path for path, encoding in encodings.items() if encoding.format == "jsonl"]
@@ -151,11 +154,13 @@ def read_rows(
         if any(path in others for others in subagents.values()):
             continue  # read with their session
         if has_outputs and not is_chat and encoding.format in ("jsonl", "eval"):
-            traces = read_traces(path, encoding, trace_format, notes, subagents.get(path, {}))
+            traces = read_traces(path, encoding, trace_format, model, notes, subagents.get(path, {}))
             if traces is not None:
                 yield from traces
                 continue
         rows = read_format(path, encoding, partial(column_faults, column_map=column_map, required=required), notes)
+        if model is not None:
+            rows = _with_model(rows, column_map.get("model", "model"), model)
         if has_outputs:
             rows = (split_conversation(row, column_map, is_run=is_chat) for row in rows)
         yield from _note_columns(rows, columns) if encoding.format == "jsonl" else rows
@@ -168,6 +173,15 @@ def _known_encoding(path: Path) -> Encoding:
     if encoding is None:
         raise OutputsError((_unknown_suffix(path),))
     return encoding
+
+
+def _with_model(rows: Iterator[RawRow], column: str, model: str) -> Iterator[RawRow]:
+    """Rows with a model where they name none."""
+    for row in rows:
+        if isinstance(row.content, dict) and row.content.get(column) in (None, ""):
+            yield row._replace(content={**row.content, column: model})
+        else:
+            yield row
 
 
 def _note_columns(rows: Iterator[RawRow], columns: dict[str, None]) -> Iterator[RawRow]:

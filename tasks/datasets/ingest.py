@@ -61,6 +61,7 @@ def ingest_outputs(  # noqa: PLR0913  # six of them have defaults, and are named
     *,
     column_map: Mapping[str, str] = _NO_RENAMES,
     trace_format: str | None = None,
+    model: str | None = None,
     taken_ids: Collection[str] = (),
     is_unscored_allowed: bool = False,
     checkpoint: OneCheckpoint | None = None,
@@ -73,7 +74,7 @@ def ingest_outputs(  # noqa: PLR0913  # six of them have defaults, and are named
 ) -> Ingested:
     """Write the outputs of a dataset to FOLDER/shards and its bad rows to FOLDER/quarantine.parquet.
 
-    column_map: gradebook's column -> the file's. trace_format: see `read_rows`. taken_ids,
+    column_map: gradebook's column -> the file's. trace_format, model: see `read_rows`. taken_ids,
     is_unscored_allowed, checkpoint: see `RowFitter`.
     sample, stratify: the number of cases to store, and the column of their strata, see `Draw`; every row is validated,
     and bad rows of other cases count too. Strata are written to FOLDER/case_weights.parquet. advance: called with the
@@ -94,7 +95,7 @@ def ingest_outputs(  # noqa: PLR0913  # six of them have defaults, and are named
         )
         with QuarantineWriter(folder / "quarantine.parquet", run_id) as quarantine:
             bad_rows = BadRows(files, max_bad_rate, quarantine.add, column_map)
-            rows = read_rows(files, column_map, trace_format=trace_format, notes=notes)
+            rows = read_rows(files, column_map, trace_format=trace_format, model=model, notes=notes)
             row_count = _store_rows(rows, fitter, cases, shards, bad_rows, advance)
         ingested = _conclude(folder, row_count, fitter, cases, shards, quarantine)
         ingested = replace(ingested, notes=(*_doubts(ingested, fitter), *map(_note, notes.items())))
@@ -114,6 +115,7 @@ def refuse_bad_rows(
     *,
     needs_criteria: bool = False,
     trace_format: str | None = None,
+    model: str | None = None,
 ) -> None:
     """Read up to 1,000 rows of a dataset, and raise the `OutputsError` that the ingest is sure to raise.
 
@@ -121,7 +123,7 @@ def refuse_bad_rows(
     has to bring criteria of its own. Nothing is written.
     """
     bad_rows = BadRows(files, max_bad_rate, lambda _raw, _reason: None, column_map)
-    rows = read_rows(files, column_map, trace_format=trace_format)
+    rows = read_rows(files, column_map, trace_format=trace_format, model=model)
     row_count, has_criteria = 0, False
     for raw in islice(rows, _FIRST_ROWS):
         row_count += 1

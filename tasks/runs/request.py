@@ -188,6 +188,14 @@ class EvaluationRequest:
             choices=GIVEN_FORMATS,
         ),
     ] = None
+    model: Annotated[
+        str | None,
+        Option(
+            "name of the model, for rows that name none",
+            EVERYWHERE & ~Use.CHECKPOINT_FLOW,
+            Panel.OUTPUTS,
+        ),
+    ] = None
     sample: Annotated[
         int | None,
         Option(
@@ -356,6 +364,11 @@ class EvaluationRequest:
     functions_within: tuple[str, ...] = ()  # packages of a suites file, beyond which no function runs
     has_page: bool = True  # whether the report's page is written, whose charts take longer than a small run
     again: tuple[str, ...] = ()  # command that resumes the run, if it is not `gradebook evaluate`
+
+    @property
+    def row_model(self) -> str | None:
+        """Model of rows that name none."""
+        return self.model or (self.checkpoint.model if self.checkpoint else None)
 
 
 def _options() -> Iterable[Option]:

@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -147,6 +148,7 @@ def refuse_bad_start(request: EvaluationRequest, checked: CheckedRequest) -> Non
         request.max_bad_rate,
         needs_criteria=is_bare,
         trace_format=request.trace_format,
+        model=request.row_model,
     )
 
 
@@ -154,8 +156,8 @@ def read_request_ratings(request: EvaluationRequest, rubric: Rubric, files: tupl
     """Ratings named by a request, or None. Raises `RatingsError`."""
     if not request.ratings:
         return None
-    column_map, trace_format = request.column_map, request.trace_format
-    return read_ratings(Path(request.ratings), rubric, lambda: own_level_scores(files, column_map, trace_format))
+    own = partial(own_level_scores, files, request.column_map, request.trace_format, request.row_model)
+    return read_ratings(Path(request.ratings), rubric, own)
 
 
 def _refuse_unplaced_files(rubric: Rubric) -> None:

@@ -30,6 +30,7 @@ def ingest_run(run: Run) -> Ingested:
             run.folder.path,
             column_map=request.column_map,
             trace_format=request.trace_format,
+            model=request.row_model,
             taken_ids=taken_ids(run.rubric),
             is_unscored_allowed=request.allow_unscored,
             checkpoint=request.checkpoint,

@@ -21,8 +21,8 @@ SIGNATURES = {
     "check": "(output, rubric, judge=None, *, at_least=None)",
     "evaluate": "(outputs, rubric, judge=None, lake=None, *, embedder=None, baseline=None, require=None, fail_if=None,"
     " stop=None, across_judges=False, gate='both', budget_usd=None, ratings=None, column_map=None, trace_format=None,"
-    " sample=None, stratify=None, max_bad_rate=0.01, allow_unscored=False, allow_functions=(), feedback=None,"
-    " deadline=None, record=None, run_id=None, data=None, quality=None, suites=False, dataset=None,"
+    " model=None, sample=None, stratify=None, max_bad_rate=0.01, allow_unscored=False, allow_functions=(),"
+    " feedback=None, deadline=None, record=None, run_id=None, data=None, quality=None, suites=False, dataset=None,"
     " progress=None, prefect=None)",
     "lint": "(rubric)",
     "load_rubric": "(rubric, lake=None)",

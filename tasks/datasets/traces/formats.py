@@ -69,14 +69,16 @@ def read_traces(
     path: Path,
     encoding: Encoding,
     trace_format: str | None = None,
+    model: str | None = None,
     notes: Notes | None = None,
     others: Mapping[Path, Encoding] = MappingProxyType({}),
 ) -> Iterator[RawRow] | None:
     """Rows of a file's traces, one for each run of an agent; None if its first object is of no format of traces.
 
     trace_format: one of names.TRACE_FORMATS; found by the first object by default. Spans and runs that can't be read
-    become rows with the reason; the others of their trace are read. notes: see `load_json`. others: further files of
-    the same runs. Raises `OutputsError` for a file that is damaged, or not of the format that is named.
+    become rows with the reason; the others of their trace are read. model: of runs that name none, by default the
+    file's name. notes: see `load_json`. others: further files of the same runs. Raises `OutputsError` for a file that
+    is damaged, or not of the format that is named.
     """
     if trace_format is None and encoding.format != "eval" and not begins_with(path, encoding, _MARKS):
         return None
@@ -89,7 +91,7 @@ def read_traces(
         raise OutputsError((Fault(str(path), first.line, message),))
     if form is None:
         return None
-    file = _File(str(path), name_without_suffixes(path))
+    file = _File(str(path), model or name_without_suffixes(path))
     documents = chain(
         read_archive_or_lines(path, encoding, notes),
         (

@@ -30,7 +30,7 @@ def test_options_are_parameters_and_commands_keep_theirs(raised, sentence):
 
 
 def test_every_fault_of_a_file_is_in_parameters():
-    with pytest.raises(gradebook.OutputsError, match=r"column_map=\{'model': 'FOUND'\}, or add one"):
+    with pytest.raises(gradebook.OutputsError, match=r"column_map=\{'model': 'FOUND'\}, or name it with model"):
         gradebook.evaluate([{"case_id": "a", "output": "x"}], rubric="json_record")
 
 
