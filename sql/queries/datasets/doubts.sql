@@ -3,7 +3,7 @@
 with stored as (
     select
         case_id,
-        trim(output) = '' as is_empty,
+        not regexp_matches(output, '\S') as is_empty,
         coalesce(prompt, '') = '' as is_unasked,
         case when prompt <> '' then hash(prompt) end as prompt_hash,
     from read_parquet($shards)

@@ -7,10 +7,11 @@ from typing import Any
 
 from gradebook.tasks.datasets.traces.fields import count_of, id_of, nanoseconds_of, object_of, sum_of, text_of, timing
 from gradebook.tasks.datasets.traces.grouping import Part
-from gradebook.tasks.datasets.traces.messages import chat_messages
+from gradebook.tasks.datasets.traces.messages import chat_messages, said_by
 from gradebook.tasks.datasets.traces.talks import Turn, row_of_talk
 
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
+_NO_MODEL = "<synthetic>"  # of replies that Claude Code wrote itself, such as an error of the API
 _KINDS = ("user", "assistant")
 _COUNTED = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 
@@ -36,6 +37,8 @@ def read_line(content: Mapping[str, Any]) -> list[Turn]:
     if content.get("isSidechain") is True:
         about["agent"] = "sidechain"
     messages = chat_messages([message], str(content["type"]))
+    if content.get("isApiErrorMessage") is True:
+        about["error"] = said_by(messages) or "API error"
     return [Turn(found, about) for found in messages or ([{"role": "assistant"}] if usage else [])]
 
 
@@ -47,7 +50,8 @@ def row_of_session(session_id: str, read: Iterable[tuple[Part, Sequence[Turn]]],
     lines: list[tuple[str | int, Turn]] = []  # each turn with its reply
     for place, (part, line) in enumerate(_by_time(read)):
         message = object_of(part.content.get("message"))
-        model = text_of(message.get("model")) or model
+        named = text_of(message.get("model"))
+        model = named if named and named != _NO_MODEL else model
         lines += [(text_of(message.get("id")) or place, turn) for turn in line]
     tokens = {reply: turn.about["tokens"] for reply, turn in lines if "tokens" in turn.about}
     with_content = {reply for reply, turn in lines if len(turn.message) > 1}

@@ -178,6 +178,8 @@ def _turns(sample: Mapping[str, Any]) -> list[Turn]:
     replies = [place for place, turn in enumerate(turns) if turn.message["role"] == "assistant"]
     if replies and whole and not any("tokens" in turn.about for turn in turns):
         turns[replies[-1]] = turns[replies[-1]]._replace(about={**turns[replies[-1]].about, **whole})
+    if error := text_of(object_of(sample.get("error")).get("message")):  # which ended the sample
+        turns.append(Turn({"role": "system"}, {"agent": "inspect", "error": error}))
     return turns
 
 

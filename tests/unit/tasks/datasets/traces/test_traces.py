@@ -181,6 +181,17 @@ def test_a_reply_in_several_lines_has_the_tokens_of_its_last_once(
     assert (content["prompt"], content["output"]) == ([{"role": "user", "content": "Say hello."}], "Hello.")
 
 
+def test_an_error_of_the_api_is_no_model_of_a_session(tmp_path: Path) -> None:
+    lines = _session(
+        ("user", None, "Hi", 0), ("assistant", "m1", "Hello.", 1), ("assistant", "e1", "API Error: 529", 0)
+    )
+    lines[1]["message"]["model"] = "claude-x"
+    lines[2]["message"]["model"], lines[2]["isApiErrorMessage"] = "<synthetic>", True
+    content = _only(_lines(lambda: lines)(tmp_path))
+
+    assert (content["model"], content["steps"][-1]["error"]) == ("claude-x", "API Error")
+
+
 def test_files_of_sub_agents_are_steps_of_their_session(tmp_path: Path) -> None:
     def write(name: str, second: int, lines: list[dict[str, Any]]) -> None:
         timed = (line | {"timestamp": f"2026-01-01T10:00:0{second + place}Z"} for place, line in enumerate(lines))
@@ -265,10 +276,12 @@ def test_the_error_of_an_inspect_tool_is_its_text_and_its_time_is_the_calls(tmp_
     failed = {"role": "tool", "content": "", "tool_call_id": "c1", "error": {"type": "timeout", "message": "Too late."}}
     event = {"event": "tool", "id": "c1", "timestamp": "2026-01-01T10:00:00Z", "completed": "2026-01-01T10:00:05Z"}
     talk = [{"role": "user", "content": "Hi"}, call, failed]
-    content = _only(_document(lambda: _inspected(messages=talk, events=[event]))(tmp_path))
+    log = _inspected(messages=talk, events=[event], error={"message": "No time left.", "traceback": "..."})
+    content = _only(_document(lambda: log)(tmp_path))
 
-    (tool,) = (step for step in content["steps"] if step["kind"] == "tool")
+    _, tool, end = content["steps"]
     assert (tool["error"], tool["latency_ms"]) == ("Too late.", 5000.0)
+    assert (end["kind"], end["error"]) == ("system", "No time left.")
 
 
 @pytest.mark.parametrize("write", [_document, None], ids=["json", "eval"])
