@@ -68,8 +68,8 @@ def _split(content: dict[str, Any], is_run: bool) -> dict[str, Any] | str:
     is_answered = ends[-1:] == [len(given) - 1]
     if not ends or not (is_run or is_answered):
         found = f"found {describe_value(given[-1].get('role'))} as the role of the last message"
-        otherwise = "an `output` beside the messages, or --from chat if the assistant's last text is the answer"
-        return f'messages: {found}, expected "assistant", the answer; {otherwise}'
+        run = ", or --from chat: the run of an agent, whose last text is the answer" if ends else ""
+        return f'messages: {found}, expected "assistant", the answer, or an `output` beside the messages{run}'
     if not is_run:
         return rest | {"prompt": given[:-1] or None} | _answer(given[-1])
     asked = set(places_asked(given))

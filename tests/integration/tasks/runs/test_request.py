@@ -105,6 +105,7 @@ WANTED = EvaluationRequest(
     ratings="ratings.csv",
     column_map={"output": "response", "case_id": "id"},
     trace_format="chat",
+    model="small",
     max_bad_rate=0.5,
     allow_unscored=True,
     allow_functions=("mine", "yours"),

@@ -189,7 +189,7 @@ def test_an_error_of_the_api_is_no_model_of_a_session(tmp_path: Path) -> None:
     lines[2]["message"]["model"], lines[2]["isApiErrorMessage"] = "<synthetic>", True
     content = _only(_lines(lambda: lines)(tmp_path))
 
-    assert (content["model"], content["steps"][-1]["error"]) == ("claude-x", "API Error")
+    assert (content["model"], content["steps"][-1]["error"]) == ("claude-x", "API Error: 529")
 
 
 def test_files_of_sub_agents_are_steps_of_their_session(tmp_path: Path) -> None:
