@@ -126,7 +126,8 @@ create table if not exists case_criteria (
     description varchar,
     digest varchar,
     levels struct(id varchar, score double, label varchar, description varchar)[],
-    body varchar
+    body varchar,
+    question_digest varchar
 );
 
 create table if not exists judgments (
@@ -226,7 +227,8 @@ create table if not exists claim_ratings (
     verdict varchar,
     rationale varchar,
     rated_at timestamptz,
-    source varchar
+    source varchar,
+    question_digest varchar
 );
 
 create table if not exists step_verdicts (
@@ -297,7 +299,8 @@ create table if not exists ratings (
     inclusion_rate double,
     spent_s double,
     gold_score double,
-    evidence varchar
+    evidence varchar,
+    question_digest varchar
 );
 
 create table if not exists step_ratings (
@@ -312,7 +315,8 @@ create table if not exists step_ratings (
     severity varchar,
     rationale varchar,
     rated_at timestamptz,
-    source varchar
+    source varchar,
+    question_digest varchar
 );
 
 create table if not exists adjudications (
@@ -326,7 +330,8 @@ create table if not exists adjudications (
     confidence varchar,
     needs_rubric_update boolean,
     notes varchar,
-    decided_at timestamptz
+    decided_at timestamptz,
+    question_digest varchar
 );
 
 create table if not exists step_adjudications (
@@ -344,7 +349,8 @@ create table if not exists step_adjudications (
     confidence varchar,
     needs_rubric_update boolean,
     notes varchar,
-    decided_at timestamptz
+    decided_at timestamptz,
+    question_digest varchar
 );
 
 create table if not exists preferences (

@@ -20,6 +20,7 @@ from gradebook.rubrics.model.rewards import Gates
 from gradebook.tasks.published.run_list import is_weighted, latest_run
 from gradebook.tasks.published.traced_scores import traced_scores
 from gradebook.tasks.ratings.export_ratings import exported_ratings
+from gradebook.tasks.ratings.offered import find_offered
 from gradebook.tasks.rewards.export import (
     best_rows,
     curriculum_rows,
@@ -203,6 +204,7 @@ def ratings(
 ) -> None:
     """Write people's ratings, each rater's latest, as `gradebook ratings import` reads them.
 
+    With a run, those that count in it: of its outputs, under the texts of its criteria.
     Scale's tasks are written by `gradebook rubric export FILE --format scale --run RUN`, which has their texts.
 
     \b
@@ -214,7 +216,8 @@ def ratings(
     if shape is RatingShape.scale:
         expected = "`gradebook rubric export FILE --format scale --run RUN`, whose FILE has the rows that Scale gave"
         raise InputError("--format", "scale, which needs the texts of Scale's tasks", expected)
-    rows = exported_ratings(read_lake(lake, data, at), run, shape.value)
+    found_lake = read_lake(lake, data, at)
+    rows = exported_ratings(found_lake, run, shape.value)
     suffix = ".csv" if shape is RatingShape.csv else ".jsonl"
     if out is not None and out.suffix != suffix:
         raise InputError("--out", repr(str(out)), f"a file that ends in {suffix}")
@@ -222,6 +225,8 @@ def ratings(
         write_rows(pa.Table.from_pylist(rows), "csv", out)
     else:
         write_row_file(rows, out)
+    if run is not None and (offered := find_offered(found_lake, run)):
+        notes.print(f"note: {offered}", markup=False)
 
 
 @app.command("otlp")

@@ -165,6 +165,9 @@ def _serve(session: RatingSession, names: list[str], listener: socket, host: str
     address = trust_host[0] if trust_host else f"{f'[{host}]' if ':' in host else host}:{port}"
     tasks = counted(session.task_count, "pair" if session.has_pairs else "output")
     criteria = counted(len(session.criteria), "criterion", "criteria")
+    if session.own_count:
+        of_rows = f"{counted(session.own_count, 'criterion', 'criteria')} of single rows"
+        criteria = f"{criteria}, {of_rows}" if session.criteria else of_rows
     notes.print(f"{tasks} of {session.run_id}, {criteria}. Ctrl-C ends.")
     for name in names:
         people.print(f"{name}  http://{address}/t/{tokens.issue(name)}", markup=False, soft_wrap=True)

@@ -1,12 +1,13 @@
 """The commands `gradebook ratings ...`: import, list and show people's ratings."""
 
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from gradebook.flows.commands.completion import complete_run
+from gradebook.flows.commands.completion import complete_criterion, complete_run
 from gradebook.flows.commands.options import (
     DEFAULT_LAKE,
     AtOption,
@@ -22,6 +23,7 @@ from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.ratings.import_ratings import RatingImport, import_ratings
 from gradebook.tasks.ratings.import_sheets import RatingFile
+from gradebook.tasks.ratings.offered import take_ratings
 from gradebook.tasks.ratings.table import count_ratings, find_ratings
 from gradebook.tasks.rubric_store.versions import find_rubric
 from gradebook.tasks.runs.request import read_column_map
@@ -103,6 +105,41 @@ def import_file(  # noqa: PLR0913 - each is an option
         print_json(imported.as_json() | {"is_dry_run": dry_run})
     else:
         _show_import(imported, is_dry=dry_run)
+
+
+@app.command()
+def take(
+    run: Annotated[str, typer.Argument(help="a run's id", autocompletion=complete_run)],
+    criterion: Annotated[
+        str | None,
+        typer.Option("--criterion", help="only ratings of this criterion", autocompletion=complete_criterion),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="show the outcome and write nothing")] = False,
+    lake: LakeOption = DEFAULT_LAKE,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Let ratings under another text of a criterion count in a run too.
+
+    A rating belongs to the text that was rated: name, description and levels of the criterion. If a rubric says the
+    same in other words, this command copies the ratings of the run's outputs to its text. The ratings that were given
+    stay.
+
+    \b
+    gradebook ratings take nightly-2 --dry-run
+    gradebook ratings take nightly-2 --criterion tone
+
+    Exit: 0 done, 2 bad input.
+    """
+    taken = take_ratings(find_lake(lake, data), run, criterion, is_dry=dry_run)
+    if as_json:
+        print_json(asdict(taken) | {"is_dry_run": dry_run})
+        return
+    names = ", ".join(f"{count} of {name}" for name, count in taken.counts.items())
+    lines = [f"{counted(sum(taken.counts.values()), 'rating')} under another text{f': {names}' if names else ''}"]
+    lines += ["dry run: nothing was written"] if dry_run else []
+    lines += [f"published as version {taken.version}"] if taken.version is not None else []
+    say(*lines)
 
 
 @app.command("list")

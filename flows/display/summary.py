@@ -185,6 +185,8 @@ def _show_calibration(summary: RunSummary) -> None:
         people.print(f"[yellow]note:[/] {escape(plain(words))}")
     if summary.calibration_fault:
         people.print(f"[yellow]note:[/] no corrected means: {escape(plain(summary.calibration_fault))}")
+    if summary.offered:
+        people.print(f"[yellow]note:[/] {escape(plain(summary.offered))}")
 
 
 def _time_words(summary: RunSummary) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from gradebook.rubrics.check_kit.regexes import MOST_PLACES, repeated_places
+from gradebook.rubrics.files.digest import question_digest
 from gradebook.rubrics.files.validate import CASE_CRITERIA, MOST_FAULTS_OF_ROW, validate_case_criteria
 from gradebook.rubrics.model.errors import show_faults
 from gradebook.rubrics.model.methods import ROW_METHODS, CheckMethod, Method, SchemaMethod
@@ -39,6 +40,7 @@ CASE_CRITERIA_SCHEMA = pa.schema(
         pa.field("method", pa.string(), nullable=False),
         pa.field("description", pa.string(), nullable=False),
         pa.field("digest", pa.string(), nullable=False),
+        pa.field("question_digest", pa.string()),  # null in a run of an earlier gradebook
         pa.field("levels", pa.list_(LEVEL_TYPE), nullable=False),  # worst first
         pa.field("body", pa.string(), nullable=False),  # the criterion as JSON
         pa.field("row_index", pa.int64(), nullable=False),  # row of the output within its shard
@@ -183,6 +185,7 @@ def _row(criterion: CaseCriterion) -> Row:
         "method": criterion.method.type,
         "description": criterion.description,
         "digest": criterion_digest(criterion),
+        "question_digest": question_digest(criterion),
         "levels": [
             {"id": level.id, "score": level.score, "label": level.label, "description": level.description or None}
             for level in criterion.ranked_levels

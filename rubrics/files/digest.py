@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from gradebook.rubrics.model.digests import digest_of
 from gradebook.rubrics.model.errors import Fault, RubricError
-from gradebook.rubrics.model.rubric import Rubric
+from gradebook.rubrics.model.rubric import Criterion, Overall, Rubric
 from gradebook.rubrics.text.plain_words import Place, describe, place_text
 
 LARGEST_EXACT = 2**53  # each whole number up to this is a float, so 1 and 1.0 have one text
@@ -37,6 +37,16 @@ def canonical_body(rubric: Rubric) -> str:
 def rubric_digest(rubric: Rubric) -> str:
     """Digest of the canonical body, 32 hex digits. Raises `RubricError` as `canonical_body`."""
     return digest_of(canonical_body(rubric))
+
+
+def question_digest(question: Criterion | Overall) -> str:
+    """Digest of what a person is asked: name, description and levels from the worst to the best; 32 hex digits.
+
+    A person's rating belongs to this text. Method, weight, threshold and the levels' scores are excluded.
+    """
+    name = question.label if isinstance(question, Overall) else question.name
+    levels = [[level.id, level.label, level.description, list(level.indicators)] for level in question.ranked_levels]
+    return digest_of(_json([name, question.description, levels]))
 
 
 def rubric_from_body(body: str) -> Rubric:

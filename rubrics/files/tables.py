@@ -1,8 +1,11 @@
 """A rubric version as Arrow tables: its criteria and their levels."""
 
+from typing import Any
+
 import pyarrow as pa
 
-from gradebook.rubrics.model.rubric import Rubric, effective_weights
+from gradebook.rubrics.files.digest import question_digest
+from gradebook.rubrics.model.rubric import OVERALL, Criterion, Overall, Rubric, effective_weights
 from gradebook.rubrics.prompts.prompt import criterion_digest
 
 CRITERIA_SCHEMA = pa.schema(
@@ -60,6 +63,20 @@ def criteria_table(run_id: str, rubric: Rubric) -> pa.Table:
         for position, criterion in enumerate(rubric.criteria, start=1)
     ]
     return pa.Table.from_pylist(rows, schema=CRITERIA_SCHEMA)
+
+
+def rubric_questions(rubric: Rubric) -> list[dict[str, Any]]:
+    """What people are asked: id, digest and levels of each criterion and of the overall row."""
+    asked: list[tuple[str, Criterion | Overall]] = [(criterion.id, criterion) for criterion in rubric.criteria]
+    asked += [(OVERALL, rubric.overall)] if rubric.overall else []
+    return [
+        {
+            "criterion_id": name,
+            "question_digest": question_digest(question),
+            "level_ids": [level.id for level in question.ranked_levels],
+        }
+        for name, question in asked
+    ]
 
 
 def levels_table(rubric: Rubric) -> pa.Table:

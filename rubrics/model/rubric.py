@@ -348,6 +348,9 @@ class Category(Frozen):
     """any mapping; stored with the version"""
 
 
+OVERALL = "overall"  # id of a rating of the optional overall row, which is no criterion's
+
+
 class Overall(Frozen):
     """Optional overall rating by people: stored, and not part of any score."""
 

@@ -27,6 +27,7 @@ from gradebook.tasks.agreement.published_run import find_run, refuse_unknown, un
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, model_name
+from gradebook.tasks.ratings.offered import offered_words
 
 MOST_NEXT = 10_000
 _NOT_RANDOM = "the rated outputs are not a random sample"
@@ -125,12 +126,10 @@ def calibrate_run(lake: Lake, run_id: str, *, criterion_id: str | None = None, n
         refuse_unknown(connection, run_id, criterion_id)
         judged = read_judged(connection, run_id, None if criterion_id is None else [criterion_id])
         rows = tuple(_calibrate(sample) for sample in samples_of(connection, judged))
-    return RunCalibration(
-        run,
-        rows,
-        _next_outputs(judged.table, next_count),
-        None if rows else _why_none(judged, unrated_words(run_id, lake.words(), what="what the judge scored")),
-    )
+        offered = offered_words(connection, run_id, lake.words())
+    why_none = None if rows else _why_none(judged, unrated_words(run_id, lake.words(), what="what the judge scored"))
+    note = "; ".join(filter(None, (why_none, offered))) or None
+    return RunCalibration(run, rows, _next_outputs(judged.table, next_count), note)
 
 
 def _calibrate(sample: Sample) -> Calibration:

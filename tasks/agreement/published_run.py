@@ -29,6 +29,7 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, read_rows
 from gradebook.tasks.lake.sql import query
+from gradebook.tasks.ratings.offered import offered_words
 from gradebook.tasks.system.shell import shell_line
 
 _RUN = "select run_id, status, rubric_id, rubric_version, judge from runs where run_id = ?"
@@ -39,7 +40,7 @@ _DRAWN = "select count(stratum) from output_scores where run_id = ?"
 _LATEST = """
 select run_id from runs where status = 'published' and ($1 is null or rubric_id = $1) order by version desc limit 1
 """
-_CRITERIA = "select distinct criterion_id from agreed_criteria order by criterion_id"
+_CRITERIA = "select distinct criterion_id from asked_questions order by criterion_id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +114,12 @@ def measure_run(
         run = find_run(connection, lake, run_id, rubric_id)
         refuse_unknown(connection, run["run_id"], criterion_id)
         parts, note = measure_parts(connection, run["run_id"], criterion_id, lake_words=lake.words())
+        offered = offered_words(connection, run["run_id"], lake.words())
         preferences = measure_preferences(connection, run["run_id"], criterion_id)
         rankings = rank_run(connection, run["run_id"], criterion_id)
         steps = measure_steps(connection, run["run_id"], criterion_id)
         claims = measure_claims(connection, run["run_id"], criterion_id)
+    note = "; ".join(filter(None, (note, offered))) or None
     return RunAgreement(run, parts, note, preferences, rankings, steps, claims)
 
 

@@ -15,6 +15,7 @@ from gradebook.tasks.agreement.mart import JUDGE_RATERS, JUDGES, RATERS
 from gradebook.tasks.agreement.preferences import share_over_cases
 from gradebook.tasks.lake.rows import Row, read_rows
 from gradebook.tasks.lake.sql import query
+from gradebook.tasks.rubric_store.questions import add_questions_of_run
 
 BEST = 1.0  # score of a step without an error
 _STEP = ("output_id", "step_index")
@@ -48,6 +49,7 @@ def measure_steps(
 ) -> tuple[StepAgreement, ...]:
     """One row for each criterion and kind of pairs with steps that two marked; none in an older lake."""
     try:
+        add_questions_of_run(connection, run_id, "step_ratings", "step_adjudications")
         rows = read_rows(connection, query("agreement/step_marks_of_run"), run_id=run_id, criterion_id=criterion_id)
     except duckdb.CatalogException:  # a version of the lake before there were marks of steps
         return ()
@@ -66,6 +68,7 @@ def measure_claims(
     either. error_type: contradicted or not_in_source, to which unverified belongs.
     """
     try:
+        add_questions_of_run(connection, run_id, "claim_ratings")
         rows = read_rows(connection, query("agreement/claim_marks_of_run"), run_id=run_id, criterion_id=criterion_id)
     except duckdb.CatalogException:  # a version of the lake before people rated claims
         return ()

@@ -22,6 +22,7 @@ from gradebook.rubrics.statistics.variance_components import (
 )
 from gradebook.tasks.lake.rows import Row, model_name, read_rows, read_run_cost
 from gradebook.tasks.lake.sql import query
+from gradebook.tasks.rubric_store.questions import add_questions_of_run
 
 MORE_CASES, MORE_REPLICATES = 100, 2
 LEAST_CASES = 8  # fewer say little about how cases vary
@@ -78,6 +79,7 @@ def study_decisions(
 
     connection: to the lake. models: name and lines of each, see `DrawnOutputs`.
     """
+    add_questions_of_run(connection, run_id, "ratings")
     opinions = read_rows(connection, query("comparing/opinion_scores"), run_id=run_id)
     cost_usd = read_run_cost(connection, run_id)
     reply_count = sum(line.scores.size for _, lines in models for line in lines if line.scope == OVERALL)

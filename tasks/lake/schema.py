@@ -34,6 +34,15 @@ where criteria.position is null
     and criteria.rubric_version = filled.rubric_version
     and criteria.criterion_id = filled.criterion_id
 """
+_FILL_QUESTIONS = (
+    "update {table} set question_digest = filled.question_digest from filled_questions as filled "
+    "where filled.{place} = {table}.{place} and filled.criterion_id = {table}.criterion_id"
+)
+_FILL_ONLY_QUESTIONS = (
+    "update {table} set question_digest = filled.question_digest from only_questions as filled where "
+    "{table}.question_digest is null and filled.output_id = {table}.output_id "
+    "and filled.criterion_id = {table}.criterion_id"
+)
 _FILL_LEVELS = """
 insert into levels by name from filled_levels
 where not exists (from levels where rubric_id = ? and rubric_version = ?)
@@ -77,6 +86,8 @@ def bring_up_to_date(connection: duckdb.DuckDBPyConnection) -> None:
         if "rubric_pointers" not in earlier:
             connection.execute(f"insert into rubric_pointers by name {query('lake/latest_rubrics')}")
         _fill_criteria(connection)
+        if ("ratings", "question_digest") not in found:
+            _fill_questions(connection)
 
 
 def table_names() -> set[str]:
@@ -203,6 +214,35 @@ def _fill_criteria(connection: duckdb.DuckDBPyConnection) -> None:
         connection.execute(_FILL_LEVELS, [rubric.id, rubric.version])
     for table in ("filled_criteria", "filled_levels"):
         connection.unregister(table)
+
+
+def _fill_questions(connection: duckdb.DuckDBPyConnection) -> None:
+    """Fill in the texts that people rated, as far as the lake tells.
+
+    On the page of a run they rated the texts of the run's rubric; in a file the only text that the criterion has in the
+    runs of the output. A rating of several possible texts stays without one.
+    """
+    import pyarrow as pa
+
+    from gradebook.rubrics.files.tables import rubric_questions
+
+    rows = [
+        question | {"run_id": run_id, "source": source}
+        for run_id, source, body in connection.execute(query("lake/runs_of_rated_outputs")).fetchall()
+        for rubric in _readable([body])
+        for question in rubric_questions(rubric)
+    ]
+    if not rows:
+        return
+    connection.register("filled_questions", pa.Table.from_pylist(rows))
+    marks, decisions = ("ratings", "step_ratings", "claim_ratings"), ("adjudications", "step_adjudications")
+    for table, place in (dict.fromkeys(marks, "source") | dict.fromkeys(decisions, "run_id")).items():
+        connection.execute(_FILL_QUESTIONS.format(table=table, place=place))
+    connection.execute(f"create or replace temp table only_questions as {query('lake/only_questions')}")
+    for table in marks:
+        connection.execute(_FILL_ONLY_QUESTIONS.format(table=table))
+    connection.unregister("filled_questions")
+    connection.execute("drop table only_questions")
 
 
 def _readable(bodies: Iterable[str]) -> "Iterator[Rubric]":

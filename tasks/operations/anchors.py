@@ -17,6 +17,7 @@ from gradebook.tasks.lake.connections import commit, connect_up_to_date
 from gradebook.tasks.lake.rows import Row, insert_rows, read_published_run, read_rows
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.rewards.rows import ReadOutput
+from gradebook.tasks.rubric_store.questions import add_questions_of_run
 from gradebook.tasks.workspace.folder import RUN_ID
 
 STRATA = ("criterion", "level", "model", "checkpoint")
@@ -138,6 +139,7 @@ def _refuse_choice(choice: AnchorChoice) -> None:
 def _candidates(connection: duckdb.DuckDBPyConnection, run: Row, choice: AnchorChoice) -> tuple[Row, ...]:
     bodies = read_rows(connection, _BODY, run["rubric_id"], run["rubric_version"])
     judged = [each.id for row in bodies for each in rubric_from_body(row["body"]).judged_criteria]
+    add_questions_of_run(connection, choice.run_id, "ratings")
     select = query("operations/anchor_candidates")
     rows = read_rows(connection, select, run_id=choice.run_id, criteria=judged) if judged else ()
     rated = {row["output_id"] for row in rows if row["people_count"]}

@@ -132,7 +132,7 @@ def prepare_plan(
     own_count = write_case_criteria(folder, shards)
     refuse_no_criteria(rubric, own_count)
     if ratings is not None or "ratings" in methods_used(rubric, own_count) or has_preferred(rubric):
-        match_ratings(lake if lake_exists(lake) else None, folder, shards, ratings)
+        match_ratings(lake if lake_exists(lake) else None, folder, rubric, shards, ratings)
 
 
 def plan_run(  # noqa: PLR0913 - what is planned, for whom, and what it may look at

@@ -18,6 +18,7 @@ from gradebook.tasks.lake.rows import Row, read_published_run, read_rows
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.ledger.rereading import asked_judges
 from gradebook.tasks.ledger.verify_sources import RubricCache, stored_case
+from gradebook.tasks.rubric_store.questions import add_questions_of_run
 
 MOST_OUTPUTS = 100
 RECORDED = "the reply is a recorded one, and nothing was sent"
@@ -71,6 +72,7 @@ def read_origins(lake: Lake, run_id: str, case: str, criterion_id: str | None = 
 class _Reader:
     def __init__(self, connection: duckdb.DuckDBPyConnection, run: Row) -> None:
         self._connection = connection
+        add_questions_of_run(connection, run["run_id"], "ratings")
         self._rubrics = RubricCache(connection)
         self._version = (run["rubric_id"], run["rubric_version"])
         identity = json.loads(run["settings"] or "{}").get("judge")

@@ -23,6 +23,8 @@ from gradebook.tasks.lake.rows import Row, model_name, read_published_run, read_
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.requirements import Unmet, unmet_requirements
 from gradebook.tasks.published.verdict import Grounds, run_verdict
+from gradebook.tasks.ratings.offered import offered_words
+from gradebook.tasks.rubric_store.questions import add_questions_of_run
 from gradebook.tasks.system.number_format import price_words
 from gradebook.tasks.workspace.folder import RunFolder
 
@@ -38,7 +40,8 @@ class RunSummary:
     any. report_fault: why the page could not be written. unscored: reasons of the verdicts without a score, as rows of
     unscored_reasons. standings: of the judge, by criterion, by the ratings at publication. reading: cases to read
     first, as rows of cases_to_read. has_rubric_requirement: whether a gate or threshold of the rubric counts, not the
-    rule against the baseline alone. pass_threshold: of the rubric, 0..1.
+    rule against the baseline alone. pass_threshold: of the rubric, 0..1. offered: sentence
+    on ratings under other texts, which do not count.
     """
 
     run: Row
@@ -61,6 +64,7 @@ class RunSummary:
     has_rubric_requirement: bool = True
     preferences: tuple[Row, ...] = ()
     pass_threshold: float | None = None
+    offered: str | None = None
 
     @property
     def verdict(self) -> RunVerdict:
@@ -121,6 +125,7 @@ class RunSummary:
             "preferences": list(self.preferences),
             "calibration": list(self.calibration),
             "calibration_fault": self.calibration_fault,
+            "offered_ratings": self.offered,
             "comparison": None if self.comparison is None else self.comparison.as_json(),
             "report_fault": self.report_fault,
         }
@@ -200,6 +205,7 @@ def read_summary(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str)
         has_rubric_requirement=outcome.has_rubric_requirement,
         preferences=preferences,
         pass_threshold=required["pass_threshold"],
+        offered=offered_words(connection, run_id, lake.words()) if read_rows(connection, _HAS_RATINGS) else None,
     )
 
 
@@ -278,6 +284,7 @@ def _calibrate(
     try:
         if not read_rows(connection, _IS_RATED, criteria):
             return (), None
+        add_questions_of_run(connection, run_id, "ratings")
         asked = read_rows(connection, query("published/rated_criteria"), run_id=run_id, criterion_ids=criteria)
         rated = [row["criterion_id"] for row in asked]
         if not rated:
@@ -319,6 +326,7 @@ where run_id = ? and judge is null and rater is null and kind in ('judge_raters'
 order by criterion_id, kind, statistic
 """
 _NOISE = "select * exclude (run_id) from judge_noise where run_id = ? order by criterion_id, model, checkpoint"
+_HAS_RATINGS = "select 1 as has_ratings from ratings limit 1"
 # Ratings of any run count: this cheap query of one table avoids the others in a lake without ratings.
 _IS_RATED = "select 1 as is_rated from ratings where score is not null and list_contains(?, criterion_id) limit 1"
 _QUALITY = """

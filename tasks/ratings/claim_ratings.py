@@ -18,6 +18,7 @@ CLAIM_RATINGS_SCHEMA = pa.schema(
         pa.field("rationale", pa.string()),
         pa.field("rated_at", pa.timestamp("us", tz="UTC")),
         pa.field("source", pa.string(), nullable=False),
+        pa.field("question_digest", pa.string()),
     ]
 )
 

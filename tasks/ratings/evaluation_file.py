@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from gradebook.rubrics.model.errors import Fault, FaultList, OutputsError, RatingsError
 from gradebook.rubrics.model.levels import number_as_text
-from gradebook.rubrics.model.rubric import Criterion, Overall, Rubric
+from gradebook.rubrics.model.rubric import OVERALL, Criterion, Overall, Rubric
 from gradebook.rubrics.model.steps import in_utc
 from gradebook.tasks.datasets.file_formats import RawRow, encoding_of, read_format
 
@@ -27,7 +27,15 @@ RATING_SCHEMA = pa.schema(
         pa.field("notes", pa.string()),
         pa.field("rated_at", pa.timestamp("us", tz="UTC")),
         pa.field("source", pa.string(), nullable=False),
+        pa.field("question_digest", pa.string()),  # of the text that was rated; null: not recorded
     ]
+)
+PAGE_COLUMNS = (  # of ratings that the rating page adds to those of a file
+    pa.field("selection", pa.string()),
+    pa.field("inclusion_rate", pa.float64()),
+    pa.field("spent_s", pa.float64()),
+    pa.field("gold_score", pa.float64()),
+    pa.field("evidence", pa.string()),
 )
 SLOT_SCHEMA = pa.schema(
     [
@@ -35,14 +43,13 @@ SLOT_SCHEMA = pa.schema(
         pa.field("model", pa.string()),
         pa.field("checkpoint", pa.string()),
         pa.field("sample_index", pa.int32()),
-        *(field for field in RATING_SCHEMA if field.name != "output_id"),
+        *(field for field in RATING_SCHEMA if field.name not in ("output_id", "question_digest")),
         pa.field("line", pa.int64()),
     ]
 )
 
 
 OwnScores = Callable[[], dict[tuple[str, str, str], dict[str, float]]]
-OVERALL = "overall"  # the optional overall row of a rubric
 
 
 def _blank_as_none(value: Any) -> Any:

@@ -16,6 +16,8 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, read_published_run, read_rows
 from gradebook.tasks.lake.sql import query
+from gradebook.tasks.ratings.offered import offered_words
+from gradebook.tasks.rubric_store.questions import add_all_answers, add_questions_of_run
 
 _OUTPUT = ("output_id", "case_id", "model", "checkpoint", "sample_index")
 _TEXTS = ("prompt", "output")
@@ -23,20 +25,25 @@ _WHOSE = ("output_id", "criterion_id", "rater")
 
 
 def exported_ratings(lake: Lake, run_id: str | None, shape: str) -> list[dict[str, Any]]:
-    """Rows of a shape. run_id: only ratings of its outputs. Raises `InputError` for an unknown run, or without ratings.
+    """Rows of a shape. run_id: only ratings that count in it. Raises `InputError` for an unknown run or no ratings.
 
     Ratings that their rater took back are left out, and so are decisions of adjudicators, except those about steps: a
     rater's mark has what was settled beside it.
     """
     with connect_up_to_date(lake, is_pinned=True) as connection:
-        if run_id is not None:
+        tables = ("ratings", "step_ratings", "claim_ratings", "step_adjudications")
+        if run_id is None:
+            add_all_answers(connection, *tables)
+        else:
             read_published_run(connection, lake, run_id)
+            add_questions_of_run(connection, run_id, *tables)
         rows = read_rows(connection, query("ratings/exported_ratings"), run_id=run_id)
         steps = read_rows(connection, query("ratings/exported_steps"), run_id=run_id) if shape == "jsonl" else []
         claims = read_rows(connection, query("ratings/exported_claims"), run_id=run_id) if shape == "jsonl" else []
+        offered = None if rows or claims or run_id is None else offered_words(connection, run_id, lake.words())
     if not rows and not claims:
-        found = f"no rating in {lake.name}" if run_id is None else f"no rating of an output of {run_id}"
-        raise InputError("export ratings", found, "some", "`gradebook rate` or `gradebook ratings import`")
+        found = f"no rating in {lake.name}" if run_id is None else f"no rating that counts in {run_id}"
+        raise InputError("export ratings", found, "some", offered or "`gradebook rate` or `gradebook ratings import`")
     match shape:
         case "potato":
             return list(_potato_rows(rows))

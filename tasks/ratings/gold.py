@@ -17,6 +17,7 @@ from gradebook.tasks.lake.sql import query
 from gradebook.tasks.ratings.evaluation_file import read_ratings
 from gradebook.tasks.ratings.rating_store import GOLD, Task
 from gradebook.tasks.ratings.run_ratings import refuse_ambiguous
+from gradebook.tasks.rubric_store.questions import add_questions_of_run
 
 EVERY = 10  # one of so many outputs is gold
 Settled = Mapping[str, Mapping[str, Mapping[str, Any]]]  # level_id and score by output and criterion
@@ -39,6 +40,7 @@ def settled_ratings(
         expected = f"ratings of outputs of {run_id}"
     else:
         read_published_run(connection, lake, gold, query("published/run_with_rubric"))
+        add_questions_of_run(connection, run_id, "ratings", "adjudications")
         rows = read_rows(connection, query("ratings/gold_of_run"), gold_run_id=gold)
         expected = "decisions of an adjudicator, or two raters who agree"
     settled: dict[str, dict[str, Mapping[str, Any]]] = {}

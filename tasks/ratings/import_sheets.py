@@ -14,8 +14,9 @@ from gradebook.rubrics.importers.ratings.columns import words_of
 from gradebook.rubrics.importers.ratings.grading import Grader, Rated, Scales, scales_of_row
 from gradebook.rubrics.importers.ratings.ladders import Ladder, Numbers
 from gradebook.rubrics.importers.ratings.registry import READERS, guess_format
-from gradebook.rubrics.importers.ratings.shapes import OVERALL, LeftOut, Mark, Misfit, Naming, Sheet
+from gradebook.rubrics.importers.ratings.shapes import LeftOut, Mark, Misfit, Naming, Sheet
 from gradebook.rubrics.model.errors import Fault, InputError, RatingsError
+from gradebook.rubrics.model.rubric import OVERALL
 from gradebook.tasks.datasets.bad_rows import BadRows
 from gradebook.tasks.datasets.file_formats import RawRow
 from gradebook.tasks.ratings.claim_ratings import CLAIM_RATINGS_SCHEMA
@@ -198,11 +199,13 @@ def grade_sheets(
             reading.refuse(placed, str(misfit))
             continue
         missing_count += rated.count(None)
-        rows += _rating_rows(placed, output_id, [each for each in rated if each is not None])
-        steps += _step_rows(placed, output_id, [each for each in rated if each is not None])
+        given = [(each, ladder) for (_, ladder), each in zip(ladders, rated, strict=True) if each is not None]
+        rows += _rating_rows(placed, output_id, given)
+        steps += _step_rows(placed, output_id, given)
         claimed += _claim_rows(placed, output_id, ladders)
-        open_ids = [ladder.name for (_, ladder), each in zip(ladders, rated, strict=True) if each is None]
-        rows += _missing_rows(placed, output_id, open_ids)
+        rows += _missing_rows(
+            placed, output_id, [ladder for (_, ladder), each in zip(ladders, rated, strict=True) if each is None]
+        )
     reading.refused.sort(key=lambda refused: refused[1])
     return Graded(
         table_of(rows, GIVEN_SCHEMA),
@@ -245,23 +248,23 @@ def _refuse_repeated(ladders: Iterable[tuple[Mark, Ladder]]) -> None:
         seen.add(ladder.name)
 
 
-def _rating_rows(placed: Placed, output_id: str, rated: Sequence[Rated]) -> Iterable[tuple[Any, ...]]:
+def _rating_rows(placed: Placed, output_id: str, rated: Sequence[tuple[Rated, Ladder]]) -> Iterable[tuple[Any, ...]]:
     """Rows of a sheet's ratings. Its notes go to its overall row, else to ratings without notes of their own."""
     sheet = placed.sheet
-    has_overall = any(each.criterion_id == OVERALL for each in rated)
-    for each in rated:
+    has_overall = any(each.criterion_id == OVERALL for each, _ in rated)
+    for each, ladder in rated:
         is_noted = not has_overall or each.criterion_id == OVERALL
         notes = each.notes or (sheet.notes if is_noted else None)
         row = (output_id, each.criterion_id, sheet.rater, each.level_id, each.score, notes, sheet.rated_at)
-        yield (*row, placed.source, placed.line)
+        yield (*row, placed.source, ladder.question_digest, placed.line)
 
 
-def _step_rows(placed: Placed, output_id: str, rated: Sequence[Rated]) -> Iterable[tuple[Any, ...]]:
+def _step_rows(placed: Placed, output_id: str, rated: Sequence[tuple[Rated, Ladder]]) -> Iterable[tuple[Any, ...]]:
     """Rows of the steps that a sheet marks."""
     sheet = placed.sheet
-    for each in rated:
-        for mark in each.steps:
-            yield (output_id, each.criterion_id, sheet.rater, *mark, sheet.rated_at, placed.source)
+    for each, ladder in rated:
+        whose = (output_id, each.criterion_id, sheet.rater)
+        yield from ((*whose, *mark, sheet.rated_at, placed.source, ladder.question_digest) for mark in each.steps)
 
 
 def _claim_rows(placed: Placed, output_id: str, ladders: Iterable[tuple[Mark, Ladder]]) -> Iterable[tuple[Any, ...]]:
@@ -269,7 +272,8 @@ def _claim_rows(placed: Placed, output_id: str, ladders: Iterable[tuple[Mark, La
     sheet = placed.sheet
     for mark, ladder in ladders:
         for each in mark.value if mark.kind == "claims" else ():
-            yield (output_id, ladder.name, sheet.rater, *each, sheet.rated_at, placed.source)
+            whose = (output_id, ladder.name, sheet.rater)
+            yield (*whose, *each, sheet.rated_at, placed.source, ladder.question_digest)
 
 
 def _refuse_unknown_claims(
@@ -283,11 +287,12 @@ def _refuse_unknown_claims(
                 raise Misfit(f"{found}, expected a claim that a run of the lake found for {ladder.name}")
 
 
-def _missing_rows(placed: Placed, output_id: str, criterion_ids: Iterable[str]) -> Iterable[tuple[Any, ...]]:
+def _missing_rows(placed: Placed, output_id: str, ladders: Iterable[Ladder]) -> Iterable[tuple[Any, ...]]:
     """Rows of a sheet's marks that do not apply."""
     sheet = placed.sheet
-    for criterion_id in criterion_ids:
-        yield output_id, criterion_id, sheet.rater, None, None, None, sheet.rated_at, placed.source, placed.line
+    for ladder in ladders:
+        row = (output_id, ladder.name, sheet.rater, None, None, None, sheet.rated_at)
+        yield (*row, placed.source, ladder.question_digest, placed.line)
 
 
 def table_of(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:

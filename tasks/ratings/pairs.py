@@ -11,10 +11,9 @@ import pyarrow as pa
 
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.levels import Level
-from gradebook.rubrics.model.rubric import Criterion, Overall
+from gradebook.rubrics.model.rubric import OVERALL, Criterion, Overall
 from gradebook.tasks.lake.rows import Row, read_rows
 from gradebook.tasks.lake.sql import query
-from gradebook.tasks.ratings.evaluation_file import OVERALL
 from gradebook.tasks.ratings.rating_store import Task
 
 PAIRED = "random"  # the one queue of pairs

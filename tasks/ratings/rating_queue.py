@@ -10,6 +10,7 @@ import numpy as np
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.lake.rows import Row, read_rows
 from gradebook.tasks.lake.sql import query
+from gradebook.tasks.rubric_store.questions import ANSWERS, add_questions_of_run
 
 MOST_NAMES = 10  # of criteria in a message
 
@@ -72,6 +73,8 @@ def choose_outputs(
     of the sheet, the only ones that a lead can decide; None: all. Raises `InputError` if nothing of the run is in the
     queue.
     """
+    if queue in (Queue.disputed, Queue.adjudicate):
+        add_questions_of_run(connection, run_id, *ANSWERS)
     rows = () if queue is Queue.calibration else read_rows(connection, _select(queue), run_id=run_id)
     if queue is Queue.adjudicate:
         rows = _with_steps(rows, read_rows(connection, query("ratings/disputed_steps"), run_id=run_id))
@@ -120,7 +123,7 @@ def _on_sheet(rows: Sequence[Row], criterion_ids: Collection[str] | None) -> tup
             f"--queue {Queue.adjudicate.value}",
             f"disputes on {names} alone",
             "one on a criterion of the sheet",
-            "--criterion chooses among the rubric's; criteria of a single row can't be decided here",
+            "--criterion names the criteria to decide",
         )
     return tuple(found)
 

@@ -10,15 +10,16 @@ import duckdb
 import orjson
 import pyarrow as pa
 
+from gradebook.rubrics.files.case_criteria import read_case_criterion
 from gradebook.rubrics.files.digest import rubric_from_body
 from gradebook.rubrics.model.errors import InputError, LakeError
-from gradebook.rubrics.model.rubric import Criterion, Overall, Rubric
+from gradebook.rubrics.model.rubric import OVERALL, Criterion, Overall, Rubric
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import commit, connect_up_to_date, prepare_lake
 from gradebook.tasks.lake.rows import Row, read_published_run, read_rows
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.ratings.claim_ratings import CLAIM_RATINGS_SCHEMA, claims_to_rate, insert_claim_ratings
-from gradebook.tasks.ratings.evaluation_file import OVERALL, RATING_SCHEMA
+from gradebook.tasks.ratings.evaluation_file import PAGE_COLUMNS, RATING_SCHEMA
 from gradebook.tasks.ratings.gold import Settled, settled_ratings, with_gold
 from gradebook.tasks.ratings.pairs import (
     choose_pairs,
@@ -29,6 +30,7 @@ from gradebook.tasks.ratings.pairs import (
 )
 from gradebook.tasks.ratings.rating_queue import (
     JUDGE_SHOWN,
+    MOST_NAMES,
     Queue,
     QueuedOutput,
     choose_outputs,
@@ -38,16 +40,10 @@ from gradebook.tasks.ratings.rating_queue import (
 from gradebook.tasks.ratings.rating_store import GOLD, RatingStore, Sheet, Task
 from gradebook.tasks.ratings.step_ratings import GIVEN_STEPS_SCHEMA, insert_step_ratings
 from gradebook.tasks.ratings.table import insert_ratings
+from gradebook.tasks.rubric_store.questions import add_questions_of_run
 from gradebook.tasks.system.own_process import call_here
 
 BY_CODE = ("check", "schema", "function")  # methods whose criteria people need not rate
-PAGE_COLUMNS = (  # of ratings that the page adds to those of a file
-    pa.field("selection", pa.string()),
-    pa.field("inclusion_rate", pa.float64()),
-    pa.field("spent_s", pa.float64()),
-    pa.field("gold_score", pa.float64()),
-    pa.field("evidence", pa.string()),
-)
 _RATINGS_SCHEMA = pa.schema([*RATING_SCHEMA, *PAGE_COLUMNS, pa.field("line", pa.int64())])
 _DECISIONS_SCHEMA = pa.schema(
     [
@@ -57,6 +53,7 @@ _DECISIONS_SCHEMA = pa.schema(
         pa.field("needs_rubric_update", pa.bool_()),
         pa.field("notes", pa.string()),
         pa.field("decided_at", pa.timestamp("us", tz="UTC")),
+        pa.field("question_digest", pa.string()),
     ]
 )
 STEP_DECISIONS_SCHEMA = pa.schema(
@@ -69,6 +66,7 @@ STEP_DECISIONS_SCHEMA = pa.schema(
         pa.field("needs_rubric_update", pa.bool_()),
         pa.field("notes", pa.string()),
         pa.field("decided_at", pa.timestamp("us", tz="UTC")),
+        pa.field("question_digest", pa.string()),
     ]
 )
 
@@ -82,12 +80,12 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RatingSession:
-    """Open session. criteria: those on a rater's sheet, by id; the overall row last, if the rubric has one.
+    """Open session. criteria: the rubric's on a rater's sheet, by id; the overall row last, if the rubric has one.
 
-    has_pairs: a sheet shows two outputs; baseline_run_id: the run of one of them, None if both are of the run. dataset:
-    the run's files, beside which its images and sounds lie. is_training: gold is shown once a sheet is submitted;
-    has_judge: the judge's level and reasons are on the sheet.
-    call: calls what needs the lake, here or in a process of its own.
+    own_count: number of the criteria that rows bring along, over all tasks. has_pairs: a sheet shows two outputs;
+    baseline_run_id: the run of one of them, None if both are of the run. dataset: the run's files, beside which its
+    images and sounds lie. is_training: gold is shown once a sheet is submitted; has_judge: the judge's level and
+    reasons are on the sheet. call: calls what needs the lake, here or in a process of its own.
     """
 
     lake: Lake
@@ -96,6 +94,7 @@ class RatingSession:
     criteria: dict[str, Criterion | Overall]
     store: RatingStore
     task_count: int
+    own_count: int = 0
     has_pairs: bool = False
     baseline_run_id: str | None = None
     dataset: str | None = None
@@ -110,6 +109,15 @@ class RatingSession:
             return (Answer(texts["output"], texts.get("audio")),)
         sides = (Answer(texts["text_a"], texts["audio_a"]), Answer(texts["text_b"], texts["audio_b"]))
         return sides if shown_first(self.run_id, sheet.rater, sheet.output_id) == "a" else sides[::-1]
+
+    def criteria_of(self, sheet: Sheet) -> dict[str, Criterion | Overall]:
+        """Criteria of the session, and those that the row of the sheet's output brings along, by id; the overall row
+        last.
+        """
+        own = {each.id: each for each in map(read_case_criterion, sheet.texts.get("criteria", ()))}
+        found = {name: each for name, each in self.criteria.items() if name != OVERALL} | own
+        found |= {OVERALL: self.criteria[OVERALL]} if OVERALL in self.criteria else {}
+        return pair_criteria(found) if self.has_pairs else found
 
     def store_marks(self) -> int:
         """Move new ratings to the lake in one transaction; returns their number. Interrupted anywhere, none is lost or
@@ -126,7 +134,7 @@ class RatingSession:
 def _move_marks(lake: Lake, run_id: str, has_pairs: bool, baseline_run_id: str | None, marks: list[Row]) -> None:
     """Add marks to the tables of the lake that lack them, in one transaction."""
     preferences = preferences_table(marks if has_pairs else [], run_id, baseline_run_id)
-    single = [] if has_pairs else marks
+    single = [] if has_pairs else _with_questions(lake, run_id, marks)
     source = page_source(run_id)
     ratings = _ratings_table([each for each in single if _is_plain(each)], source)
     open_steps = [each for each in single if _is_step(each) and not _is_decision(each)]
@@ -153,6 +161,20 @@ def _move_marks(lake: Lake, run_id: str, has_pairs: bool, baseline_run_id: str |
             connection.execute(f"insert into {table} by name (from given_decisions except from {table})")
 
     commit(lake, f"ratings of the run {run_id}", insert)
+
+
+def _with_questions(lake: Lake, run_id: str, marks: list[Row]) -> list[Row]:
+    """Marks with `question_digest`, of the text that their raters saw."""
+    with connect_up_to_date(lake) as connection:
+        add_questions_of_run(connection, run_id)
+        rows = connection.execute("select criterion_id, output_id, question_digest from asked_questions").fetchall()
+    digests = {(criterion_id, output_id): digest for criterion_id, output_id, digest in rows}
+    # A mark of a step or claim is named after its criterion: `steps.3`.
+    named = ((mark, mark["criterion_id"].partition(".")[0], mark["output_id"]) for mark in marks)
+    return [
+        {**mark, "question_digest": digests.get((name, output_id), digests.get((name, None)))}
+        for mark, name, output_id in named
+    ]
 
 
 @contextmanager
@@ -198,10 +220,11 @@ def opened_session(  # noqa: PLR0913 - each is an option of the command
     rubric = rubric_from_body(row["body"])
     criteria = _criteria_to_rate(rubric, criterion_ids)
     criteria = pair_criteria(criteria) if has_pairs else criteria
+    own_count = sum(len(task.texts.get("criteria", ())) for task in tasks)
     store = RatingStore(lake.root / "rating" / f"{run_id}.{name}.sqlite", overlap)
     try:
         session = RatingSession(
-            *(lake, run_id, rubric, criteria, store, len(tasks), has_pairs, baseline_run_id, row["dataset"]),
+            *(lake, run_id, rubric, criteria, store, len(tasks), own_count, has_pairs, baseline_run_id, row["dataset"]),
             is_training=is_training,
             has_judge=has_judge,
             call=call,
@@ -237,11 +260,18 @@ def _find_tasks(lake: Lake, chosen: _Chosen) -> tuple[str, Row, str, tuple[Task,
         if row["body"] is None:
             raise LakeError(lake.name, f"no rubric {row['rubric_id']} {row['rubric_version']}", "the run's rubric")
         rubric = rubric_from_body(row["body"])
+        own = _own_criteria(connection, run_id, rubric, chosen.criterion_ids)
         criteria = _criteria_to_rate(rubric, chosen.criterion_ids)
+        if not own and not any(name != OVERALL for name in criteria):
+            expected = "a criterion that people can judge better than code"
+            raise InputError(
+                rubric.id, "only criteria that code decides", expected, "--criterion names one all the same"
+            )
         if chosen.has_pairs:
             if chosen.baseline_run_id is not None:
                 read_published_run(connection, lake, chosen.baseline_run_id, query("published/run_with_rubric"))
-            criteria, name = pair_criteria(criteria), f"pairs.{chosen.baseline_run_id or run_id}"
+                own |= _own_criteria(connection, chosen.baseline_run_id, rubric, chosen.criterion_ids)
+            name = f"pairs.{chosen.baseline_run_id or run_id}"
             tasks = choose_pairs(connection, run_id, chosen.baseline_run_id, chosen.most)
         else:
             queue, next_ids = chosen.queue, chosen.next_ids
@@ -252,14 +282,15 @@ def _find_tasks(lake: Lake, chosen: _Chosen) -> tuple[str, Row, str, tuple[Task,
                 chosen.most,
                 next_ids,
                 has_names=chosen.has_names,
-                criterion_ids=criteria,
+                criterion_ids={*criteria, *(name for of_output in own.values() for name in of_output)},
             )
             name, tasks = queue.value, _with_claims(connection, run_id, criteria, _tasks(connection, outputs))
             if chosen.has_judge:
-                name, tasks = f"{name}.{JUDGE_SHOWN}", _with_judge(connection, run_id, criteria, tasks)
+                name, tasks = f"{name}.{JUDGE_SHOWN}", _with_judge(connection, run_id, tasks)
         if chosen.gold is not None:
             settled = settled_ratings(connection, lake, run_id, rubric, chosen.gold)
-            tasks = with_gold(tasks, _gold_tasks(connection, settled, criteria), run_id)
+            tasks = with_gold(tasks, _gold_tasks(connection, settled, criteria, own), run_id)
+        tasks = _with_own(tasks, own, has_others=any(name != OVERALL for name in criteria) or chosen.has_pairs)
     prepare_lake(lake)
     return run_id, row, name, tasks
 
@@ -300,19 +331,12 @@ def _with_claims(
     return tuple(replace(task, texts={**task.texts, "claims": claims}) if claims else task for task, claims in of_task)
 
 
-def _with_judge(
-    connection: duckdb.DuckDBPyConnection,
-    run_id: str,
-    criteria: Mapping[str, Criterion | Overall],
-    tasks: Sequence[Task],
-) -> tuple[Task, ...]:
+def _with_judge(connection: duckdb.DuckDBPyConnection, run_id: str, tasks: Sequence[Task]) -> tuple[Task, ...]:
     """Tasks with what the judge said of them, by criterion, and a selection that says so."""
     connection.register("chosen_outputs", pa.table({"output_id": [task.output_id for task in tasks]}))
     said: dict[str, dict[str, Row]] = {}
     for row in map(dict, read_rows(connection, query("ratings/judged_levels"), run_id=run_id)):
-        output_id, criterion_id = row.pop("output_id"), row.pop("criterion_id")
-        if criterion_id in criteria:
-            said.setdefault(output_id, {})[criterion_id] = row
+        said.setdefault(row.pop("output_id"), {})[row.pop("criterion_id")] = row
     return tuple(
         replace(
             task,
@@ -346,24 +370,60 @@ def _agreed_steps(
 
 
 def _gold_tasks(
-    connection: duckdb.DuckDBPyConnection, settled: Settled, criteria: Mapping[str, Criterion | Overall]
+    connection: duckdb.DuckDBPyConnection,
+    settled: Settled,
+    criteria: Mapping[str, Criterion | Overall],
+    own: Mapping[str, Mapping[str, str]],
 ) -> list[Task]:
     """The outputs on which something is settled about a criterion of the sheet."""
-    known = {output: {name: each for name, each in of.items() if name in criteria} for output, of in settled.items()}
+    known = {
+        output: {name: each for name, each in of.items() if name in criteria or name in own.get(output, {})}
+        for output, of in settled.items()
+    }
     tasks = _tasks(connection, [QueuedOutput(output, GOLD, None) for output, of in known.items() if of])
     return [replace(each, texts={**each.texts, "gold": known[each.output_id]}) for each in tasks]
 
 
 def _criteria_to_rate(rubric: Rubric, criterion_ids: Sequence[str]) -> dict[str, Criterion | Overall]:
-    known = {criterion.id: criterion for criterion in rubric.criteria}
-    if unknown := next((each for each in criterion_ids if each not in known), None):
-        raise InputError("--criterion", f"{unknown!r}", f"one of {', '.join(known)}")
+    """Criteria of the rubric that are named or, by default, that no code decides; and its overall row."""
     chosen = criterion_ids or [each.id for each in rubric.criteria if each.method.type not in BY_CODE]
-    found: dict[str, Criterion | Overall] = {each: known[each] for each in known if each in chosen}
-    if not found:
-        expected = "a criterion that people can judge better than code"
-        raise InputError(rubric.id, "only criteria that code decides", expected, "--criterion names one all the same")
+    found: dict[str, Criterion | Overall] = {each.id: each for each in rubric.criteria if each.id in chosen}
     return found | ({OVERALL: rubric.overall} if rubric.overall else {})
+
+
+def _own_criteria(
+    connection: duckdb.DuckDBPyConnection, run_id: str, rubric: Rubric, criterion_ids: Sequence[str]
+) -> dict[str, dict[str, str]]:
+    """Criteria that rows of the run bring along, as JSON, by output and id.
+
+    Those that are named or, by default, that no code decides. Raises `InputError` for a name that neither the rubric
+    nor a row has.
+    """
+    rows = read_rows(connection, query("ratings/own_criteria"), run_id=run_id)
+    known = dict.fromkeys([*(each.id for each in rubric.criteria), *(row["criterion_id"] for row in rows)])
+    if unknown := next((each for each in criterion_ids if each not in known), None):
+        raise InputError("--criterion", f"{unknown!r}", f"one of {', '.join([*known][:MOST_NAMES])}")
+    own: dict[str, dict[str, str]] = {}
+    for row in rows:
+        if row["criterion_id"] in criterion_ids if criterion_ids else row["method"] not in BY_CODE:
+            own.setdefault(row["output_id"], {})[row["criterion_id"]] = row["body"]
+    return own
+
+
+def _with_own(tasks: Sequence[Task], own: Mapping[str, Mapping[str, str]], *, has_others: bool) -> tuple[Task, ...]:
+    """Tasks with the criteria that their rows bring along: of a pair those of both outputs with one text.
+
+    has_others: whether the rubric has criteria to rate; if not, tasks without own ones are left out.
+    """
+    found = []
+    for task in tasks:
+        first, *others = (own.get(output_id, {}) for output_id in task.output_id.split())
+        of_task = [body for name, body in first.items() if all(each.get(name) == body for each in others)]
+        if of_task:
+            found.append(replace(task, texts={**task.texts, "criteria": of_task}))
+        elif has_others:
+            found.append(task)
+    return tuple(found)
 
 
 def _is_decision(mark: Row) -> bool:

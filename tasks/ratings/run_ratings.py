@@ -13,18 +13,21 @@ from gradebook.rubrics.model.errors import Fault, RatingsError
 from gradebook.rubrics.model.methods import JudgeMethod
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.model.verdicts import verdict_table
+from gradebook.tasks.datasets.case_criteria import case_criteria_files
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.lake.rows import make_table
 from gradebook.tasks.lake.schema import make_tables
 from gradebook.tasks.lake.sql import file_list, open_database, query
-from gradebook.tasks.ratings.evaluation_file import RATING_SCHEMA, SLOT_SCHEMA
+from gradebook.tasks.ratings.evaluation_file import PAGE_COLUMNS, RATING_SCHEMA, SLOT_SCHEMA
+from gradebook.tasks.rubric_store.questions import add_questions
 from gradebook.tasks.system.files import write_parquet
 from gradebook.tasks.workspace.folder import RunFolder
 
 MATCHED_SCHEMA = pa.schema(
     [
         *RATING_SCHEMA,
+        *PAGE_COLUMNS,
         pa.field("is_from_file", pa.bool_(), nullable=False),  # given with --ratings; else stored in the lake
         pa.field("line", pa.int64(), nullable=False),  # later ones win: line of the file, or the lake's row number
     ]
@@ -34,11 +37,14 @@ UNMATCHED_COUNT = b"unmatched_count"  # key in the metadata of the run's Parquet
 LAKE_VERSION = b"lake_version"  # key there too: the version whose ratings the run took
 
 
-def match_ratings(lake: Lake | None, folder: RunFolder, shards: tuple[str, ...], ratings: pa.Table | None) -> int:
+def match_ratings(
+    lake: Lake | None, folder: RunFolder, rubric: Rubric, shards: tuple[str, ...], ratings: pa.Table | None
+) -> int:
     """Write the run's ratings as `MATCHED_SCHEMA`, by output, from the file and from the lake.
 
-    lake: None if there is none yet. Returns the number of ratings of the file that match no output. Ratings written by
-    an interrupted command of the same run are left unchanged, so that all verdicts of the run use the same ratings.
+    Of the lake those that were given under the texts of the run's criteria; the folder has the per-case criteria. lake:
+    None if there is none yet. Returns the number of ratings of the file that match no output. Ratings written by an
+    interrupted command of the same run are left unchanged, so that all verdicts of the run use the same ratings.
 
     Raises `RatingsError` for a rating that matches several outputs.
     """
@@ -50,12 +56,15 @@ def match_ratings(lake: Lake | None, folder: RunFolder, shards: tuple[str, ...],
         connection.register("file_ratings", ratings if ratings is not None else SLOT_SCHEMA.empty_table())
         make_table(connection, "ratings/file_matches")
         refuse_ambiguous(connection)
+        own = [str(file) for file in case_criteria_files(folder)]
+        of_cases = f"read_parquet({file_list(own)})" if own else None
+        add_questions(connection, rubric, of_cases, "ratings", "adjudications")
         matched = connection.execute(query("ratings/matched_ratings")).to_arrow_table()
         unmatched = connection.execute("select count(*) from file_matches where output_id is null").fetchone()
         unmatched_count = int(unmatched[0]) if unmatched else 0
         version = connection.execute("select id from ducklake_current_snapshot('lake')").fetchall()[0][0] if lake else 0
     schema = MATCHED_SCHEMA.with_metadata({UNMATCHED_COUNT: str(unmatched_count), LAKE_VERSION: str(version)})
-    write_parquet(folder.ratings_file, matched.cast(schema))
+    write_parquet(folder.ratings_file, matched.select(schema.names).cast(schema))
     return unmatched_count
 
 

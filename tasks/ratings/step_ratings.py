@@ -13,6 +13,7 @@ GIVEN_STEPS_SCHEMA = pa.schema(  # the table has `step_index` in place of `step`
         *(pa.field(name, pa.string()) for name in ("error_type", "error_subtype", "severity", "rationale")),
         pa.field("rated_at", pa.timestamp("us", tz="UTC")),
         pa.field("source", pa.string(), nullable=False),
+        pa.field("question_digest", pa.string()),
     ]
 )
 

@@ -10,7 +10,7 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.sql import open_database, query
 
-# Identity of a rating, without its file: the same rating from another path is the same rating.
+# Identity of a rating of a question, without its file: the same rating from another path is the same rating.
 RATING_KEY = ("output_id", "criterion_id", "rater", "level_id", "score", "notes", "rated_at")
 QUARANTINE_KEY = ("source", "line", "reason", "row")
 
@@ -49,7 +49,8 @@ def count_new_ratings(connection: duckdb.DuckDBPyConnection, given: str) -> tupl
 
 def _new_rows(given: str) -> str:
     """Query for the rows of a relation that must be inserted."""
-    is_same = " and ".join(f"kept.{name} is not distinct from given.{name}" for name in RATING_KEY)
+    same = (f"kept.{name} is not distinct from given.{name}" for name in RATING_KEY)
+    is_same = " and ".join([*same, "coalesce(kept.question_digest = given.question_digest, true)"])
     return query("ratings/new_ratings", given=given, is_same=is_same)
 
 

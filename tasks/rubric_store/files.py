@@ -26,6 +26,7 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import read_published_run, read_rows
 from gradebook.tasks.lake.sql import query
+from gradebook.tasks.rubric_store.questions import add_questions_of_run
 from gradebook.tasks.rubric_store.versions import find_rubric, version_before
 from gradebook.tasks.system.files import write_text
 
@@ -224,6 +225,7 @@ def _marks_of_run(
     texts: dict[OutputKey, str | None] = {}
     with connect_up_to_date(lake) as connection:
         run = read_published_run(connection, lake, run_id, option="--run")
+        add_questions_of_run(connection, run_id, "ratings")
         for row in read_rows(connection, query("rubric_store/run_marks"), run_id=run["run_id"]):
             texts[output_key(row)] = row["output"]
             own = marks.setdefault(output_key(row), {})

@@ -78,6 +78,7 @@ class RatingApp:
             rater,
             progress,
             criterion_count=len(self._session.criteria),
+            has_own=bool(self._session.own_count),
             has_judge=self._session.has_judge,
         )
         # A cookie of a strict site is not sent on a redirect from elsewhere: the page links to the first sheet.
@@ -117,7 +118,7 @@ class RatingApp:
         """Criteria on a sheet; in place of those that steps rate, rows of the output's steps. Of a lead's sheet, what
         is in dispute.
         """
-        criteria, opinions = self._session.criteria, sheet.texts["opinions"]
+        criteria, opinions = self._session.criteria_of(sheet), sheet.texts["opinions"]
         scales = {} if self._session.has_pairs else self._scales.stepwise
         stepwise = {
             name: (each, scales[name])

@@ -11,6 +11,7 @@ import duckdb
 
 from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import InputError
+from gradebook.tasks.agreement.statements import NO_DECISIONS
 from gradebook.tasks.comparing.run_comparison import compare_again
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
@@ -43,6 +44,7 @@ from gradebook.tasks.workspace.folder import RunFolder
 _TIMINGS = """
 select stage, criterion_id, wall_s, cpu_s, row_count, replayed_count, saved_usd from stage_costs where run_id = $run_id
 """
+_DECISIONS = "(select *, rowid as line from adjudications at (version => $taken))"
 _VERDICTS = """
 select output_id, criterion_id, method, status, level_id, score, reason from verdicts where run_id = $run_id
 """
@@ -127,7 +129,12 @@ def _lay_out(connection: duckdb.DuckDBPyConnection, run: KeptRun, folder: RunFol
         "file": run.settings.get("ratings"),
     }
     try:
-        copy_rows(connection, query("stages/ratings_of_run"), folder.ratings_file, **taken)
+        try:
+            select = query("stages/ratings_of_run", decisions=_DECISIONS)
+            copy_rows(connection, select, folder.ratings_file, **taken)
+        except duckdb.CatalogException:  # the version is of before there were decisions
+            select = query("stages/ratings_of_run", decisions=f"({NO_DECISIONS})")
+            copy_rows(connection, select, folder.ratings_file, **taken)
     except duckdb.Error as error:
         reason = str(error).partition("\n")[0]
         found = f"unreadable ratings of version {version}, which published {run.run_id} ({reason})"

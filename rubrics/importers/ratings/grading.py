@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from gradebook.rubrics.files.digest import question_digest
 from gradebook.rubrics.importers.ids import identifier
 from gradebook.rubrics.importers.metadata import mapping_of
 from gradebook.rubrics.importers.ratings.columns import words_of
@@ -16,11 +17,11 @@ from gradebook.rubrics.importers.ratings.ladders import (
     folded,
     missing_values,
 )
-from gradebook.rubrics.importers.ratings.shapes import OVERALL, Mark, Misfit
+from gradebook.rubrics.importers.ratings.shapes import Mark, Misfit
 from gradebook.rubrics.importers.ratings.trajectory import TRAJECTORY, StepScale
 from gradebook.rubrics.model.claim_marks import describe_marks, score_marks
 from gradebook.rubrics.model.methods import ClaimMeasure, ClaimsMethod, RatingsMethod
-from gradebook.rubrics.model.rubric import Criterion, Rubric
+from gradebook.rubrics.model.rubric import OVERALL, Criterion, Rubric
 from gradebook.rubrics.model.taxonomy import DEFAULT_PENALTIES, StepMark, describe_steps, score_steps
 
 Key = TypeVar("Key")
@@ -135,9 +136,9 @@ def _steps_text(steps: Sequence[str], notes: str | None) -> str | None:
 
 def scales_of_rubric(rubric: Rubric) -> Scales:
     """Scales of a rubric: its criteria, whatever their methods, and its overall row."""
-    ladders = {criterion.id: Ladder(criterion.id, criterion.ranked_levels) for criterion in rubric.criteria}
+    ladders = _ladders(rubric.criteria)
     if rubric.overall:
-        ladders[OVERALL] = Ladder(OVERALL, rubric.overall.ranked_levels)
+        ladders[OVERALL] = Ladder(OVERALL, rubric.overall.ranked_levels, question_digest(rubric.overall))
     kept = {category.id: mapping_of(category.metadata.get("potato")) for category in rubric.categories}
     schemes = {name: str(own.get("name", name)) for name, own in kept.items()}  # a long name is a category's metadata
     ids = (
@@ -161,7 +162,11 @@ def scales_of_rubric(rubric: Rubric) -> Scales:
 
 def scales_of_row(criteria: Sequence[Criterion]) -> Scales:
     """Scales of per-case criteria."""
-    return _scales({each.id: Ladder(each.id, each.ranked_levels) for each in criteria}, criteria)
+    return _scales(_ladders(criteria), criteria)
+
+
+def _ladders(criteria: Iterable[Criterion]) -> dict[str, Ladder]:
+    return {each.id: Ladder(each.id, each.ranked_levels, question_digest(each)) for each in criteria}
 
 
 def _scales(ladders: dict[str, Ladder], criteria: Iterable[Criterion]) -> Scales:

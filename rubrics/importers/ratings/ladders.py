@@ -35,10 +35,14 @@ _NUMBER = re.compile(r"[+-]?[0-9]{1,15}(\.[0-9]{1,15})?")
 
 @dataclass(frozen=True, eq=False)  # identity as key: files name it many times
 class Ladder:
-    """Levels of a criterion, worst first, with the values that a mark may have. name: the criterion's id."""
+    """Levels of a criterion, worst first, with the values that a mark may have.
+
+    name: the criterion's id; question_digest: of the text that its raters read.
+    """
 
     name: str
     levels: tuple[Level, ...]
+    question_digest: str | None = None
 
     @cached_property
     def by_number(self) -> dict[float, Level]:

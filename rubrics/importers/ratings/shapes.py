@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 # value: a level or a number, still to be decided; running_score: a score after deductions
 Kind = Literal["value", "level", "score", "running_score", "claims"]
-OVERALL = "overall"  # name of a mark of the whole output, which does not belong to a criterion
 
 
 class Misfit(ValueError):

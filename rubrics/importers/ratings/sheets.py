@@ -16,10 +16,11 @@ from gradebook.rubrics.importers.ratings.columns import (
     read_slot,
     words_of,
 )
-from gradebook.rubrics.importers.ratings.shapes import OVERALL, LeftOut, Mark, Misfit, Naming, Sheet
+from gradebook.rubrics.importers.ratings.shapes import LeftOut, Mark, Misfit, Naming, Sheet
 from gradebook.rubrics.importers.ratings.tables import marked, read_table_row
 from gradebook.rubrics.importers.ratings.trajectory import is_trajectory, read_trajectory_row
 from gradebook.rubrics.model.rows import Row
+from gradebook.rubrics.model.rubric import OVERALL
 
 _RUBRIC_KEYS = ("criteria_ratings", OVERALL, "notes", "weighted_score")
 

@@ -22,7 +22,7 @@ found as (
 ),
 
 latest as (
-    from claim_ratings
+    from asked_claim_ratings
     where output_id in (select output_id from chosen)
     qualify row_number() over (
         partition by output_id, criterion_id, rater, side, claim order by rated_at desc nulls last

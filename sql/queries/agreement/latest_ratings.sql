@@ -3,9 +3,9 @@
 -- sample_score: that of the rater's latest rating of an output that no rule chose for rating, null if there is none.
 -- Ratings of a criterion that does not apply to the output do not count, nor do ratings that their rater took back, nor
 -- decisions of an adjudicator, nor ratings by people who saw what the judge said.
-with criteria_of_all as (select criterion_id from agreed_criteria where output_id is null),
+with criteria_of_all as (select criterion_id from asked_questions where output_id is null),
 
-criteria_of_outputs as (select criterion_id, output_id from agreed_criteria where output_id is not null),
+criteria_of_outputs as (select criterion_id, output_id from asked_questions where output_id is not null),
 
 valid as (
     select

@@ -2,7 +2,7 @@
 -- $criteria of its rubric. score is 0..1. people_score: mean of people's latest ratings (0..1), or the adjudicator's
 -- decision alone; null without one.
 with given as (
-    from ratings
+    from asked_ratings
     where score is not null and rater is not null
     qualify source = 'adjudication' or not bool_or(source = 'adjudication') over (partition by output_id, criterion_id)
 ),

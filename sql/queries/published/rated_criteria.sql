@@ -1,5 +1,5 @@
 -- rated_criteria: one row per criterion_id of $criterion_ids that the run $run_id asked a judge, and that people rated
--- on its outputs.
+-- on its outputs (asked_ratings).
 with judged as (
     select criteria.criterion_id
     from criteria
@@ -11,7 +11,7 @@ with judged as (
 
 final as (
     select distinct criterion_id
-    from ratings
+    from asked_ratings
     where
         score is not null
         and list_contains($criterion_ids, criterion_id)

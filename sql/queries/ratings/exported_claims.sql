@@ -7,10 +7,10 @@ with chosen as (
 ),
 
 standing as (
-    from claim_ratings
+    from asked_claim_ratings
     where $run_id is null or output_id in (from chosen)
     qualify row_number() over (
-        partition by output_id, criterion_id, rater, side, claim order by rated_at desc nulls last
+        partition by output_id, criterion_id, rater, side, claim, question_digest order by rated_at desc nulls last
     ) = 1
 ),
 

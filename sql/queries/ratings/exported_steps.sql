@@ -41,6 +41,7 @@ final as (
         on marks.output_id = settled.output_id
         and marks.criterion_id = settled.criterion_id
         and marks.step_index = settled.step_index
+        and marks.question_digest is not distinct from settled.question_digest
     group by marks.output_id, marks.criterion_id, marks.rater
 )
 

@@ -2,9 +2,9 @@
 -- latest decision, else the score that at least two raters gave alike. level_id is null where a bare score was given.
 with decided as (
     select output_id, criterion_id, level_id, score
-    from adjudications
+    from asked_adjudications
     where run_id = $gold_run_id
-    qualify row_number() over (partition by output_id, criterion_id order by decided_at desc, rowid desc) = 1
+    qualify row_number() over (partition by output_id, criterion_id order by decided_at desc, line desc) = 1
 ),
 
 alike as (

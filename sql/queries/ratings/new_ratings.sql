@@ -8,7 +8,8 @@ with given as (
         or (output_id, criterion_id, rater)
         in (select (output_id, criterion_id, rater) from ratings where score is not null)
     qualify row_number() over (
-        partition by output_id, criterion_id, rater, level_id, score, notes, rated_at order by line desc
+        partition by output_id, criterion_id, rater, question_digest, level_id, score, notes, rated_at
+        order by line desc
     ) = 1
 ),
 
@@ -17,13 +18,13 @@ unknown as (select given.* from given anti join ratings as kept on {is_same}),
 last_kept as (
     from ratings
     where rated_at is null
-    qualify row_number() over (partition by output_id, criterion_id, rater order by rowid desc) = 1
+    qualify row_number() over (partition by output_id, criterion_id, rater, question_digest order by rowid desc) = 1
 ),
 
 last_given as (
     from given
     where rated_at is null
-    qualify row_number() over (partition by output_id, criterion_id, rater order by line desc) = 1
+    qualify row_number() over (partition by output_id, criterion_id, rater, question_digest order by line desc) = 1
 ),
 
 said_again as (

@@ -11,7 +11,7 @@ rated as (
 
 decided as (
     select output_id, criterion_id, max(decided_at) as decided_at
-    from adjudications
+    from asked_adjudications
     group by output_id, criterion_id
 ),
 

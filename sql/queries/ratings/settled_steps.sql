@@ -2,9 +2,9 @@
 -- score are null where it is that the criterion does not apply to the step.
 with final as (
     select *
-    from step_adjudications
+    from asked_step_adjudications
     qualify row_number() over (
-        partition by output_id, criterion_id, step_index order by decided_at desc, rowid desc
+        partition by output_id, criterion_id, step_index, question_digest order by decided_at desc, line desc
     ) = 1
 )
 

@@ -17,6 +17,7 @@ from gradebook.tasks.lake.sql import query
 from gradebook.tasks.reporting.drawing.charts import distinct_labels, draw
 from gradebook.tasks.reporting.drawing.figures import Figure, Table, table_of
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource
+from gradebook.tasks.rubric_store.questions import add_questions_of_run
 from gradebook.tasks.system.number_format import interval_words, price_words, rate_words, share_words
 
 MOST_DRAWN = 12  # kinds of error, the most frequent ones
@@ -218,6 +219,7 @@ def read_agents(source: ReportSource) -> AgentContents | None:
 
 def _errors(source: ReportSource) -> tuple[Row, ...]:
     try:
+        add_questions_of_run(source.connection, source.run_id, "step_ratings", "step_adjudications")
         return source.rows(query("reporting/step_errors"), run_id=source.run_id)
     except duckdb.CatalogException:  # a lake before there were marks of steps
         return ()

@@ -11,8 +11,8 @@ from typing import Any
 import duckdb
 from markupsafe import escape
 
-from gradebook.rubrics.importers.ratings.shapes import OVERALL
 from gradebook.rubrics.model.counts import counted
+from gradebook.rubrics.model.rubric import OVERALL
 from gradebook.rubrics.statistics.rules import CRITERION
 from gradebook.tasks.comparing.run_comparison import RunComparison
 from gradebook.tasks.datasets.media import MediaFiles
@@ -38,6 +38,7 @@ from gradebook.tasks.reporting.sections.answers import (
     turns_of,
 )
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource
+from gradebook.tasks.rubric_store.questions import add_questions_of_run
 from gradebook.tasks.system.number_format import price_words
 
 MOST_CARDS = 20  # from each end of a trajectory
@@ -224,6 +225,7 @@ def _pair_tables(source: ReportSource) -> Iterator[None]:
     pairs = {"run_id": source.run_id, "baseline_run_id": baseline, "sides": _sides(comparison)}
     try:
         make_table(source.connection, "reporting/example_pairs", **pairs)
+        add_questions_of_run(source.connection, source.run_id, "ratings")
         make_table(source.connection, "reporting/example_disputes", run_id=source.run_id)
         yield
     finally:
@@ -438,6 +440,7 @@ def _of_steps(source: ReportSource, select: str, **values: Any) -> dict[str, tup
 
 def _read_run_outputs(source: ReportSource, run_id: str, output_ids: list[str]) -> Iterator[ReadOutput]:
     media = MediaFiles(folders_of(source.summary.run["dataset"]))
+    add_questions_of_run(source.connection, run_id, "ratings", "step_ratings", "step_adjudications")
     with narrowed_to_outputs(source.connection, run_id, output_ids):
         rows = source.rows(query("reporting/example_outputs"), run_id=run_id, most_characters=MOST_READ)
         verdicts = source.rows(query("reporting/example_verdicts"), run_id=run_id)

@@ -49,7 +49,7 @@ def read_people(source: ReportSource) -> PeopleContents | None:
     noise, fault = source.summary.noise, source.summary.calibration_fault
     overall = overall_table(source)
     preferences = source.summary.preferences
-    if not (agreement.parts or means or noise or fault or overall or preferences):
+    if not (agreement.parts or means or noise or fault or overall or preferences or source.summary.offered):
         return None
     table, means_drawn = agreement_table(agreement), means_figure(source, means)
     figures = _agreement_figures(source, agreement, table)
@@ -73,8 +73,10 @@ def _agreement_figures(source: ReportSource, agreement: CurrentAgreement, table:
 
 def _rating_sentences(source: ReportSource, agreement: CurrentAgreement) -> list[str]:
     """Sentences with the counts of ratings, and what the section can't show."""
+    offered = source.summary.offered
+    others = [f"{offered[0].upper()}{offered[1:]}."] if offered else []
     if not (agreement.together(JUDGE_RATERS) or agreement.together(RATERS)):
-        return []
+        return others
     (rated,) = source.rows(_RATED)
     raters = counted(rated["rater_count"], "person", "people")
     outputs = f"{rated['output_count']:,} of the {counted(source.summary.run['output_count'], 'output')}"
@@ -92,4 +94,4 @@ def _rating_sentences(source: ReportSource, agreement: CurrentAgreement) -> list
             "Ratings changed since the run was published: this section uses the ratings now in the lake, while the "
             "published table agreement has the figures of that time."
         )
-    return sentences
+    return [*sentences, *others]

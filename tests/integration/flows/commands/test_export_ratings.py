@@ -14,6 +14,7 @@ from gradebook.tasks.lake.connections import commit
 from gradebook.tasks.ratings.export_ratings import exported_ratings
 from gradebook.tasks.ratings.import_ratings import import_ratings
 from gradebook.tasks.ratings.import_sheets import RatingFile
+from gradebook.tasks.rubric_store.versions import store_rubric
 from tests.support.rated_lake import TEXT
 from tests.support.scored_lake import make_lake
 from tests.support.served_ratings import RUN, rated_run
@@ -44,6 +45,12 @@ STANDING = {
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     found = rated_run(tmp_path_factory.mktemp("exported"))
+
+    def ask_more(connection: Any, _version: int) -> None:
+        connection.execute("delete from rubrics")
+        store_rubric(connection, RUBRIC, WHEN)
+
+    commit(found, "criteria", ask_more)
 
     def insert(connection: Any, _version: int) -> None:
         connection.executemany(

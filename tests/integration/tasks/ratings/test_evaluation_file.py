@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gradebook.rubrics.files.digest import question_digest
 from gradebook.rubrics.files.load import parse_rubric
 from gradebook.rubrics.model.errors import RatingsError
 from gradebook.rubrics.model.outputs import SHARD_SCHEMA
@@ -74,7 +75,7 @@ class Place:
 
     def match(self, run_id: str, text: str | None, name: str = "ratings.csv") -> int:
         ratings = None if text is None else read(self.path, text, name)
-        return match_ratings(self.lake, RunFolder(self.path / run_id), (self.shard,), ratings)
+        return match_ratings(self.lake, RunFolder(self.path / run_id), RUBRIC, (self.shard,), ratings)
 
     def verdict(self, run_id: str, rubric: Rubric = RUBRIC) -> dict:
         ratings_file = RunFolder(self.path / run_id).ratings_file
@@ -117,7 +118,7 @@ def test_raters_who_differ_give_their_mean_and_no_level(place):
 
 def test_without_a_lake_the_ratings_of_the_file_are_matched(place):
     ratings = read(place.path, HEAD + "c1,m,empathy,a,some\n")
-    assert match_ratings(None, RunFolder(place.path / "r"), (place.shard,), ratings) == 0
+    assert match_ratings(None, RunFolder(place.path / "r"), RUBRIC, (place.shard,), ratings) == 0
     assert place.verdict("r")["level_id"] == "some"
 
 
@@ -202,6 +203,7 @@ def test_the_lake_keeps_a_rating_as_the_file_gives_it(place):
     place.keep("first", HEAD + "c1,m,empathy,a,some\n")
     (row,) = place.kept().to_pylist()
     values = ("o0", "empathy", "a", "some", 0.5, None, None, str(place.path / "ratings.csv"))
+    values = (*values, question_digest(RUBRIC.criteria[0]))
     unknown = {
         "selection": None,
         "inclusion_rate": None,

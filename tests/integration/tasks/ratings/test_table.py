@@ -61,7 +61,7 @@ class Place:
         """Verdict on the output in a run that begins now, by the ratings that the lake has."""
         folder = RunFolder(self.path / "run")
         pq.write_table(pa.Table.from_pylist([OUTPUT], schema=SHARD_SCHEMA), self.path / "shard.parquet")
-        match_ratings(self.lake, folder, (str(self.path / "shard.parquet"),), None)
+        match_ratings(self.lake, folder, RUBRIC, (str(self.path / "shard.parquet"),), None)
         shard = pq.read_table(self.path / "shard.parquet")
         row: dict[str, Any] = score_ratings("run", RUBRIC.criteria[0], shard, folder.ratings_file).to_pylist()[0]
         return row

@@ -34,7 +34,7 @@ create table agreed_decisions (
     output_id varchar, criterion_id varchar, adjudicator varchar, level_id varchar, score double,
     decided_at timestamptz, line bigint
 );
-create table agreed_criteria as from (values ('tone', null::varchar), ('own', 'o')) as t(criterion_id, output_id);
+create table asked_questions as from (values ('tone', null::varchar), ('own', 'o')) as t(criterion_id, output_id);
 create table agreed_outputs (output_id varchar, shared varchar);
 create table agreed_levels as from (values ('tone', 'bad', 0.0), ('tone', 'good', 1.0)) as t(
     criterion_id, level_id, score
