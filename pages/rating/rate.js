@@ -13,16 +13,20 @@
   const say = (text) => { status.textContent = text; };
   const choicesOf = (row) => [...row.querySelectorAll("input[type=radio]")];
   const chosenOf = (row) => choicesOf(row).find((choice) => choice.checked);
+  const numberOf = (row) => row.querySelector("input[type=number]");
+  const isRated = (row) => numberOf(row)
+    ? row.querySelector("[name^='none.']").checked || (numberOf(row).value !== "" && numberOf(row).checkValidity())
+    : Boolean(chosenOf(row));
   const hasError = (row) => row.matches(".step") && chosenOf(row) && !chosenOf(row).matches("[data-right], [value='n/a']");
   // Fields that a chosen level asks for: a lead's cause, and the error of a step that is not right.
   const openFields = (row) => [...row.querySelectorAll(`[name^='cause.']${hasError(row) ? ", .error select" : ""}`)].filter((field) => !field.value);
-  const isOpen = (row) => !chosenOf(row) || openFields(row).length > 0;
+  const isOpen = (row) => !isRated(row) || openFields(row).length > 0;
 
   function activate(place, isFocused = true) {
     active = Math.max(0, Math.min(place, rows.length - 1));
     rows.forEach((row, index) => row.classList.toggle("active", index === active));
     if (!isFocused) return;
-    (chosenOf(rows[active]) ?? choicesOf(rows[active])[0]).focus({preventScroll: true});
+    (numberOf(rows[active]) ?? chosenOf(rows[active]) ?? choicesOf(rows[active])[0]).focus({preventScroll: true});
     rows[active].scrollIntoView({block: "nearest"});
   }
 
@@ -143,6 +147,14 @@
     if (isText || event.ctrlKey || event.metaKey || event.altKey || !document.getElementById("keys").checked) return;
     if (event.key === "Enter" && event.target.matches("a, button, summary")) return;
     const row = rows[active];
+    if (event.target.matches("input[type=number]")) { // digits and arrows are the field's own
+      if (event.key === "Enter" && active + 1 < rows.length) {
+        event.preventDefault();
+        activate(active + 1);
+        return;
+      }
+      if (!/^[jkusb]$|^Enter$/.test(event.key)) return;
+    }
     if (/^[0-9]$/.test(event.key)) {
       const choices = choicesOf(row);
       const choice = event.key === "0" ? choices.at(-1) : choices.slice(0, -1)[event.key - 1];
@@ -186,5 +198,5 @@
     try { localStorage.setItem("keys", keysBox.checked ? "on" : "off"); } catch { /* as above */ }
   });
   showScores();
-  activate(rows.findIndex((row) => row.classList.contains("missing") || !chosenOf(row)), true);
+  activate(rows.findIndex((row) => row.classList.contains("missing") || !isRated(row)), true);
 })();

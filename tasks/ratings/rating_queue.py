@@ -56,7 +56,7 @@ def page_source(run_id: str) -> str:
     return f"rating page, run {run_id}"
 
 
-def choose_outputs(
+def choose_outputs(  # noqa: PLR0913 - each narrows the choice
     connection: duckdb.DuckDBPyConnection,
     run_id: str,
     queue: Queue,
@@ -65,19 +65,21 @@ def choose_outputs(
     *,
     has_names: bool = False,
     criterion_ids: Collection[str] | None = None,
+    made_ids: Collection[str] = (),
 ) -> tuple[QueuedOutput, ...]:
     """The first `count` outputs of a run in a queue. A larger count adds outputs at the end.
 
     The random order depends on the run alone: everyone who rates the run samples from one permutation. next_ids: the
     queue `calibration`, in order. has_names: opinions in dispute have their rater and time. criterion_ids: those
-    of the sheet, the only ones that a lead can decide; None: all. Raises `InputError` if nothing of the run is in the
+    of the sheet, the only ones that a lead can decide; None: all. made_ids: criteria that marks of steps rate; where
+    steps are in dispute, these are not. Raises `InputError` if nothing of the run is in the
     queue.
     """
     if queue in (Queue.disputed, Queue.adjudicate):
         add_questions_of_run(connection, run_id, *ANSWERS)
     rows = () if queue is Queue.calibration else read_rows(connection, _select(queue), run_id=run_id)
     if queue is Queue.adjudicate:
-        rows = _with_steps(rows, read_rows(connection, query("ratings/disputed_steps"), run_id=run_id))
+        rows = _with_steps(rows, read_rows(connection, query("ratings/disputed_steps"), run_id=run_id), made_ids)
         rows = _on_sheet(rows, criterion_ids)
     found = [*next_ids, *(str(row["output_id"]) for row in rows)]
     if not found:
@@ -93,10 +95,10 @@ def choose_outputs(
     return tuple(QueuedOutput(found[place], queue.value, rate) for place in rng.permutation(len(found))[:count])
 
 
-def _with_steps(rows: Sequence[Row], steps: Sequence[Row]) -> tuple[Row, ...]:
-    """Rows of the outputs in dispute, the widest first, with steps in place of the criterion that they rate."""
+def _with_steps(rows: Sequence[Row], steps: Sequence[Row], made_ids: Collection[str]) -> tuple[Row, ...]:
+    """Rows of the outputs in dispute, the widest first, with steps in place of the criteria that they rate."""
     by_output = {row["output_id"]: dict(row) for row in rows}
-    stepwise = {(step["output_id"], step["criterion_id"]) for step in steps}
+    stepwise = {(step["output_id"], name) for step in steps for name in (step["criterion_id"], *made_ids)}
     for output_id, row in by_output.items():
         row["opinions"] = [each for each in row["opinions"] if (output_id, each["criterion_id"]) not in stepwise]
     for step in steps:

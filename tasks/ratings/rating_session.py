@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from gradebook.rubrics.files.case_criteria import read_case_criterion
 from gradebook.rubrics.files.digest import rubric_from_body
+from gradebook.rubrics.importers.ratings.grading import scales_of_rubric
 from gradebook.rubrics.model.errors import InputError, LakeError
 from gradebook.rubrics.model.rubric import OVERALL, Criterion, Overall, Rubric
 from gradebook.tasks.lake.address import Lake
@@ -283,6 +284,7 @@ def _find_tasks(lake: Lake, chosen: _Chosen) -> tuple[str, Row, str, tuple[Task,
                 next_ids,
                 has_names=chosen.has_names,
                 criterion_ids={*criteria, *(name for of_output in own.values() for name in of_output)},
+                made_ids={*scales_of_rubric(rubric).counts.values()},
             )
             name, tasks = queue.value, _with_claims(connection, run_id, criteria, _tasks(connection, outputs))
             if chosen.has_judge:

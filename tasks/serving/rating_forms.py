@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl
 
+from gradebook.rubrics.importers.ratings.grading import Scales
+from gradebook.rubrics.importers.ratings.shapes import Mark as Marked
 from gradebook.rubrics.importers.ratings.shapes import Misfit, Slip
 from gradebook.rubrics.importers.ratings.trajectory import StepScale
 from gradebook.rubrics.model.levels import Level
@@ -28,8 +30,10 @@ CAUSES = {
 }
 CONFIDENCES = ("low", "medium", "high")
 _DETAILS = {"cause": tuple(CAUSES), "confidence": CONFIDENCES, "needs_rubric_update": ("yes",)}
+NO_NUMBER = "none"  # box beside a number field: the criterion does not apply
 STEP_DETAILS = ("error", "severity")
 MOST_STEP_NOTE = 1_000  # characters
+MOST_BUTTONS = 11  # for the numbers of a scale, as from 0 to 10; more of them are a number field
 NOT_APPLICABLE = "n/a"  # no level's id has a slash
 MOST_NOTE = 5_000  # characters
 MOST_QUOTES, MOST_QUOTE = 10, 1_000  # marked for a criterion, and characters of each
@@ -120,7 +124,11 @@ def step_marks(
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Criterion on a sheet. chosen: id of its level, `n/a` or an empty text; evidence: JSON list of marked passages."""
+    """Criterion on a sheet.
+
+    chosen: id of its level, `n/a` or an empty text; evidence: JSON list of marked passages; number: least and largest
+    number where the levels are more numbers than buttons are shown for.
+    """
 
     criterion_id: str
     name: str
@@ -135,6 +143,7 @@ class Row:
     evidence: str = ""
     step: StepRow | None = None
     claim: ClaimRow | None = None
+    number: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +189,18 @@ def group_rows(
                 content.get(f"evidence.{criterion_id}", ""),
                 step,
                 criterion if isinstance(criterion, ClaimRow) else None,
+                number_range(criterion.ranked_levels),
             )
         )
     return tuple(Group(name, tuple(rows)) for name, rows in groups.items())
+
+
+def number_range(levels: Sequence[Level]) -> tuple[int, int] | None:
+    """Least and largest of many levels whose ids are whole numbers in order, worst first; None for any other levels."""
+    if len(levels) <= MOST_BUTTONS or not all(level.id.isascii() and level.id.isdigit() for level in levels):
+        return None
+    numbers = [int(level.id) for level in levels]
+    return (numbers[0], numbers[-1]) if numbers == [*range(numbers[0], numbers[-1] + 1)] else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,12 +231,16 @@ class SheetForm:
         return False
 
     def marks(
-        self, criteria: Criteria, agreed: Mapping[str, Sequence[Sequence[Any]]] | None = None
+        self,
+        criteria: Criteria,
+        agreed: Mapping[str, Sequence[Sequence[Any]]] | None = None,
+        scales: Scales | None = None,
     ) -> tuple[Mark, ...]:
         """Ratings by criterion; without level and score where a criterion does not apply.
 
         A step's mark has the step's number and its error as details; the score of all steps is one more rating, or one
-        more decision with the cause of the first one. agreed: as for `step_marks`.
+        more decision with the cause of the first one. agreed: as for `step_marks`. scales: of a rubric whose
+        criteria count the errors of steps; each of these has one more rating.
         """
         marks = []
         for criterion_id, criterion in criteria.items():
@@ -232,9 +254,11 @@ class SheetForm:
             elif isinstance(criterion, ClaimRow):
                 details = criterion.details
             marks.append(Mark(criterion_id, level_id, score, note, details))
-        return (*marks, *self._step_scores(criteria, agreed), *claim_scores(criteria, self.content))
+        return (*marks, *self._step_scores(criteria, agreed, scales), *claim_scores(criteria, self.content))
 
-    def _step_scores(self, criteria: Criteria, agreed: Mapping[str, Sequence[Sequence[Any]]] | None) -> Iterator[Mark]:
+    def _step_scores(
+        self, criteria: Criteria, agreed: Mapping[str, Sequence[Sequence[Any]]] | None, scales: Scales | None
+    ) -> Iterator[Mark]:
         first = {
             row.criterion_id: (name, row) for name, row in reversed([*criteria.items()]) if isinstance(row, StepRow)
         }
@@ -244,6 +268,20 @@ class SheetForm:
             score = score_steps(marks, penalties) if marks else None
             details = {each: value for each, value in given.items() if each in _DETAILS}
             yield Mark(criterion_id, None, score, describe_steps(marks, penalties) if marks else None, details)
+            if scales is not None and criterion_id == scales.trajectory:
+                yield from _counts(scales, marks, details)
+
+
+def _counts(scales: Scales, marks: Sequence[StepMark], details: Mapping[str, str]) -> Iterator[Mark]:
+    """Ratings of the criteria that count errors of steps; they do not apply where no step has a label."""
+    slips = tuple(
+        Slip(mark.step, mark.error_type, mark.severity, mark.label, mark.error_subtype, mark.rationale)
+        for mark in marks
+    )
+    for each in scales.counted(Marked("", slips, "running_score")):
+        level = scales.ladders[each.criterion].levels[each.value] if marks else None
+        level_id, score = (None, None) if level is None else (level.id, level.score)
+        yield Mark(each.criterion, level_id, score, each.notes, details)
 
 
 class WrongForm(ValueError):
@@ -263,6 +301,8 @@ def read_form(body: bytes, criteria: Criteria) -> SheetForm:
     content: dict[str, str] = {}
     for criterion_id, criterion in criteria.items():
         level, note = fields.get(f"level.{criterion_id}", ""), fields.get(f"note.{criterion_id}", "").strip()
+        if number_range(criterion.ranked_levels):
+            level = _number(level, criterion.ranked_levels, is_missing=bool(fields.get(f"{NO_NUMBER}.{criterion_id}")))
         if level not in ("", NOT_APPLICABLE) and level not in [each.id for each in criterion.ranked_levels]:
             raise WrongForm(f"{criterion_id}: no level {level[:80]!r}")
         most = MOST_STEP_NOTE if isinstance(criterion, StepRow) else MOST_NOTE
@@ -280,6 +320,12 @@ def read_form(body: bytes, criteria: Criteria) -> SheetForm:
     spent_s = 0.0 if math.isnan(spent_s) else min(max(spent_s, 0.0), LONGEST_SHEET_S)
     filled = {name: value for name, value in content.items() if value}
     return SheetForm(fields.get("action", "submit"), version, spent_s, filled)
+
+
+def _number(text: str, levels: Sequence[Level], *, is_missing: bool) -> str:
+    """Id of the level of a number field; empty if the field has no number of the scale."""
+    found = text.strip().lstrip("0") or text.strip()[:1]
+    return NOT_APPLICABLE if is_missing else next((level.id for level in levels if level.id == found), "")
 
 
 def _evidence(criterion_id: str, text: str) -> str:

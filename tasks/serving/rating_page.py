@@ -58,6 +58,7 @@ class RatingApp:
         self._session, self._tokens, self._tell = session, tokens, tell
         self._files = MediaFiles(folders_of(session.dataset))
         self._scales = scales_of_rubric(session.rubric)
+        self._counts_steps = self._scales.counts_steps and not session.has_pairs
 
     def routes(self) -> list[Route]:
         return [
@@ -115,8 +116,9 @@ class RatingApp:
         return await run_in_threadpool(self._saved, _position(request), rater, body)
 
     def _criteria_of(self, sheet: Sheet) -> Criteria:
-        """Criteria on a sheet; in place of those that steps rate, rows of the output's steps. Of a lead's sheet, what
-        is in dispute.
+        """Criteria on a sheet; in place of those that marks of steps make, rows of the output's steps.
+
+        Of a lead's sheet, what is in dispute.
         """
         criteria, opinions = self._session.criteria_of(sheet), sheet.texts["opinions"]
         scales = {} if self._session.has_pairs else self._scales.stepwise
@@ -132,7 +134,8 @@ class RatingApp:
             rows = step_rows(stepwise, steps_shown(steps, MOST_RATED_STEPS, only).cards, opinions)
         if opinions:
             return rows | {name: each for name, each in criteria.items() if name in opinions}
-        others = {name: each for name, each in criteria.items() if not (rows and name in stepwise)}
+        made = {*stepwise, *(self._scales.counts.values() if self._counts_steps else ())} if rows else set()
+        others = {name: each for name, each in criteria.items() if name not in made}
         return self._with_claims(sheet, {**rows, **others})
 
     def _with_claims(self, sheet: Sheet, criteria: Criteria) -> Criteria:
@@ -162,9 +165,9 @@ class RatingApp:
             return self._sheet_page(sheet, form, missing=missing, status=422)
         try:
             shown = replace(sheet, version=form.version)
-            store.submit(
-                shown, form.content, form.marks(criteria, sheet.texts.get("agreed")), datetime.now(UTC), form.spent_s
-            )
+            scales = self._scales if self._counts_steps else None
+            marks = form.marks(criteria, sheet.texts.get("agreed"), scales)
+            store.submit(shown, form.content, marks, datetime.now(UTC), form.spent_s)
         except StaleSheet:
             return self._sheet_page(sheet, is_stale=True, status=409)
         has_answer = self._session.is_training and "gold" in sheet.texts

@@ -22,7 +22,7 @@ from gradebook.rubrics.importers.ratings.trajectory import TRAJECTORY, StepScale
 from gradebook.rubrics.model.claim_marks import describe_marks, score_marks
 from gradebook.rubrics.model.methods import ClaimMeasure, ClaimsMethod, RatingsMethod
 from gradebook.rubrics.model.rubric import OVERALL, Criterion, Rubric
-from gradebook.rubrics.model.taxonomy import DEFAULT_PENALTIES, StepMark, describe_steps, score_steps
+from gradebook.rubrics.model.taxonomy import DEFAULT_PENALTIES, StepMark, describe_steps, ranked_severities, score_steps
 
 Key = TypeVar("Key")
 Found = TypeVar("Found")
@@ -89,6 +89,16 @@ class Scales:
             expected = known if self.claims else "expected a rubric with a criterion of the method claims"
             raise Misfit(f"claims: found {words_of(name) if name else 'no criterion_id'}, {expected}")
         return found
+
+    @property
+    def counts_steps(self) -> bool:
+        """Whether the marks of steps make counts: each error of the taxonomy and severity has its criterion."""
+        taxonomy, penalties = self.steps.taxonomy, self.steps.penalties
+        if not self.counts or taxonomy is None:
+            return False
+        kinds = [" / ".join(word for word in kind if word) for kind in taxonomy.kinds]
+        severities = ranked_severities(penalties or {})
+        return all(self.counts.get((folded(kind), folded(each))) for kind in kinds for each in severities)
 
     def counted(self, mark: Mark) -> list[Mark]:
         """Marks of the criteria that count errors, 0 included, in place of a running score. Raises `Misfit`."""
@@ -201,7 +211,8 @@ def _counted_kinds(criterion: Criterion) -> list[tuple[str, str]]:
     if kept.get("part") != "errors" or not isinstance(category, str) or not isinstance(severity, str):
         return []
     names = [kind, f"{category} / {kind}", f"{category}.{kind}"] if isinstance(kind, str) else [category]
-    return [(folded(name), folded(severity)) for name in names]
+    ids = " / ".join(identifier(word) for word in (category, kind) if isinstance(word, str))  # as in the taxonomy
+    return [*((folded(name), folded(severity)) for name in names), (ids, identifier(severity))]
 
 
 class Grader:
