@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 from gradebook.rubrics.model.errors import Fault, RatingsError
 from gradebook.rubrics.model.methods import JudgeMethod
 from gradebook.rubrics.model.rubric import Criterion, Rubric
-from gradebook.rubrics.model.verdicts import verdict_table
+from gradebook.rubrics.model.verdicts import verdict_rows
 from gradebook.tasks.datasets.case_criteria import case_criteria_files
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect
@@ -69,29 +70,48 @@ def match_ratings(
 
 
 def score_ratings(run_id: str, criterion: Criterion, shard: pa.Table, ratings_file: Path) -> pa.Table:
-    """Mean score by the raters for each output of a shard, with a level if all raters agree, as `VERDICT_SCHEMA`.
+    """As `score_all_ratings`, of one criterion on the outputs of a shard."""
+    return score_all_ratings(run_id, [(criterion, shard.column("output_id"))], ratings_file)
 
+
+def score_all_ratings(
+    run_id: str, rated: Sequence[tuple[Criterion, pa.Array | pa.ChunkedArray]], ratings_file: Path
+) -> pa.Table:
+    """Mean score by the raters for each criterion and output, with a level if all raters agree, as `VERDICT_SCHEMA`.
+
+    rated: criteria with the ids of their outputs; one query for all of them, as per-case criteria may number thousands.
     One rating per rater counts: a rating given with --ratings replaces the lake's for the same output, criterion and
     rater; within each source the latest `rated_at`, then the later line wins. None counts if that one retracts the
     rating. Levels have the score of the current criterion, whatever they were worth when stored.
     """
-    scale = criterion.ranked_levels
-    levels = {"level_id": [level.id for level in scale], "score": [level.score for level in scale]}
+    places = pa.array(np.repeat(np.arange(len(rated)), [len(output_ids) for _, output_ids in rated]))
+    chunks = [chunk for _, ids in rated for chunk in (ids.chunks if isinstance(ids, pa.ChunkedArray) else [ids])]
+    output_ids = pa.chunked_array(chunks, pa.string()).combine_chunks()
+    criterion_ids = pa.array([criterion.id for criterion, _ in rated], pa.string()).take(places)
+    methods = pa.array([criterion.method.type for criterion, _ in rated], pa.string()).take(places)
+    scales = [(place, level) for place, (criterion, _) in enumerate(rated) for level in criterion.ranked_levels]
+    levels = {
+        "place": pa.array([place for place, _ in scales], pa.int64()),
+        "level_id": pa.array([level.id for _, level in scales], pa.string()),
+        "score": pa.array([level.score for _, level in scales], pa.float64()),
+    }
+    asked = {"line": pa.array(range(len(places)), pa.int64()), "place": places}
     with open_database() as connection:
-        connection.register("shard", shard.select(["output_id"]))
+        connection.register("asked", pa.table(asked | {"output_id": output_ids, "criterion_id": criterion_ids}))
         connection.register("levels", pa.table(levels))
-        of_criterion = {"ratings_files": [str(ratings_file)], "criterion_id": criterion.id}
-        rated = connection.execute(query("ratings/rated_outputs"), of_criterion).to_arrow_table().combine_chunks()
-    scores = rated.column("score")
-    return verdict_table(
+        given = {"ratings_files": [str(ratings_file)]}
+        found = connection.execute(query("ratings/rated_outputs"), given).to_arrow_table().combine_chunks()
+    scores = found.column("score")
+    return verdict_rows(
         run_id,
-        criterion,
-        rated.column("output_id"),
-        rated.column("level_id"),
+        criterion_ids,
+        methods,
+        output_ids,
+        found.column("level_id"),
         scores,
         reasons=pc.if_else(pc.is_null(scores), NOT_RATED, pa.scalar(None, pa.string())),
-        evidence=rated.column("evidence"),
-        rationales=rated.column("rationale"),
+        evidence=found.column("evidence"),
+        rationales=found.column("rationale"),
     )
 
 

@@ -10,7 +10,7 @@ from gradebook.rubrics.model.methods import CheckMethod
 from gradebook.rubrics.model.rubric import CaseCriterion
 from gradebook.rubrics.model.verdicts import VERDICT_SCHEMA
 from gradebook.tasks.datasets.case_criteria import CASE_CRITERIA, OwnCriterion, own_criteria
-from gradebook.tasks.ratings.run_ratings import score_ratings
+from gradebook.tasks.ratings.run_ratings import score_all_ratings
 from gradebook.tasks.scoring.computed import check_outputs, leave_unscored, score_schema, stored_columns
 from gradebook.tasks.scoring.judge import judge_outputs, score_without_judge
 from gradebook.tasks.scoring.setup import ScoringSetup
@@ -33,14 +33,20 @@ def score_case_criteria(setup: ScoringSetup, shard: str, shard_index: int, timin
 def _score_others(setup: ScoringSetup, own: list[OwnCriterion], shard: str) -> Iterator[pa.Table]:
     columns = sorted({name for entry in own for name in _columns(entry.criterion)})
     outputs = pq.read_table(shard, columns=columns).combine_chunks()
-    checked: list[CheckedCriterion] = []  # one list, as a table for each of thousands of criteria would cost more
+    # One list each, as a query or a table for each of thousands of criteria would cost more.
+    checked: list[CheckedCriterion] = []
+    rated: list[tuple[CaseCriterion, pa.ChunkedArray]] = []
     for entry in own:
         rows = outputs.select(_columns(entry.criterion)).take(entry.row_indices)
         if entry.criterion.method.type == "check":
             checked += check_outputs(entry.criterion, rows, setup.dataset_folders)
+        elif entry.criterion.method.type == "ratings":
+            rated.append((entry.criterion, rows.column("output_id")))
         else:
             yield _score(setup, entry.criterion, rows)
     yield grade_checked(setup.folder.run_id, checked)
+    if rated:
+        yield score_all_ratings(setup.folder.run_id, rated, setup.folder.ratings_file)
 
 
 def _columns(criterion: CaseCriterion) -> tuple[str, ...]:
@@ -52,8 +58,6 @@ def _score(setup: ScoringSetup, criterion: CaseCriterion, rows: pa.Table) -> pa.
     run_id, method = setup.folder.run_id, criterion.method.type
     if method == "schema":
         return score_schema(run_id, criterion, rows)
-    if method == "ratings":
-        return score_ratings(run_id, criterion, rows, setup.folder.ratings_file)
     return leave_unscored(run_id, criterion, rows)
 
 

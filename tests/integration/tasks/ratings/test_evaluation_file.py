@@ -15,7 +15,7 @@ from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import commit, connect, prepare_lake
 from gradebook.tasks.ratings.evaluation_file import RATING_SCHEMA, read_ratings
-from gradebook.tasks.ratings.run_ratings import match_ratings, score_ratings
+from gradebook.tasks.ratings.run_ratings import match_ratings, score_all_ratings, score_ratings
 from gradebook.tasks.stages.publish import _insert_ratings
 from gradebook.tasks.workspace.folder import RunFolder
 from tests.support.nightly import nightly
@@ -173,6 +173,18 @@ def test_without_a_file_the_rating_stored_later_counts(place):
     place.keep("second", HEAD + "c1,m,empathy,a,clear\n")
     place.match("third", None)
     assert place.verdict("third")["level_id"] == "clear"
+
+
+def test_ratings_of_many_criteria_are_scored_as_each_alone(place):
+    """Per-case criteria of one id: each has its own levels and outputs."""
+    text = HEAD + "c1,m,empathy,a,some\nc1,m,empathy,b,clear\n"
+    place.match("r", text)
+    file, shard = RunFolder(place.path / "r").ratings_file, pq.read_table(place.shard)
+    criteria = [RUBRIC.criteria[0], NEXT_RUBRIC.criteria[0]]
+    rated = [(criterion, shard.column("output_id")) for criterion in criteria]
+    found = score_all_ratings("r", [*rated, (RUBRIC.criteria[0], pa.array(["unknown"]))], file)
+    assert found.column("score").to_pylist() == [0.75, 0.25, None]  # (0.5 + 1) / 2; 2.0.0 has no level clear
+    assert found.slice(0, 2).equals(pa.concat_tables([score_ratings("r", each, shard, file) for each in criteria]))
 
 
 # -------- the score of a stored rating
