@@ -4,6 +4,7 @@ Where the assistant called tools, the conversation is a trajectory: what was ask
 is the prompt, and what follows are the steps that led to the answer.
 """
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from itertools import dropwhile, repeat, takewhile
@@ -111,16 +112,17 @@ def steps_of_messages(
 ) -> list[dict[str, Any]]:
     """Steps of a conversation, as a row has them: one for each message, and one for each tool call with its result.
 
-    A result is matched with the earliest open call of its id; one without a call is a step of its own. about: further
-    fields of each message's step, such as `tokens`; its `agent` is also that of the message's calls. Images and sounds
-    are named in a step's text, and not shown.
+    A result is matched with the earliest open call of its id, else of its name; one that has neither is that of the
+    earliest open call. One without a call is a step of its own. about: further fields of each message's step, such as
+    `tokens`; its `agent` is also that of the message's calls. Images and sounds are named in a step's text, and not
+    shown.
     """
     steps: list[dict[str, Any]] = []
-    open_calls: dict[Any, dict[str, Any]] = {}
+    open_calls: dict[Any, deque[dict[str, Any]]] = {}
     for message, fields in zip(messages, about or repeat({}), strict=False):
         role, text = message.get("role"), _step_text(message.get("content"))
         if role in _TOOL_ROLES:
-            call = open_calls.pop(_call_id(message), None)
+            call = _closed_call(open_calls, message)
             if call is None:
                 call = {"kind": "tool", "name": _name(message.get("name"))}
                 steps.append(call)
@@ -138,8 +140,20 @@ def steps_of_messages(
             step |= {"agent": fields["agent"]} if "agent" in fields else {}
             step["input"] = function.get("arguments", function.get("input"))
             steps.append(step)
-            open_calls.setdefault(_name(called.get("id")) or step["name"], step)
+            open_calls.setdefault(_name(called.get("id")) or step["name"], deque()).append(step)
     return steps
+
+
+def _closed_call(open_calls: dict[Any, deque[dict[str, Any]]], message: Message) -> dict[str, Any] | None:
+    """Step of the call that a result belongs to, which is open no longer."""
+    names = [name for name in (_name(message.get("tool_call_id")), _name(message.get("name"))) if name]
+    key = next((name for name in names if name in open_calls), None if names else next(iter(open_calls), None))
+    if key not in open_calls:
+        return None
+    step = open_calls[key].popleft()
+    if not open_calls[key]:
+        del open_calls[key]
+    return step
 
 
 def _calls(message: Message) -> list[dict[str, Any]]:
@@ -147,11 +161,6 @@ def _calls(message: Message) -> list[dict[str, Any]]:
     calls = message.get("tool_calls")
     found = calls if isinstance(calls, list) else [message.get("function_call")]
     return [call for call in found if isinstance(call, dict)]
-
-
-def _call_id(message: Message) -> Any:
-    found = message.get("tool_call_id") or message.get("name")
-    return found if isinstance(found, str) else None
 
 
 def _name(value: Any) -> str | None:

@@ -248,6 +248,19 @@ def models_only() -> dict[str, Any]:
     return otlp_file([otlp_span(n, _CHAT | _genai(*turn)) for n, turn in enumerate(_TURNS)])
 
 
+def downloaded_langfuse() -> dict[str, Any]:
+    """The download of a trace's page: its own observations have no texts, and all texts are JSON."""
+    trace = langfuse()
+    observations = [
+        {name: json.dumps(value) if name in ("input", "output") else value for name, value in each.items()}
+        | {"parentObservationId": None, "totalCost": 0, "totalUsage": 0}
+        for each in trace.pop("observations")
+    ]
+    empty = [{**each, "input": None, "output": None} for each in observations]
+    trace |= {"output": json.dumps(json.dumps(trace["output"])), "totalCost": 0, "observations": empty}
+    return {"trace": trace, "observations": observations}
+
+
 def langfuse() -> dict[str, Any]:
     """A trace with its observations."""
 

@@ -12,6 +12,11 @@ from gradebook.tasks.datasets.json_texts import Notes, load_json
 _NANOSECONDS = 1_000_000_000
 MOST_ID_CHARACTERS = 1_000
 MOST_DECODED = 100_000  # values of a JSON text that is read as such
+_MOST_WRAPS = 20  # objects of a response that are searched for its usage
+_USAGES = ("usage", "usage_metadata", "usageMetadata", "token_usage")
+_TOTAL = ("total", "total_tokens", "totalTokens", "total_token_count", "totalTokenCount")
+_IN = ("input", "input_tokens", "inputTokens", "prompt_tokens", "promptTokens", "prompt_token_count")
+_OUT = ("output", "output_tokens", "outputTokens", "completion_tokens", "completionTokens", "candidates_token_count")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_NANOSECOND = 253_402_300_799 * _NANOSECONDS  # of the year 9999
 
@@ -122,6 +127,35 @@ def sum_of(*counts: int | None) -> int | None:
     """Sum of the counts that are there; None without any."""
     given = [count for count in counts if count is not None]
     return sum(given) if given else None
+
+
+def tokens_of(name: str, usage: Any) -> int | None:
+    """Tokens of a request by its usage, as Langfuse, OpenAI, Anthropic, Gemini and LangChain name them: the total, else
+    what went in and what came out. None where all are 0, which is how some write that they do not know.
+    """
+    given = object_of(usage)
+    total = count_of(name, first_of(given, _TOTAL))
+    return total or sum_of(count_of(name, first_of(given, _IN)), count_of(name, first_of(given, _OUT))) or None
+
+
+def usage_in(made: Any) -> dict[str, Any]:
+    """Usage that a model's response states itself, also within the messages that LangChain wraps around it."""
+    waiting, depth = [object_of(made)], 0
+    while waiting and depth < _MOST_WRAPS:
+        given = waiting.pop(0)
+        if usage := next((each for name in _USAGES if (each := object_of(given.get(name)))), None):
+            return usage
+        generations = given.get("generations")
+        entries = generations[0] if isinstance(generations, list) and generations else generations
+        waiting += [object_of(given.get(name)) for name in ("llm_output", "message", "kwargs", "response_metadata")]
+        waiting += objects_of(entries if isinstance(entries, list) else [entries])
+        depth += 1
+    return {}
+
+
+def error_of(*texts: Any) -> str:
+    """The first text that says what went wrong; "failed" without one."""
+    return next(filter(None, map(text_of, texts)), "failed")
 
 
 def timing(started: int | None, ended: int | None) -> dict[str, Any]:

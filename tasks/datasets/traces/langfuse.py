@@ -1,28 +1,41 @@
 """Exports of Langfuse: traces with their observations, and observations alone."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from gradebook.tasks.datasets.traces.fields import (
     amount_of,
-    count_of,
     decoded,
     entries_of,
+    error_of,
     first_of,
     id_of,
     nanoseconds_of,
     object_of,
+    objects_of,
     text_of,
     timing,
+    tokens_of,
+    usage_in,
 )
 from gradebook.tasks.datasets.traces.grouping import Part
-from gradebook.tasks.datasets.traces.messages import chat_messages, last_content
+from gradebook.tasks.datasets.traces.messages import (
+    answered_messages,
+    chat_messages,
+    last_content,
+    messages_within,
+    result_within,
+)
+from gradebook.tasks.datasets.traces.otlp import INPUT, OUTPUT, kind_of_fields, tool_of_fields
 from gradebook.tasks.datasets.traces.spans import Span, kind_of
 
 _TRACE_ID = ("traceId", "trace_id")
 _MODEL = ("model", "providedModelName", "provided_model_name")
+_PARENT = ("parentObservationId", "parent_observation_id")
 _SESSION = ("sessionId", "session_id")
 _TOKENS = ("totalTokens", "total_tokens", "totalUsage")
+_USAGE = ("usageDetails", "usage_details", "usage")
+_COSTS = ("costDetails", "cost_details")
 _COST = ("calculatedTotalCost", "totalCost", "total_cost", "calculated_total_cost")
 
 
@@ -33,46 +46,83 @@ def matches(first: Mapping[str, Any]) -> bool:
 
 
 def parts(document: Mapping[str, Any], line: int, size: int) -> Iterator[Part | str]:
-    """Observations of a trace, below a span for the trace itself; or the one observation."""
+    """Observations of a trace, below a span for the trace itself; or the one observation.
+
+    Langfuse's own page downloads a trace as {trace, observations}; the trace in it has observations without texts.
+    """
     if "observations" not in document and first_of(document, _TRACE_ID) is not None:
         yield Part(str(first_of(document, _TRACE_ID)), line, dict(document), size)
         return
-    trace_id = id_of("id", document.get("id"))
+    given = objects_of(document.get("traces")) or [object_of(document.get("trace")) or dict(document)]
+    traces = {id_of("id", trace.get("id")): trace for trace in given}
     observations = list(entries_of("observations", document.get("observations")))
-    share = size // (len(observations) + 1)
-    root = {name: value for name, value in document.items() if name != "observations"}
-    yield Part(trace_id, line, root | {"type": "AGENT", "id": trace_id}, share)
-    for each in observations:
-        yield each if isinstance(each, str) else Part(trace_id, line, {"parentObservationId": trace_id} | each, share)
+    share = size // (len(observations) + len(traces))
+    placed = [each if isinstance(each, str) else (_trace_of(each, traces), each) for each in observations]
+    with_agents = {each[0] for each in placed if not isinstance(each, str) and each[1].get("type") == "AGENT"}
+    for trace_id, trace in traces.items():
+        root = {name: value for name, value in trace.items() if name != "observations"}
+        kind = "TRACE" if trace_id in with_agents else "AGENT"
+        yield Part(trace_id, line, root | {"type": kind, "id": trace_id}, share)
+    for each in placed:
+        if isinstance(each, str):
+            yield each
+            continue
+        trace_id, observation = each
+        ids = {"traceId": trace_id, "parentObservationId": first_of(observation, _PARENT) or trace_id}
+        yield Part(trace_id, line, observation | ids, share)
+
+
+def _trace_of(observation: Mapping[str, Any], traces: Mapping[str, Any]) -> str:
+    """Id of an observation's trace: that of the only one where it names none."""
+    return str(first_of(observation, _TRACE_ID) or next(iter(traces)))
 
 
 def read_span(content: Mapping[str, Any]) -> Span:
     """Read an observation. Raises `MisfitError` where it can't be."""
+    is_trace = first_of(content, _TRACE_ID) is None
+    attributes = {} if is_trace else object_of(object_of(decoded(content.get("metadata"))).get("attributes"))
     kind = kind_of(content.get("type"))
-    given, made = decoded(content.get("input")), decoded(content.get("output"))
+    kind = kind_of_fields(attributes) if kind == "system" else kind
+    given, made = _value(content.get("input"), attributes, INPUT), _value(content.get("output"), attributes, OUTPUT)
     is_model = kind == "model"
     started = nanoseconds_of("startTime", first_of(content, ("startTime", "start_time", "timestamp")))
-    usage = object_of(first_of(content, ("usageDetails", "usage_details", "usage")))
+    usage = tokens_of("tokens", first_of(content, _USAGE)) or tokens_of("tokens", {"total": first_of(content, _TOKENS)})
+    costs = object_of(first_of(content, _COSTS))
     session = text_of(first_of(content, _SESSION))
     failed = content.get("level") == "ERROR"
-    message = text_of(first_of(content, ("statusMessage", "status_message")))
-    answered = chat_messages(made, "assistant") if is_model else []
+    result = result_within(made) if kind in ("tool", "system") else None
+    is_text = is_trace and isinstance(made, str) and not made.startswith(("{", "["))
+    said = answered_messages(made) if is_model or is_text else messages_within(made, "assistant")
+    answered = [] if result else said
+    output = last_content(answered) if is_model else result["content"] if result else made
+    failed = failed or (result is not None and "is_error" in result)
+    message = first_of(content, ("statusMessage", "status_message"))
     return Span(
         id_of("id", content.get("id")),
-        text_of(first_of(content, ("parentObservationId", "parent_observation_id"))),
+        text_of(first_of(content, _PARENT)),
         started,
         {
-            "kind": kind,
-            "name": text_of(first_of(content, _MODEL) if is_model else None) or text_of(content.get("name")),
+            "kind": "tool" if result else kind,
+            "name": text_of(first_of(content, _MODEL) if is_model else None)
+            or (tool_of_fields(attributes) if kind == "tool" else None)
+            or text_of(content.get("name")),
             "input": None if is_model else given,
-            "output": last_content(answered) if is_model else made,
-            "error": (message or "failed") if failed else None,
-            "tokens": count_of("tokens", first_of(usage, ("total", "totalTokens")) or first_of(content, _TOKENS)),
-            "cost_usd": amount_of("cost", first_of(content, _COST)),
+            "output": output,
+            "error": error_of(message, attributes.get("exception.message"), output) if failed else None,
+            "tokens": usage or (tokens_of("tokens", usage_in(made)) if is_model else None),
+            "cost_usd": amount_of("cost", first_of(content, _COST)) or amount_of("cost", costs.get("total")) or None,
             **timing(started, nanoseconds_of("endTime", first_of(content, ("endTime", "end_time")))),
         },
-        chat_messages(given) if is_model else [],
+        chat_messages(given) if is_model else messages_within(given),
         answered,
         text_of(first_of(content, _MODEL)),
         metadata={"session_id": session} if session else {},
     )
+
+
+def _value(given: Any, attributes: Mapping[str, Any], names: Iterable[str]) -> Any:
+    """Input or output; its database has JSON as a text, of which some exports make JSON once more.
+
+    attributes: of OpenTelemetry's span, where it came from one; they have the value under one of the names.
+    """
+    return decoded(decoded(first_of(attributes, names) if given is None else given))

@@ -5,19 +5,26 @@ from typing import Any
 
 from gradebook.tasks.datasets.traces.fields import (
     amount_of,
-    count_of,
     entries_of,
+    error_of,
     first_of,
     id_of,
     nanoseconds_of,
     object_of,
-    objects_of,
     short_of,
     text_of,
     timing,
+    tokens_of,
+    usage_in,
 )
 from gradebook.tasks.datasets.traces.grouping import Part
-from gradebook.tasks.datasets.traces.messages import Message, chat_messages, last_content
+from gradebook.tasks.datasets.traces.messages import (
+    answered_messages,
+    chat_messages,
+    last_content,
+    messages_within,
+    result_within,
+)
 from gradebook.tasks.datasets.traces.spans import Span, kind_of
 
 
@@ -51,7 +58,9 @@ def read_span(content: Mapping[str, Any]) -> Span:
         kind = "agent"  # the chain around all others
     given, made = object_of(content.get("inputs")), object_of(content.get("outputs"))
     is_model = kind == "model"
-    answered = _answered(made) if is_model else []
+    answered = answered_messages(made) if is_model else messages_within(made, "assistant")
+    gave = None if is_model else _alone(made, "output")
+    result = result_within(gave) if kind == "tool" else None
     settings = object_of(object_of(content.get("extra")).get("metadata"))
     model = text_of(settings.get("ls_model_name")) if is_model else None
     started = nanoseconds_of("start_time", content.get("start_time"))
@@ -64,13 +73,15 @@ def read_span(content: Mapping[str, Any]) -> Span:
             "kind": kind,
             "name": model or text_of(content.get("name")),
             "input": None if is_model else _alone(given, "input"),
-            "output": last_content(answered) if is_model else _alone(made, "output"),
-            "error": text_of(content.get("error")),
-            "tokens": count_of("total_tokens", content.get("total_tokens")) if is_model else None,
-            "cost_usd": amount_of("total_cost", content.get("total_cost")) if is_model else None,
+            "output": last_content(answered) if is_model else result["content"] if result else gave,
+            "error": text_of(content.get("error"))
+            or (error_of(result["content"]) if result and "is_error" in result else None),
+            "tokens": tokens_of("total_tokens", content)
+            or (tokens_of("usage_metadata", usage_in(made) or settings.get("usage_metadata")) if is_model else None),
+            "cost_usd": amount_of("total_cost", content.get("total_cost")) or None,
             **timing(started, nanoseconds_of("end_time", content.get("end_time"))),
         },
-        chat_messages(first_of(given, ("messages", "prompts", "prompt"))) if is_model else [],
+        chat_messages(given) if is_model else messages_within(given),
         answered,
         model,
         metadata={"session_id": session} if session else {},
@@ -80,17 +91,3 @@ def read_span(content: Mapping[str, Any]) -> Span:
 def _alone(values: Mapping[str, Any], name: str) -> Any:
     """The one value that a tool was given or gave back, out of the object around it."""
     return values[name] if set(values) == {name} else dict(values) or None
-
-
-def _answered(outputs: Mapping[str, Any]) -> list[Message]:
-    """Messages of a model's answer, as LangChain, OpenAI and plain functions write them."""
-    generations = outputs.get("generations")
-    if isinstance(generations, list):
-        flat = generations[0] if generations and isinstance(generations[0], list) else generations
-        return [
-            each for entry in objects_of(flat) for each in chat_messages(entry.get("message") or entry, "assistant")
-        ]
-    choices = objects_of(outputs.get("choices"))
-    if choices:
-        return chat_messages(choices[0].get("message"), "assistant")
-    return chat_messages(first_of(outputs, ("messages", "message", "output", "content")), "assistant")

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gradebook.tasks.datasets.traces.fields import (
-    count_of,
     decoded,
     entries_of,
+    error_of,
     first_of,
     id_of,
     nanoseconds_of,
@@ -16,9 +16,17 @@ from gradebook.tasks.datasets.traces.fields import (
     short_of,
     text_of,
     timing,
+    tokens_of,
+    usage_in,
 )
 from gradebook.tasks.datasets.traces.grouping import Part
-from gradebook.tasks.datasets.traces.messages import Message, chat_messages, last_content
+from gradebook.tasks.datasets.traces.messages import (
+    answered_messages,
+    chat_messages,
+    last_content,
+    messages_within,
+    result_within,
+)
 from gradebook.tasks.datasets.traces.spans import Span, kind_of
 
 _STARTED = ("start_time_unix_nano", "start_time_ns", "start_time")
@@ -49,11 +57,17 @@ def read_span(content: Mapping[str, Any]) -> Span:
     kind = kind_of(fields.get("mlflow.spanType"))
     is_model = kind == "model"
     given, made = fields.get("mlflow.spanInputs"), fields.get("mlflow.spanOutputs")
-    answered = _answered(made) if is_model else []
-    model = text_of(first_of(fields, ("mlflow.llm.model", "model"))) or text_of(object_of(given).get("model"))
+    answered = answered_messages(made) if is_model else messages_within(made, "assistant")
+    result = result_within(made) if kind == "tool" else None
+    model = text_of(first_of(fields, ("mlflow.llm.model", "model"))) or next(
+        (name for each in (given, made) if (name := text_of(object_of(each).get("model")))), None
+    )
     status = content.get("status")
     code = object_of(status).get("code", content.get("status_code"))
-    message = text_of(object_of(status).get("message", content.get("status_message")))
+    message = object_of(status).get("message", content.get("status_message"))
+    exceptions = [
+        object_of(event.get("attributes")).get("exception.message") for event in objects_of(content.get("events"))
+    ]
     failed = str(code) in ("ERROR", "STATUS_CODE_ERROR")
     started = nanoseconds_of("start_time", first_of(content, _STARTED))
     session = text_of(content.get("session"))
@@ -65,21 +79,17 @@ def read_span(content: Mapping[str, Any]) -> Span:
             "kind": kind,
             "name": (model if is_model else None) or text_of(content.get("name")),
             "input": None if is_model else given,
-            "output": last_content(answered) if is_model else made,
-            "error": (message or "failed") if failed else None,
-            "tokens": count_of("tokens", object_of(fields.get("mlflow.chat.tokenUsage")).get("total_tokens")),
+            "output": last_content(answered) if is_model else result["content"] if result else made,
+            "error": error_of(message, *exceptions) if failed else None,
+            "tokens": tokens_of("tokens", fields.get("mlflow.chat.tokenUsage"))
+            or (tokens_of("tokens", usage_in(made)) if is_model else None),
             **timing(started, nanoseconds_of("end_time", first_of(content, _ENDED))),
         },
-        chat_messages(given) if is_model else [],
+        chat_messages(given) if is_model else messages_within(given),
         answered,
-        model if is_model else None,
+        model if is_model or answered else None,
         [text for each in objects_of(made) if (text := text_of(each.get("page_content")))]
         if kind == "retrieval"
         else (),
         metadata={"session_id": session} if session else {},
     )
-
-
-def _answered(made: Any) -> list[Message]:
-    choices = objects_of(object_of(made).get("choices"))
-    return chat_messages(choices[0].get("message") if choices else made, "assistant")

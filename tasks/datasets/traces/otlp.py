@@ -14,6 +14,7 @@ from gradebook.tasks.datasets.traces.fields import (
     count_of,
     decoded,
     entries_of,
+    error_of,
     first_of,
     id_of,
     nanoseconds_of,
@@ -25,7 +26,13 @@ from gradebook.tasks.datasets.traces.fields import (
     timing,
 )
 from gradebook.tasks.datasets.traces.grouping import Part
-from gradebook.tasks.datasets.traces.messages import Message, chat_messages
+from gradebook.tasks.datasets.traces.messages import (
+    Message,
+    answered_messages,
+    chat_messages,
+    messages_within,
+    result_within,
+)
 from gradebook.tasks.datasets.traces.spans import KINDS, OWN_COLUMNS, Span
 
 _KIND_NAMES = (
@@ -43,18 +50,25 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
     "retrieval": ("gen_ai.data_source.id", "traceloop.entity.name"),
 }
 _AGENT = ("gen_ai.agent.name", "agent.name")
-_INPUT = (
+INPUT = (
     "gen_ai.tool.call.arguments",
+    "gcp.vertex.agent.tool_call_args",
+    "gcp.vertex.agent.llm_request",
     "input.value",
     "tool.parameters",
     "tool_call.function.arguments",
+    "tool_arguments",
     "traceloop.entity.input",
     "langfuse.observation.input",
     "mlflow.spanInputs",
 )
-_OUTPUT = (
+OUTPUT = (
     "gen_ai.tool.call.result",
+    "gcp.vertex.agent.tool_response",
+    "gcp.vertex.agent.llm_response",
     "output.value",
+    "tool_response",
+    "final_result",
     "traceloop.entity.output",
     "langfuse.observation.output",
     "mlflow.spanOutputs",
@@ -128,7 +142,6 @@ class _Known(NamedTuple):
     They depend on the names alone, and most spans of a kind have the same ones, so they are looked up once.
     """
 
-    kinds: tuple[str, ...]
     names: Mapping[str, str]  # of a step, by its kind
     agent: str
     input: str
@@ -150,11 +163,10 @@ def _known(given: tuple[str, ...]) -> _Known:
 
     total = first(_ALL_TOKENS)
     return _Known(
-        tuple(name for name in _KIND_NAMES if name in given),
         {kind: first(names) for kind, names in _NAMES.items()},
         first(_AGENT),
-        first(_INPUT),
-        first(_OUTPUT),
+        first(INPUT),
+        first(OUTPUT),
         (total,) if total else tuple(filter(None, (first(_TOKENS_IN), first(_TOKENS_OUT)))),
         first(_COST),
         first(_SESSION),
@@ -175,9 +187,16 @@ def read_span(content: Mapping[str, Any]) -> Span:
     known = _known(tuple(fields))
     get = fields.get
     resource = object_of(content.get("resource"))
-    kind = _kind(fields, known)
+    kind = kind_of_fields(fields)
     started = nanoseconds_of("startTimeUnixNano", content.get("startTimeUnixNano"))
+    given, made = decoded(get(known.input)), decoded(get(known.output))
     asked, answered = _talk(fields, known, events)
+    if kind == "tool" and (result := result_within(made)):
+        made = result["content"]
+    if kind == "model":
+        asked, answered = asked or chat_messages(given), answered or answered_messages(get(known.output))
+    elif kind != "tool":
+        asked, answered = asked or messages_within(given), answered or messages_within(made, "assistant")
     has_talk = kind == "model" and bool(asked or answered)
     metadata = {"service": resource.get("service.name"), "session_id": get(known.session)}
     return Span(
@@ -189,8 +208,8 @@ def read_span(content: Mapping[str, Any]) -> Span:
             "name": text_of(get(known.names.get(kind, ""))) or text_of(content.get("name")),
             "agent": text_of(get(known.agent)),
             # What a model was asked is in the prompt and in the steps before: each call repeats it all.
-            "input": None if has_talk else decoded(get(known.input)) or _listed(asked),
-            "output": _said(answered) if has_talk else decoded(get(known.output)) or _listed(answered),
+            "input": None if has_talk else given or _listed(asked),
+            "output": _said(answered) if has_talk else made or _listed(answered),
             "error": _error(content, fields, events),
             "tokens": sum_of(*[count_of("tokens", fields[name]) for name in known.tokens]),
             "cost_usd": amount_of("cost", get(known.cost)),
@@ -237,12 +256,20 @@ def _value(given: Any) -> Any:
     return value
 
 
-def _kind(fields: Mapping[str, Any], known: _Known) -> str:
-    for name in known.kinds:
-        found = decoded(fields[name])
+def kind_of_fields(fields: Mapping[str, Any]) -> str:
+    """Kind of a step by the attributes of its span."""
+    for name in _KIND_NAMES:
+        found = decoded(fields[name]) if name in fields else None
         if isinstance(found, str) and (kind := KINDS.get(found.lower())):
             return kind
-    return "model" if "gen_ai.prompt.0.content" in fields else "tool" if "gen_ai.tool.name" in fields else "system"
+    if "gen_ai.prompt.0.content" in fields or fields.get("gcp.vertex.agent.llm_request") not in (None, "", "{}", {}):
+        return "model"
+    return "tool" if "gen_ai.tool.name" in fields else "agent" if "gen_ai.agent.name" in fields else "system"
+
+
+def tool_of_fields(fields: Mapping[str, Any]) -> str | None:
+    """Name of a tool by the attributes of its span."""
+    return text_of(first_of(fields, _NAMES["tool"]))
 
 
 def _talk(
@@ -331,8 +358,9 @@ def _error(
     status = object_of(content.get("status"))
     if status.get("code") not in (2, "STATUS_CODE_ERROR") and "error.type" not in fields:
         return None
-    told = [fields.get("exception.message"), *(attributes.get("exception.message") for _, attributes in events)]
-    return next(filter(None, map(text_of, [status.get("message"), *told, fields.get("error.type")])), "failed")
+    exceptions = [attributes.get("exception.message") for _, attributes in events]
+    message = fields.get("exception.message")
+    return error_of(status.get("message"), message, *exceptions, fields.get("error.message"), fields.get("error.type"))
 
 
 def _documents(fields: Mapping[str, Any]) -> list[str]:

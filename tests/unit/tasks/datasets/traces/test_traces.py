@@ -67,6 +67,7 @@ _FILES = {
     "openinference": _document(made.openinference),
     "otlp models only": _document(made.models_only),
     "langfuse": _document(made.langfuse),
+    "langfuse download": _document(made.downloaded_langfuse),
     "langfuse list": _document(lambda: [made.langfuse()]),
     "langsmith list": _document(made.langsmith),
     "langsmith lines": _lines(made.langsmith),
@@ -331,7 +332,11 @@ def test_a_picture_of_any_dialect_is_a_part_that_a_judge_is_shown(
 
 def test_a_case_tried_again_is_its_next_sample_and_attributes_of_gradebook_set_columns(tmp_path: Path) -> None:
     spans = [
-        made.otlp_span(0, {"gen_ai.operation.name": "chat", "gradebook.checkpoint": 7, **more}, trace=f"t{number}")
+        made.otlp_span(
+            0,
+            {"gen_ai.operation.name": "chat", "gen_ai.prompt.0.content": "Hi", "gradebook.checkpoint": 7, **more},
+            trace=f"t{number}",
+        )
         for number, more in enumerate([{}, {}, {"gradebook.case_id": "rooms"}])
     ]
     (tmp_path / "run.jsonl").write_text("".join(json.dumps(made.otlp_file([span])) + "\n" for span in spans))
