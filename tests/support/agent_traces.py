@@ -248,6 +248,110 @@ def models_only() -> dict[str, Any]:
     return otlp_file([otlp_span(n, _CHAT | _genai(*turn)) for n, turn in enumerate(_TURNS)])
 
 
+def _spans_of(file: Mapping[str, Any]) -> list[dict[str, Any]]:
+    spans: list[dict[str, Any]] = file["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    return spans
+
+
+def _plain_fields(span: Mapping[str, Any]) -> dict[str, Any]:
+    values = ((each["key"], *each["value"].items()) for each in span["attributes"])
+    return {key: int(value) if form == "intValue" else value for key, (form, value) in values}
+
+
+def tempo() -> dict[str, Any]:
+    """The answer of Tempo's API."""
+    (resource,) = otlp_messages()["resourceSpans"]
+    return {"batches": [{"resource": resource["resource"], "instrumentationLibrarySpans": resource["scopeSpans"]}]}
+
+
+def jaeger() -> dict[str, Any]:
+    """The answer of Jaeger's API."""
+
+    def tags(fields: Mapping[str, Any]) -> list[dict[str, Any]]:
+        kinds = {int: "int64", bool: "bool"}
+        return [{"key": key, "type": kinds.get(type(value), "string"), "value": value} for key, value in fields.items()]
+
+    def moved(span: dict[str, Any]) -> dict[str, Any]:
+        begin, end = (int(span[name]) // 1_000 for name in ("startTimeUnixNano", "endTimeUnixNano"))
+        fields, parent = _plain_fields(span), span["parentSpanId"]
+        if "status" in span:
+            fields |= {"otel.status_code": "ERROR", "error": True, "otel.status_description": span["status"]["message"]}
+        references = [{"refType": "CHILD_OF", "traceID": "t1", "spanID": parent}] if parent else []
+        return {"traceID": "t1", "spanID": span["spanId"], "operationName": span["name"], "references": references} | {
+            "startTime": begin,
+            "duration": end - begin,
+            "tags": tags(fields),
+            "logs": [],
+            "processID": "p1",
+        }
+
+    spans = [moved(span) for span in _spans_of(otlp_messages())]
+    processes = {"p1": {"serviceName": "bookings", "tags": []}}
+    return {"data": [{"traceID": "t1", "spans": spans, "processes": processes, "warnings": None}], "total": 0}
+
+
+def _in_context(span: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "name": span["name"],
+        "context": {"trace_id": "t1", "span_id": span["spanId"]},
+        "parent_id": span["parentSpanId"] or None,
+        "start_time": _time(int(span["startTimeUnixNano"]) // 10**9 - int(_BEGIN.timestamp())),
+        "end_time": _time(int(span["endTimeUnixNano"]) // 10**9 - int(_BEGIN.timestamp())),
+        "attributes": _plain_fields(span),
+        "events": [],
+    }
+
+
+def phoenix() -> list[dict[str, Any]]:
+    """Spans of Phoenix: their kind and status are no attributes."""
+    spans = []
+    for span in _spans_of(openinference()):
+        made, status = _in_context(span), span.get("status")
+        made["span_kind"] = made["attributes"].pop("openinference.span.kind")
+        message = status["message"] if status else ""
+        spans.append({"id": "x", "status_code": "ERROR" if status else "OK", "status_message": message} | made)
+    return spans
+
+
+def console() -> list[dict[str, Any]]:
+    """Spans as the console exporter of OpenTelemetry's SDK prints them."""
+    spans = []
+    for span in _spans_of(otlp_messages()):
+        message = span.get("status", {}).get("message")
+        status = {"status_code": "ERROR", "description": message} if message else {"status_code": "UNSET"}
+        resource = {"attributes": {"service.name": "bookings"}, "schema_url": ""}
+        spans.append(_in_context(span) | {"kind": "SpanKind.INTERNAL", "status": status, "resource": resource})
+    return spans
+
+
+def spans_alone() -> list[dict[str, Any]]:
+    """Spans of OTLP without the objects around them."""
+    return _spans_of(otlp_messages())
+
+
+def nested_phoenix() -> dict[str, Any]:
+    """Spans of Phoenix as one page of its API, with nested attributes."""
+    spans = phoenix()
+    for span in spans:
+        tree: dict[str, Any] = {}
+        for name, value in span["attributes"].items():
+            *path, last = name.split(".")
+            place = tree
+            for key in path:
+                place = place.setdefault(key, {})
+            place[last] = value
+        span["attributes"] = _listed(tree)
+    return {"data": spans, "next_cursor": None}
+
+
+def _listed(tree: Any) -> Any:
+    """Objects whose keys are places, as lists."""
+    if not isinstance(tree, dict):
+        return tree
+    inner = {key: _listed(value) for key, value in tree.items()}
+    return list(inner.values()) if all(key.isdecimal() for key in inner) else inner
+
+
 def downloaded_langfuse() -> dict[str, Any]:
     """The download of a trace's page: its own observations have no texts, and all texts are JSON."""
     trace = langfuse()

@@ -8,6 +8,7 @@ spans        Span, row_of_spans: a trace as a row
 messages     chat_messages: messages of all dialects as chat messages
 fields       times, counts and texts of a trace, or what is wrong with them
 otlp         OpenTelemetry's spans, in the four dialects of generative models
+wrappings    OpenTelemetry's spans as Tempo, Jaeger and Phoenix wrap them
 langfuse     traces with observations, and observations alone
 langsmith    runs
 mlflow       traces

@@ -29,7 +29,8 @@ _MOST_SHOWN = 2_000  # characters of a part in the quarantine
 # Keys of which a file of traces has one in its first megabyte. Files of rows, which have none, are not read twice.
 _MARKS = (
     *(b'"resourceSpans"', b'"samples"', b'"messages"', b'"schema_version"', b'"observations"', b'"traceId"'),
-    *(b'"trace_id"', b'"run_type"', b'"info"', b'"sessionId"', b'"leafUuid"', b'"file-history-snapshot"'),
+    *(b'"batches"', b'"traceID"', b'"trace_id"', b'"run_type"', b'"info"', b'"sessionId"', b'"leafUuid"'),
+    b'"file-history-snapshot"',
 )
 
 

@@ -13,7 +13,6 @@ from gradebook.tasks.datasets.traces.fields import (
     amount_of,
     count_of,
     decoded,
-    entries_of,
     error_of,
     first_of,
     id_of,
@@ -34,6 +33,7 @@ from gradebook.tasks.datasets.traces.messages import (
     result_within,
 )
 from gradebook.tasks.datasets.traces.spans import KINDS, OWN_COLUMNS, Span
+from gradebook.tasks.datasets.traces.wrappings import holds_spans, spans_of
 
 _KIND_NAMES = (
     "openinference.span.kind",
@@ -107,7 +107,7 @@ _OWN = {f"gradebook.{column}": column for column in OWN_COLUMNS}
 
 def matches(first: Mapping[str, Any]) -> bool:
     """Whether a file's first object is of this format."""
-    return isinstance(first.get("resourceSpans"), list)
+    return holds_spans(first)
 
 
 def parts(document: Mapping[str, Any], line: int, size: int) -> Iterator[Part | str]:
@@ -122,18 +122,16 @@ def parts(document: Mapping[str, Any], line: int, size: int) -> Iterator[Part | 
 
 def _spans(document: Mapping[str, Any]) -> Iterator[dict[str, Any] | str]:
     """Spans, each with what its resource says of the trace; the rest of a resource is not copied to every span."""
-    for resource in entries_of("resourceSpans", document.get("resourceSpans")):
-        if isinstance(resource, str):
-            yield resource
+    about, kept = None, dict[str, Any]()
+    for span in spans_of(document):
+        if isinstance(span, str):
+            yield span
             continue
-        fields = attributes_of(object_of(resource.get("resource")).get("attributes"))
-        kept = {name: fields[name] for name in ("service.name", *_OWN) if short_of(str(fields.get(name, "")))}
-        for scope in entries_of("scopeSpans", resource.get("scopeSpans")):
-            if isinstance(scope, str):
-                yield scope
-                continue
-            for span in entries_of("spans", scope.get("spans")):
-                yield span if isinstance(span, str) else span | {"resource": kept}
+        if span["resource"] is not about:  # spans of a resource share it
+            about = span["resource"]
+            fields = attributes_of(about)
+            kept = {name: fields[name] for name in ("service.name", *_OWN) if short_of(str(fields.get(name, "")))}
+        yield span | {"resource": kept}
 
 
 class _Known(NamedTuple):
@@ -226,7 +224,9 @@ def read_span(content: Mapping[str, Any]) -> Span:
 
 
 def attributes_of(listed: Any) -> dict[str, Any]:
-    """Attributes by their keys, without those that have no key or no value."""
+    """Attributes by their keys, without those that have no key or no value; those of other wrappings are an object."""
+    if isinstance(listed, dict):
+        return {key: value for key, value in listed.items() if key and value is not None}
     fields: dict[str, Any] = {}
     for entry in objects_of(listed):
         key, value = entry.get("key"), entry.get("value")
