@@ -140,16 +140,16 @@ def tokens_of(name: str, usage: Any) -> int | None:
 
 def usage_in(made: Any) -> dict[str, Any]:
     """Usage that a model's response states itself, also within the messages that LangChain wraps around it."""
-    waiting, depth = [object_of(made)], 0
-    while waiting and depth < _MOST_WRAPS:
+    waiting, seen_count = [object_of(made)], 0
+    while waiting and seen_count < _MOST_WRAPS:
         given = waiting.pop(0)
         if usage := next((each for name in _USAGES if (each := object_of(given.get(name)))), None):
             return usage
         generations = given.get("generations")
-        entries = generations[0] if isinstance(generations, list) and generations else generations
-        waiting += [object_of(given.get(name)) for name in ("llm_output", "message", "kwargs", "response_metadata")]
-        waiting += objects_of(entries if isinstance(entries, list) else [entries])
-        depth += 1
+        batch = generations[0] if isinstance(generations, list) and generations else None
+        inner = [given.get(name) for name in ("llm_output", "message", "kwargs", "response_metadata")]
+        waiting += objects_of([*inner, *(batch if isinstance(batch, list) else [batch])])
+        seen_count += 1
     return {}
 
 

@@ -189,8 +189,8 @@ def _role_of(given: Message, message: Message, role: str) -> str:
 
 def _content_of(message: Message, role: str) -> Any:
     content = first_of(message, ("parts", "content", "text"))
-    if role == "tool" and not (message.get("tool_call_id") or message.get("id")):
-        content = _functions_in(content)
+    if role == "assistant" or (role == "tool" and not (message.get("tool_call_id") or message.get("id"))):
+        content = _functions_in(content, role)
     return [content] if isinstance(content, dict) and (role != "tool" or "type" in content) else content
 
 
@@ -204,11 +204,19 @@ def _calls(message: Message) -> list[Message]:
     return []
 
 
-def _functions_in(content: Any) -> Any:
-    """Calls or definitions of functions in a message of the role `tool`, also as JSON; other contents as they are."""
-    value = decoded(content)
+def _functions_in(content: Any, role: str) -> Any:
+    """Calls of functions that are a message's content, also as JSON, as of Koog; other contents as they are.
+
+    Messages of the role `tool` may hold definitions of functions too.
+    """
+    value = decoded(content) if isinstance(content, str) and content.startswith(("[{", "{")) else content
     parts = value if isinstance(value, list) else [value]
-    return parts if parts and all(_kind_of_part(part)[0] == "function" for part in parts) else content
+    are_functions = parts and all(_kind_of_part(part)[0] == "function" for part in parts)
+    return parts if are_functions and (role == "tool" or all(map(_has_arguments, parts))) else content
+
+
+def _has_arguments(part: Message) -> bool:
+    return "arguments" in (object_of(part.get("function")) or part)
 
 
 def _sorted(parts: list[Any]) -> tuple[list[Any], list[Message], list[Message]]:
@@ -223,7 +231,7 @@ def _sorted(parts: list[Any]) -> tuple[list[Any], list[Message], list[Message]]:
         elif kind in _RESULTS:
             results.append(_result(held))
         elif kind == "function":
-            calls += [_call(held)] if "arguments" in (object_of(held.get("function")) or held) else []
+            calls += [_call(held)] if _has_arguments(held) else []
         elif kind.endswith("_call"):  # a tool that OpenAI runs itself, such as web_search_call
             calls.append(_call({"name": kind.removesuffix("_call"), "arguments": held.get("action")} | held))
         elif kind not in _THOUGHTS:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gradebook.tasks.datasets.conversations import steps_of_messages
 from gradebook.tasks.datasets.discovery import dataset_files, read_rows
 from gradebook.tasks.datasets.row_parser import RowFitter
 from tests.support.agent_traces import otlp_attributes, otlp_file, otlp_span
@@ -100,7 +101,8 @@ def _koog() -> dict[str, Any]:
     about = {"attributes": {"gen_ai.tool.name": "gate_of"}}
     return _langfuse(
         _observation(1, "AGENT", None, None),
-        _observation(2, "GENERATION", _ASKED, [{"role": "tool", "content": [_CALL]}], totalUsage=75, totalCost=0.25),
+        _observation(2, "GENERATION", _ASKED, [{"role": "assistant", "content": json.dumps([_CALL])}], totalUsage=75)
+        | {"totalCost": 0.25},
         _observation(3, "SPAN", {"flight": 7}, "B4", name="tool.gate_of", metadata=about),
         _observation(
             4, "GENERATION", [*_ASKED, called, done], [{"role": "assistant", "content": "Gate B4."}], totalUsage=159
@@ -181,17 +183,17 @@ def _langsmith() -> list[dict[str, Any]]:
         return {"lc": 1, "type": "constructor", "id": ["langchain", "schema", kind], "kwargs": fields}
 
     asked = message("HumanMessage", content=_Q)
-    called = message("AIMessageChunk", content="", additional_kwargs={"tool_calls": [_CALL]})
+    usage = {"usage_metadata": {"input_tokens": 70, "output_tokens": 5, "total_tokens": 75}}
+    called = message("AIMessageChunk", content="", additional_kwargs={"tool_calls": [_CALL]}, **usage)
     done = message("ToolMessage", content="B4", tool_call_id="c1")
     gave = {"output": message("ToolMessage", content="B4", status="success")}
-    usage = [{"usage_metadata": {"input_tokens": 70, "output_tokens": 5, "total_tokens": 75}}]
-    usage += [{"usage_metadata": {"input_tokens": 150, "output_tokens": 9}}]
+    answer = {"content": "Gate B4.", "role": "assistant", "usage_metadata": {"input_tokens": 150, "output_tokens": 9}}
     return [
         run(0, "chain", {"input": _Q}, {"output": "Gate B4."}, total_tokens=234, total_cost=0.75),
-        run(1, "llm", {"messages": [[asked]]}, {"generations": [[{"message": called}]]} | usage[0], total_cost=0.25),
+        run(1, "llm", {"messages": [[asked]]}, {"generations": [[{"message": called}]], "llm_output": None})
+        | {"total_cost": 0.25},
         run(2, "tool", {"input": "{'flight': 7}"}, gave, name="gate_of"),
-        run(3, "llm", {"messages": [[asked, called, done]]}, {"content": "Gate B4.", "role": "assistant"} | usage[1])
-        | {"total_cost": 0.5},
+        run(3, "llm", {"messages": [[asked, called, done]]}, answer, total_cost=0.5),
     ]
 
 
@@ -400,3 +402,20 @@ def test_traces_of_langfuse_may_lie_apart_from_their_observations(tmp_path: Path
         ("a", "Gate a.", _ASKED),
         ("b", "Gate b.", _ASKED),
     ]
+
+
+@pytest.mark.parametrize(
+    ("calls", "results", "outputs"),
+    [
+        ([{"id": "a"}, {"id": "b"}], [{"tool_call_id": "b"}, {"tool_call_id": "a"}], ["2", "1"]),
+        ([{}, {}], [{"name": "f"}, {"name": "f"}], ["1", "2"]),  # of Gemini
+        ([{"id": "a"}, {"id": "b"}], [{}, {}], ["1", "2"]),  # of Koog
+        ([{"id": "a"}], [{"tool_call_id": "x"}], [None, "1"]),  # of no call
+    ],
+)
+def test_a_result_belongs_to_the_call_that_it_names_else_to_the_earliest(
+    calls: Messages, results: Messages, outputs: list[str | None]
+) -> None:
+    asked: Messages = [{"role": "assistant", "tool_calls": [{"function": {"name": "f"}} | call for call in calls]}]
+    asked += [{"role": "tool", "content": str(number)} | each for number, each in enumerate(results, start=1)]
+    assert [step.get("output") for step in steps_of_messages(asked) if step["kind"] == "tool"] == outputs
