@@ -1,7 +1,7 @@
 -- rated_outputs: one row per row of `asked` (output_id, criterion_id, place), in the order of `line`: the mean score
 -- (0..1) of the latest rating of each rater in the files $ratings_files, null if unrated. level_id: the level, if all
--- raters agree. Where an adjudicator decided, the decision alone counts. A level has the score that `levels` gives it at
--- the criterion's place.
+-- raters agree. Where an adjudicator decided, the decision alone counts. A level has the score that `levels` gives it
+-- at the criterion's place.
 with given as (
     select ratings.*, asked.line as asked_line, asked.place
     from read_parquet($ratings_files) as ratings
