@@ -24,15 +24,7 @@ def write_files(folder: Path, output_count: int, criterion_count: int) -> None:
     with (folder / "outputs.jsonl").open("w") as outputs, (folder / "ratings.jsonl").open("w") as ratings:
         for number in range(output_count):
             names = [f"c{place}" for place in range(criterion_count)]
-            own = [
-                {
-                    "id": name,
-                    "description": f"Does {number} meet {name}?",
-                    "method": {"type": "ratings"},
-                    "levels": LEVELS,
-                }
-                for name in names
-            ]
+            own = [RATED | {"id": name, "description": f"Does {number} meet {name}?"} for name in names]
             slot = {"case_id": f"case-{number}", "model": "m"}
             outputs.write(json.dumps(slot | {"prompt": "Say.", "output": f"Text {number}.", "criteria": own}) + "\n")
             for place, name in enumerate(names):
