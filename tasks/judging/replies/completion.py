@@ -20,7 +20,11 @@ MAY_BE_CUT = (
     "file asks all anew"
 )
 _PARAMETER = re.compile(
-    r"temperature|max_completion_tokens|max_tokens|response_format|json_schema|seed|top_logprobs|logprobs|service_tier"
+    r"\b(temperature|max_completion_tokens|max_tokens|response_format|json_schema|seed|top_logprobs|logprobs|service_tier)\b"
+)
+# A message may repeat words of the prompt, so it has to say that something is refused.
+_REFUSAL = re.compile(
+    "support|deprecat|unavailable|invalid|allowed|recogni|unknown|unexpected|permitted", re.IGNORECASE
 )
 _PARAMETERS_BY_WORD = {"json_schema": "response_format", "top_logprobs": "logprobs"}
 _TEXT_PARTS = ("text", "output_text")
@@ -136,11 +140,12 @@ class ErrorBody:
 
     @property
     def refused_parameter(self) -> str | None:
-        """Parameter of a request that the error is about, by its `param`, else by the first one in its message."""
+        """Parameter of a request that the error is about: its `param`, else the first one in a message of refusal."""
         told = self.body if isinstance(self.body, dict) else {"message": self.body}
-        for text in (told.get("param"), told.get("message"), told.get("detail")):
+        for name in ("param", "message", "detail"):
+            text = told.get(name)
             named = _PARAMETER.search(text) if isinstance(text, str) else None
-            if named is not None:
+            if named is not None and (name == "param" or _REFUSAL.search(str(text))):
                 return _PARAMETERS_BY_WORD.get(named[0], named[0])
         return None
 

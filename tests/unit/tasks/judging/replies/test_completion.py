@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gradebook.tasks.judging.replies.completion import drop_false_usage, read_completion
+from gradebook.tasks.judging.replies.completion import drop_false_usage, read_completion, read_error
 from tests.support.law_over import law_over
 
 
@@ -54,6 +54,23 @@ def test_the_largest_count_of_a_replys_tokens_is_billed(usage: dict[str, Any], t
 def test_an_error_within_a_reply_stands_for_a_status(code: object, kind: str | None, status: int):
     error = read(error={"message": "upstream", "code": code, "type": kind}).error
     assert error is not None and error.status == status
+
+
+@law_over(
+    ("error", "parameter"),
+    [
+        ({"message": "Unsupported value: 'temperature' does not support 0.", "param": "temperature"}, "temperature"),
+        ({"message": "`temperature` is deprecated for this model.", "param": None}, "temperature"),
+        ({"message": "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."}, "max_tokens"),
+        ({"message": "This response_format type is unavailable now"}, "response_format"),
+        ({"message": "Invalid schema", "param": "response_format.json_schema"}, "response_format"),
+        ({"message": "The temperature of the case is too high for us."}, None),  # words of a prompt
+        ({"message": "Unsupported file."}, None),
+        (["temperature"], None),
+    ],
+)
+def test_the_parameter_that_an_error_refuses_is_found(error: Any, parameter: str | None):
+    assert read_error(json.dumps({"error": error}).encode()).refused_parameter == parameter
 
 
 @pytest.mark.parametrize(
