@@ -614,7 +614,17 @@ create table if not exists run_comparisons (
     fallen_case_count bigint,
     skewness double,
     p_family double,
-    p_holm double
+    p_holm double,
+    missing_a_count bigint,
+    missing_b_count bigint,
+    unchanged_count bigint,
+    p_missing double,
+    least_diff double,
+    most_diff double,
+    least_low double,
+    most_high double,
+    least_p double,
+    most_p double
 );
 
 create table if not exists written_feedback (

@@ -13,7 +13,7 @@ from gradebook.tasks.comparing.compare import Comparison, ModelComparison
 from gradebook.tasks.comparing.figures import ComparedRow, worst_first
 from gradebook.tasks.comparing.gate import GateFinding
 from gradebook.tasks.comparing.run_comparison import ComparedModels, RunComparison
-from gradebook.tasks.comparing.sentences import left_out_sentences, pair_sentences
+from gradebook.tasks.comparing.sentences import left_out_sentences, outcome_sentences, pair_sentences
 from gradebook.tasks.comparing.verdict import comparison_verdict
 from gradebook.tasks.system.number_format import (
     difference_interval_words,
@@ -83,6 +83,10 @@ def _baseline_table(pair: ComparedModels, comparison: RunComparison) -> Table:
 
 
 def _show_pair(pair: ModelComparison) -> None:
+    if pair.rows and all(row.is_unchanged for row in pair.rows):
+        for sentence in outcome_sentences(pair.rows):
+            people.print(escape(plain(sentence)))
+        return
     if pair.rows and all(_is_identical(row) for row in pair.rows):
         pairs = counted(max(row.figures.n for row in pair.rows), "pair")
         people.print(escape(plain(f"{pair.name}: A and B have the same scores, criterion by criterion, on {pairs}.")))
@@ -183,7 +187,7 @@ def _lost_table(cases: Iterable[LostCase]) -> Table:
 
 
 def _show_gate(gate: GateFinding) -> None:
-    colour = "red" if gate.is_failed else "green"
+    colour = "yellow" if gate.is_undecided else "red" if gate.is_failed else "green"
     people.print(f"[{colour}]{escape(plain(gate.sentence))}[/]")
 
 

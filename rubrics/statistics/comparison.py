@@ -1,6 +1,6 @@
 """All figures of a comparison: pairs of scores, and their joint statistics."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from math import isnan, nan
 
 import numpy as np
@@ -12,7 +12,7 @@ from gradebook.rubrics.statistics.chance import is_significant
 from gradebook.rubrics.statistics.clusters import cluster_sums
 from gradebook.rubrics.statistics.distributions import pair_distributions
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, LEVEL, Interval, Mean, mean_interval, measure_mean
-from gradebook.rubrics.statistics.mean_difference import FEW_AGAINST, count_moved, measure_difference
+from gradebook.rubrics.statistics.mean_difference import FEW_AGAINST, Moved, count_moved, measure_difference
 from gradebook.rubrics.statistics.paired import count_shares, effect_of, mcnemar, wilcoxon
 from gradebook.rubrics.statistics.power import minimal_effect
 from gradebook.rubrics.statistics.score_intervals import measure_scores, score_interval_of
@@ -76,6 +76,24 @@ class PairFigures:
     skewness: float | None
     p_family: float | None
     p_holm: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFigures:
+    """What pairs that lack a score leave open: figures over all pairs, whatever the missing scores are.
+
+    p_missing: whether scores are missing equally often on both sides, by McNemar's exact test. least_diff, most_diff:
+    bounds of mean_diff; least_low, most_high: of its interval, with all missing scores at the end that counts against,
+    or for, side B. least_p, most_p: p at these two bounds.
+    """
+
+    p_missing: float | None
+    least_diff: float | None
+    most_diff: float | None
+    least_low: float | None
+    most_high: float | None
+    least_p: float | None
+    most_p: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +164,7 @@ ROW_FIGURES = tuple(field.name for field in fields(PairFigures) if field.name no
 CORRECTED_FIGURES = tuple(field.name for field in fields(CorrectedFigures) if field.name not in _WORDS)
 WIN_FIGURES = tuple(field.name for field in fields(WinFigures))
 PASS_FIGURES = tuple(field.name for field in fields(PassFigures))
+OPEN_FIGURES = tuple(field.name for field in fields(OpenFigures))
 
 
 def measure_pairs(
@@ -168,9 +187,7 @@ def measure_pairs(
     differences = of_b - of_a
     codes = _shared(clusters)
     mean = _measure(differences, codes, strata)
-    moved = count_moved(cluster_sums(differences, codes)[0])
-    if strata is not None:
-        moved = count_moved_by_stratum(differences, strata, codes)
+    moved = _count_moved(differences, codes, strata)
     tested = measure_difference(mean, moved, bounds, chosen_from=chosen_from)
     detectable = nan if mean.is_constant else minimal_effect(mean.standard_error, mean.df)
     boot = _bootstrap(differences, codes, strata, resample_count, 1.0 - (1.0 - LEVEL) / chosen_from)
@@ -205,6 +222,38 @@ def measure_pairs(
         skewness=_known(moved.skewness),
         p_family=None,
     )
+
+
+def measure_open(
+    differences: tuple[Floats, Floats],
+    is_missing: tuple[NDArray[np.bool_], NDArray[np.bool_]],
+    clusters: NDArray[np.int64],
+    *,
+    bounds: Interval | None = DIFFERENCES,
+    chosen_from: float = 1,
+    strata: Strata | None = None,
+) -> OpenFigures:
+    """Measure pairs of which some lack a score.
+
+    differences: lowest and highest possible one of each pair, (pair,). is_missing: whether A and B lack a score,
+    (pair,). Other arguments as in `measure_pairs`.
+    """
+    codes = _shared(clusters)
+    least, most = (
+        measure_difference(
+            _measure(each, codes, strata), _count_moved(each, codes, strata), bounds, chosen_from=chosen_from
+        )
+        for each in differences
+    )
+    least_diff, most_diff = (weighted_mean(each, strata) for each in differences)
+    p_missing = nan if strata is not None else mcnemar(*is_missing, codes)
+    figures = (p_missing, least_diff, most_diff, least.low, most.high, least.p, most.p)
+    return OpenFigures(*(_known(each) for each in figures))
+
+
+def without_change(figures: PairFigures) -> PairFigures:
+    """Figures of pairs that have the same output with the same score: their difference is 0 for certain."""
+    return replace(figures, diff_low=0.0, diff_high=0.0)
 
 
 def measure_passes(
@@ -277,6 +326,12 @@ def _shared(clusters: NDArray[np.int64]) -> NDArray[np.int64] | None:
 
 def _measure(values: Floats, clusters: NDArray[np.int64] | None, strata: Strata | None) -> Mean:
     return measure_mean(values, clusters) if strata is None else measure_strata(values, strata, clusters)
+
+
+def _count_moved(differences: Floats, clusters: NDArray[np.int64] | None, strata: Strata | None) -> Moved:
+    if strata is not None:
+        return count_moved_by_stratum(differences, strata, clusters)
+    return count_moved(cluster_sums(differences, clusters)[0])
 
 
 def _bootstrap(

@@ -35,6 +35,11 @@ SCORES = Interval(0.0, 1.0)  # range of a score
 DIFFERENCES = Interval(-1.0, 1.0)  # range of a difference of two scores
 
 
+def unseen_share(n: int, level: float = LEVEL) -> float:
+    """Largest share of something that n values without it allow (rule of three, Hanley and Lippman-Hand 1983)."""
+    return float(1.0 - (1.0 - level) ** (1.0 / n))
+
+
 @dataclass(frozen=True, slots=True)
 class Mean:
     """Mean with the statistics for its interval and its test.
@@ -126,7 +131,7 @@ def constant_interval(value: float, n: int, bounds: Interval = SCORES, level: fl
     """
     if n < 2:
         return UNKNOWN
-    share = 1.0 - (1.0 - level) ** (1.0 / n)
+    share = unseen_share(n, level)
     return Interval(value - share * (value - bounds.low), value + share * (bounds.high - value)).clipped(bounds)
 
 

@@ -10,7 +10,8 @@
 `not` binds tighter than `and`, `and` tighter than `or`. Within `any criterion (...)`, `every category (...)` and
 so on, a bare FIGURE refers to each criterion or category in turn. An ID with blanks or signs is put in double quotes.
 
-An unknown figure makes its comparison unknown, and so does an `any` over nothing: three-valued logic (Kleene 1952).
+An unknown figure makes its comparison unknown, and so does an `any` over nothing: three-valued logic (Kleene 1952). A
+figure that missing scores leave open has a range: its comparison is unknown unless it has one outcome over the range.
 """
 
 import operator
@@ -18,6 +19,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import isnan
 from typing import Protocol
+
+from gradebook.rubrics.statistics.intervals import Interval
 
 OVERALL, CRITERION, CATEGORY = "overall", "criterion", "category"
 SCOPES = (CRITERION, CATEGORY)
@@ -38,8 +41,8 @@ class Figures(Protocol):
     def ids(self, scope: str) -> Sequence[str]:
         """Ids of a scope, in order."""
 
-    def figure(self, scope: str, scope_id: str, figure: str) -> float | None:
-        """One figure; None or NaN if unknown."""
+    def figure(self, scope: str, scope_id: str, figure: str) -> float | Interval | None:
+        """One figure; None or NaN if unknown, an interval if it may be anything within."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +101,7 @@ def holds(rule: Rule, figures: Figures, scope_id: str | None = None) -> bool | N
     """Whether the rule holds; None if it depends on an unknown figure."""
     match rule:
         case Comparison(name, sign, number):
-            value = _value(name, figures, scope_id)
-            return None if value is None else OPERATORS[sign](value, number)
+            return _is_met(_value(name, figures, scope_id), sign, number)
         case Negation(inner):
             found = holds(inner, figures, scope_id)
             return None if found is None else not found
@@ -111,8 +113,8 @@ def holds(rule: Rule, figures: Figures, scope_id: str | None = None) -> bool | N
 
 
 def unknown_names(rule: Rule, figures: Figures, scope_id: str | None = None) -> tuple[str, ...]:
-    """Unknown figures that the rule depends on, once each, in order; `criterion to compare` for an `any` over
-    nothing.
+    """Unknown figures that the rule depends on, once each, in order, open ones with their range; `criterion to compare`
+    for an `any` over nothing.
     """
     return tuple(dict.fromkeys(_unknown(rule, figures, scope_id)))
 
@@ -136,9 +138,20 @@ def names_in(rule: Rule) -> Iterator[Name]:
                 yield from names_in(inner)
 
 
-def _value(name: Name, figures: Figures, scope_id: str | None) -> float | None:
+def _value(name: Name, figures: Figures, scope_id: str | None) -> float | Interval | None:
     value = figures.figure(name.scope, (scope_id or "") if name.scope_id is None else name.scope_id, name.figure)
+    if isinstance(value, Interval):
+        return value.low if value.low == value.high else value
     return None if value is None or isnan(value) else float(value)
+
+
+def _is_met(value: float | Interval | None, sign: str, number: float) -> bool | None:
+    if not isinstance(value, Interval):
+        return None if value is None else OPERATORS[sign](value, number)
+    if sign in ("=", "==", "!="):
+        return None if value.low <= number <= value.high else sign == "!="
+    outcomes = {OPERATORS[sign](end, number) for end in (value.low, value.high)}
+    return outcomes.pop() if len(outcomes) == 1 else None
 
 
 def _joined(found: list[bool | None], *, is_all: bool) -> bool | None:
@@ -151,9 +164,10 @@ def _joined(found: list[bool | None], *, is_all: bool) -> bool | None:
 
 def _unknown(rule: Rule, figures: Figures, scope_id: str | None) -> Iterator[str]:
     match rule:
-        case Comparison(name):
-            if _value(name, figures, scope_id) is None:
-                yield _shown(name, scope_id)
+        case Comparison(name, sign, number):
+            value = _value(name, figures, scope_id)
+            if _is_met(value, sign, number) is None:
+                yield _shown(name, scope_id) + (f" ({_figure_words(value)})" if value is not None else "")
         case Negation(inner):
             yield from _unknown(inner, figures, scope_id)
         case Junction(rules):
@@ -171,7 +185,7 @@ def _described(rule: Rule, figures: Figures, scope_id: str | None) -> Iterator[s
     match rule:
         case Comparison(name):
             value = _value(name, figures, scope_id)
-            yield f"{_shown(name, scope_id)} = {'unknown' if value is None else f'{value:.4g}'}"
+            yield f"{_shown(name, scope_id)} = {_figure_words(value)}"
         case Negation(inner):
             yield from _described(inner, figures, scope_id)
         case Junction(rules):
@@ -181,6 +195,12 @@ def _described(rule: Rule, figures: Figures, scope_id: str | None) -> Iterator[s
             ids = figures.ids(scope)
             for each in [each for each in ids if holds(inner, figures, each)] or ids:
                 yield from _described(inner, figures, each)
+
+
+def _figure_words(value: float | Interval | None) -> str:
+    if isinstance(value, Interval):
+        return f"{value.low:.4g} to {value.high:.4g}"
+    return "unknown" if value is None else f"{value:.4g}"
 
 
 def _shown(name: Name, scope_id: str | None) -> str:

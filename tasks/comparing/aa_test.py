@@ -18,8 +18,8 @@ from gradebook.rubrics.statistics.rule_parser import RELEASE_RULE
 from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL, Rule, names_in
 from gradebook.rubrics.statistics.series import Series
 from gradebook.tasks.agreement.published_run import unweighted_words
-from gradebook.tasks.comparing.attribution import weigh_pairs
-from gradebook.tasks.comparing.case_pairs import ScorePairs, pair_sides
+from gradebook.tasks.comparing.attribution import scaled_weights, weigh_pairs
+from gradebook.tasks.comparing.case_pairs import ScorePairs, bound_overall, pair_sides
 from gradebook.tasks.comparing.decision_study import DecisionStudy, study_decisions
 from gradebook.tasks.comparing.figures import ComparedRow, RowMaker, adjust_for_comparison, pair_categories
 from gradebook.tasks.comparing.gate import GateRule
@@ -243,7 +243,8 @@ class _ModelReplicates:
         return DrawnOutputs(places.size, len(sides) + 1, self.lines, passes)
 
     def _rows(self) -> Iterator[ComparedRow]:
-        maker, sides = RowMaker(self.name, self.name, 0), self._sides[0]
+        maker = RowMaker(self.name, self.name, 0)
+        sides = bound_overall(self._sides[0], self._rubric, scaled_weights(self._rubric))
         yield maker.overall(sides, self._bounds)
         yield from maker.categories(sides, self._rubric, self._rubric, self._ids)
         yield from maker.criteria(sides, self._ids, self._rubric)

@@ -127,9 +127,7 @@ def weigh_pairs(sides: PairedSides, rubric: Rubric) -> WeightedPairs:
     """Verdicts behind the overall scores of the pairs, with their weights."""
     known = sides.overall.is_scored
     places = sides.overall.places[known]
-    weights = effective_weights(rubric)
-    scale = WeightTree.of(rubric).positive_sums[TOP] if rubric.categories else 1.0
-    found = dict(_weighted_verdicts(sides, {name: scale * weight for name, weight in weights.items()}, places))
+    found = dict(_weighted_verdicts(sides, scaled_weights(rubric), places))
     optional = {criterion.id for criterion in rubric.criteria if not criterion.required}
     weighed = tuple(replace(each, is_required=name not in optional) for name, each in found.items())
     scores = PairedScores(weighed, places.size)
@@ -145,6 +143,12 @@ def weigh_pairs(sides: PairedSides, rubric: Rubric) -> WeightedPairs:
         _bounds(scores),
         sides.strata_at(places),
     )
+
+
+def scaled_weights(rubric: Rubric) -> dict[str, float]:
+    """Weights of a rubric's criteria on the scale of per-case criteria."""
+    scale = WeightTree.of(rubric).positive_sums[TOP] if rubric.categories else 1.0
+    return {name: scale * weight for name, weight in effective_weights(rubric).items()}
 
 
 def explain(

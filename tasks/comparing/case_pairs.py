@@ -1,7 +1,7 @@
 """Pairing of outputs by case, and the scores of each pair as arrays."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import duckdb
 import numpy as np
@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.rubrics.statistics.mean_difference import TIED
 from gradebook.rubrics.statistics.strata import Strata
 from gradebook.tasks.comparing.model_pairs import Groups, Wanted
 from gradebook.tasks.lake.rows import make_table
@@ -16,6 +18,7 @@ from gradebook.tasks.lake.sql import query
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 PART_ROWS = 1_000_000  # verdicts paired at once: memory beyond the scores does not grow with the run
 
@@ -26,13 +29,28 @@ class PairCounts:
 
     n and unscored_count count pairs of two outputs each; unpaired_count and ambiguous_count count outputs. Ambiguous:
     a side has several outputs of that case and sample_index. held_otherwise_count: unpaired outputs whose partner has
-    other per-case criteria, or none.
+    other per-case criteria, or none. missing_a_count, missing_b_count: pairs whose output lacks a score that it is
+    owed, by side; a criterion that does not apply owes none. unchanged_count: pairs with the same output and the same
+    score on both sides. The last three are None in rows of earlier versions.
     """
 
     unpaired_count: int
     held_otherwise_count: int
     ambiguous_count: int
     unscored_count: int
+    missing_a_count: int | None = None
+    missing_b_count: int | None = None
+    unchanged_count: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Lowest and highest possible scores of each pair's outputs; all (pair,), the score where it is known."""
+
+    low_a: Floats
+    high_a: Floats
+    low_b: Floats
+    high_b: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +58,9 @@ class ScorePairs:
     """Pairs of one criterion; all arrays (pair,), ordered by place.
 
     places: number of the pair within the comparison. cases: number of its case, or of its named cluster.
-    scores_a, scores_b: NaN if unscored. own_weights: NaN if the criterion is the rubric's. Arrays may be shared by
-    several criteria: do not write to them.
+    scores_a, scores_b: NaN if unscored. own_weights: NaN if the criterion is the rubric's. missing_a, missing_b:
+    whether a score is owed and missing; None if none is. of_missing: possible overall scores, or those of a category,
+    where any is missing; None: 0 to 1. Arrays may be shared by several criteria: do not write to them.
     """
 
     counts: PairCounts
@@ -50,22 +69,50 @@ class ScorePairs:
     scores_a: Floats
     scores_b: Floats
     own_weights: Floats
+    missing_a: Bools | None = None
+    missing_b: Bools | None = None
+    of_missing: Ends | None = None
 
     @property
-    def is_scored(self) -> NDArray[np.bool_]:
+    def is_scored(self) -> Bools:
         """Mask of the pairs with a score on both sides."""
         return ~(np.isnan(self.scores_a) | np.isnan(self.scores_b))
+
+    @property
+    def ends(self) -> Ends:
+        """Possible scores; NaN where a score is neither known nor owed."""
+        if self.of_missing is not None:
+            return self.of_missing
+        ends = []
+        for scores, missing in ((self.scores_a, self.missing_a), (self.scores_b, self.missing_b)):
+            ends += [scores if missing is None else np.where(missing, end, scores) for end in (0.0, 1.0)]
+        return Ends(*ends)
+
+    @property
+    def is_equal(self) -> Bools:
+        """Mask of the pairs with equal scores, or with none on either side."""
+        found = _are_equal(self.scores_a, self.scores_b)
+        if self.missing_a is not None or self.missing_b is not None:
+            ends = self.ends
+            found &= _are_equal(ends.low_a, ends.low_b) & _are_equal(ends.high_a, ends.high_b)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
 class OutputPairs:
-    """Other scores of each pair's outputs; all (pair,), NaN if unknown."""
+    """Other scores of each pair's outputs; all (pair,), NaN if unknown.
+
+    ends: of the overall scores, by `score_low` and `score_high`. is_same: whether both sides gave the same output to
+    the same prompt.
+    """
 
     places: Integers
     uniform_a: Floats
     uniform_b: Floats
     passed_a: Floats
     passed_b: Floats
+    ends: Ends
+    is_same: Bools
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +133,10 @@ class PairedSides:
         """Strata of the pairs at these places."""
         return None if self.strata is None else self.strata.at(places)
 
+    def is_same_at(self, places: Integers) -> Bools:
+        """Whether the outputs of the pairs at these places are the same."""
+        return self.outputs.is_same[np.searchsorted(self.outputs.places, places)]
+
 
 def pair_sides(connection: duckdb.DuckDBPyConnection, wanted: Wanted, groups: Groups) -> PairedSides:
     """Pair the outputs of two models, and read the scores of the pairs.
@@ -95,6 +146,68 @@ def pair_sides(connection: duckdb.DuckDBPyConnection, wanted: Wanted, groups: Gr
     add_outputs(connection, wanted, groups)
     overall, *criteria = _read_scores(connection, {"run_a": wanted.run_a, "run_b": wanted.run_b})
     return PairedSides(overall[1], dict(criteria), _read_outputs(connection), *_read_strata(connection))
+
+
+def bound_overall(sides: PairedSides, rubric: Rubric, weights: Mapping[str, float]) -> PairedSides:
+    """Sides with the bounds of the overall scores that a missing score leaves open.
+
+    weights: of the rubric's criteria, on the scale of per-case criteria. Under `missing: skip` an output has a score
+    over what is scored: its bounds are those of every missing score. Under `missing: zero` a score is never open.
+    """
+    overall = sides.overall
+    if rubric.missing == "null":
+        ends = Ends(
+            *(each[np.searchsorted(sides.outputs.places, overall.places)] for each in _arrays(sides.outputs.ends))
+        )
+        is_open = overall.missing_a is not None or overall.missing_b is not None
+        return replace(sides, overall=replace(overall, of_missing=ends)) if is_open else sides
+    overall = replace(overall, missing_a=None, missing_b=None)
+    if rubric.missing == "skip":
+        has_tree = bool(rubric.categories)
+        (missing_a, *of_a), (missing_b, *of_b) = (
+            _bound_skipped(sides, side, weights, has_tree=has_tree) for side in "ab"
+        )
+        if missing_a.any() or missing_b.any():
+            overall = replace(overall, missing_a=missing_a, missing_b=missing_b, of_missing=Ends(*of_a, *of_b))
+    return replace(sides, overall=overall)
+
+
+def _bound_skipped(
+    sides: PairedSides, side: str, weights: Mapping[str, float], *, has_tree: bool
+) -> tuple[Bools, Floats, Floats]:
+    """Pairs whose output of a side lacks a weighted score, and the bounds of its overall score."""
+    overall = sides.overall
+    count, scores = overall.places.size, overall.scores_a if side == "a" else overall.scores_b
+    missing, is_other = np.zeros(count, dtype=np.bool_), np.zeros(count, dtype=np.bool_)
+    points, base, gains, losses = (np.zeros(count) for _ in range(4))
+    for criterion_id, pairs in sides.by_criterion.items():
+        own, owed = (pairs.scores_a, pairs.missing_a) if side == "a" else (pairs.scores_b, pairs.missing_b)
+        given = np.where(np.isnan(pairs.own_weights), weights.get(criterion_id, 0.0), pairs.own_weights)
+        found = np.minimum(np.searchsorted(overall.places, pairs.places), max(count - 1, 0))
+        is_in = (overall.places[found] == pairs.places) & (given != 0.0) if count else np.zeros(0, dtype=np.bool_)
+        is_owed = is_in & (np.zeros(is_in.size, dtype=np.bool_) if owed is None else owed)
+        is_known = is_in & ~np.isnan(own)
+        missing[found[is_owed]] = True
+        is_other[found[is_in & ~is_owed & ~is_known]] = True  # does not apply
+        points[found[is_known]] += (given * own)[is_known]
+        base[found[is_known | is_owed]] += np.maximum(given, 0.0)[is_known | is_owed]
+        gains[found[is_owed]] += np.maximum(given, 0.0)[is_owed]
+        losses[found[is_owed]] += np.minimum(given, 0.0)[is_owed]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        low, high = ((points + more) / base for more in (losses, gains))
+        if has_tree:  # weights within a category depend on what does not apply
+            low, high = (
+                np.where(is_other, end, found) for end, found in ((np.minimum(losses / base, 0.0), low), (1.0, high))
+            )
+    return missing, np.where(missing, low, scores), np.where(missing, high, scores)
+
+
+def _are_equal(a: Floats, b: Floats) -> Bools:
+    return np.asarray((np.abs(a - b) <= TIED) | (np.isnan(a) & np.isnan(b)))
+
+
+def _arrays(ends: Ends) -> tuple[Floats, ...]:
+    return ends.low_a, ends.high_a, ends.low_b, ends.high_b
 
 
 def make_overall_pairs(connection: duckdb.DuckDBPyConnection, wanted: Wanted, groups: Groups) -> None:
@@ -142,8 +255,8 @@ def _read_pairs(connection: duckdb.DuckDBPyConnection, overall: ScorePairs | Non
     """Rows of `compared_pairs`, by criterion."""
     counts = connection.execute(query("comparing/pair_counts")).fetchall()
     table = connection.execute(
-        "select place, case_number, score_a, score_b, own_weight from compared_pairs where is_pair "
-        "order by criterion_id, place"
+        "select place, case_number, score_a, score_b, own_weight, missing_a, missing_b from compared_pairs "
+        "where is_pair order by criterion_id, place"
     ).to_arrow_table()
     start = 0
     for criterion_id, pair_count, *others in counts:
@@ -153,15 +266,23 @@ def _read_pairs(connection: duckdb.DuckDBPyConnection, overall: ScorePairs | Non
         if overall is not None and np.array_equal(places, overall.places):
             places, cases = overall.places, overall.cases
         scores = _floats(rows, "score_a"), _floats(rows, "score_b")
-        found = ScorePairs(PairCounts(*others), places, cases, *scores, _floats(rows, "own_weight"))
+        missing = (_bools(rows, name) for name in ("missing_a", "missing_b"))
+        missing_a, missing_b = (each if each.any() else None for each in missing)
+        own_weights = _floats(rows, "own_weight")
+        found = ScorePairs(PairCounts(*others), places, cases, *scores, own_weights, missing_a, missing_b)
         overall = overall or found
         yield criterion_id, found
 
 
 def _read_outputs(connection: duckdb.DuckDBPyConnection) -> OutputPairs:
     table = connection.execute(query("comparing/paired_outputs")).to_arrow_table()
-    places, *others = table.column_names
-    return OutputPairs(_integers(table, places), *(_floats(table, name) for name in others))
+    places, is_same = _integers(table, "place"), _bools(table, "is_same")
+    if not is_same.all():  # texts are read only where ids differ
+        found = connection.execute(query("comparing/same_outputs")).to_arrow_table()
+        is_same = is_same | np.isin(places, _integers(found, "place"))
+    ends = Ends(*(_floats(table, name) for name in Ends.__slots__))
+    uniform = _floats(table, "uniform_a"), _floats(table, "uniform_b")
+    return OutputPairs(places, *uniform, _floats(table, "passed_a"), _floats(table, "passed_b"), ends, is_same)
 
 
 def _read_strata(connection: duckdb.DuckDBPyConnection) -> tuple[Strata | None, bool]:
@@ -178,6 +299,10 @@ def _read_strata(connection: duckdb.DuckDBPyConnection) -> tuple[Strata | None, 
 
 def _integers(table: pa.Table, name: str) -> Integers:
     return np.asarray(table.column(name).combine_chunks(), np.int64)
+
+
+def _bools(table: pa.Table, name: str) -> Bools:
+    return np.asarray(table.column(name).combine_chunks().to_numpy(zero_copy_only=False), np.bool_)
 
 
 def _floats(table: pa.Table, name: str) -> Floats:

@@ -11,8 +11,8 @@ from gradebook.rubrics.model.rubric import Rubric, category_weights
 from gradebook.rubrics.statistics.comparison import CorrectedFigures, WinFigures, measure_wins
 from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
 from gradebook.tasks.agreement.rankings import tie_margin
-from gradebook.tasks.comparing.attribution import Explanation, WeightedPairs, explain, weigh_pairs
-from gradebook.tasks.comparing.case_pairs import PairedSides, pair_sides
+from gradebook.tasks.comparing.attribution import Explanation, WeightedPairs, explain, scaled_weights, weigh_pairs
+from gradebook.tasks.comparing.case_pairs import PairedSides, bound_overall, pair_sides
 from gradebook.tasks.comparing.corrected import Corrected, corrected_differences
 from gradebook.tasks.comparing.figures import ComparedRow, RowMaker, adjust_for_comparison
 from gradebook.tasks.comparing.gate import GateFinding, GateRule, evaluate_gate
@@ -218,6 +218,7 @@ class _Comparer:
             found, rows = compare_unpaired(self._connection, self._wanted, groups, self._new, self.same_ids)
             return ModelComparison(groups, *names, found if self.is_one_version else None, rows, (), None)
         sides = pair_sides(self._connection, self._wanted, groups)
+        sides = bound_overall(sides, self._new, scaled_weights(self._new))
         names = model_name(groups[0]), model_name(groups[1])
         maker = RowMaker(*names, self._asked.resample_count, self._factor)
         self.left_out += _uncompared_outputs(

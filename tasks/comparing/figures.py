@@ -11,19 +11,22 @@ from gradebook.rubrics.model.rubric import NO_CATEGORY, Rubric, category_weights
 from gradebook.rubrics.statistics.chance import Chance, adjust_families, chance_of_p
 from gradebook.rubrics.statistics.comparison import (
     CorrectedFigures,
+    OpenFigures,
     PairFigures,
     PassFigures,
     WinFigures,
     describe_caution,
     describe_conflict,
+    measure_open,
     measure_pairs,
     measure_passes,
+    without_change,
 )
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval
 from gradebook.rubrics.statistics.paired import adjust_for_many, adjust_step_down
 from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
 from gradebook.rubrics.statistics.spread import SpreadFigures, measure_spread
-from gradebook.tasks.comparing.case_pairs import PairCounts, PairedSides, ScorePairs
+from gradebook.tasks.comparing.case_pairs import Ends, PairCounts, PairedSides, ScorePairs
 from gradebook.tasks.lake.rows import pair_name
 
 Floats = NDArray[np.float64]
@@ -36,7 +39,7 @@ class ComparedRow:
     category: of a rubric's criterion, if it has one. passes, spread: only for the overall score. is_own: a per-case
     criterion. is_penalty: the weight is negative, so a higher score is worse. is_paired: False: of means over different
     cases. corrected: by people's ratings; None if there are none. wins: only for the overall score of
-    published runs.
+    published runs. open_figures: None if no score is missing.
     """
 
     model_a: str
@@ -53,6 +56,7 @@ class ComparedRow:
     is_paired: bool = True
     corrected: CorrectedFigures | None = None
     wins: WinFigures | None = None
+    open_figures: OpenFigures | None = None
 
     @property
     def conflict(self) -> str | None:
@@ -76,8 +80,28 @@ class ComparedRow:
 
     @property
     def outcome(self) -> Chance:
-        """Whether B is better (ABOVE) or worse (BELOW) beyond chance: `chance` is at most 0.05."""
-        return chance_of_p(self.merit_diff, self.chance)
+        """Whether B is better (ABOVE) or worse (BELOW) beyond chance: `chance` is at most 0.05.
+
+        UNKNOWN also if missing scores could be the reason: their bounds leave no difference beyond chance.
+        """
+        found = chance_of_p(self.merit_diff, self.chance)
+        return Chance.UNKNOWN if found.is_beyond and self.is_left_open else found
+
+    @property
+    def is_left_open(self) -> bool:
+        """Whether missing scores could turn the sign of the difference, or leave it to chance."""
+        ends = self.open_figures
+        if ends is None or ends.least_diff is None or ends.most_diff is None:
+            return False
+        low, high = ends.least_low, ends.most_high
+        is_above = (self.figures.mean_diff or 0.0) > 0
+        return (low is None or low <= 0.0) if is_above else (high is None or high >= 0.0)
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether every pair has the same output with the same score on both sides."""
+        pair_count = self.figures.n + self.counts.unscored_count
+        return self.figures.n > 0 and self.counts.unchanged_count == pair_count
 
     @property
     def merit_diff(self) -> float:
@@ -111,7 +135,7 @@ class ComparedRow:
         named = {"category": self.scope_id} if self.scope == CATEGORY else {"criterion_id": self.scope_id}
         own = {"category": self.category} if self.scope == CRITERION else {}
         passes = {} if self.passes is None else asdict(self.passes)
-        for others in (self.corrected, self.wins):
+        for others in (self.corrected, self.wins, self.open_figures):
             passes |= {} if others is None else asdict(others)
         spread = {} if self.spread is None else asdict(self.spread)
         figures = {**asdict(self.figures), **asdict(self.counts), **passes, **spread}
@@ -131,11 +155,11 @@ class RowMaker:
 
     def overall(self, sides: PairedSides, bounds: Interval) -> ComparedRow:
         """Row of the overall score; bounds: range of possible differences of two overall scores."""
-        figures = self._measure(sides, sides.overall, bounds, self.resample_count)
+        counts, figures, left_open = self._measure(sides, sides.overall, bounds, self.resample_count)
         passes = _measure_passes(sides)
         spread = _measure_spread(sides)
         named = self.model_a, self.model_b, OVERALL, "", None
-        return ComparedRow(*named, sides.overall.counts, figures, passes, spread=spread)
+        return ComparedRow(*named, counts, figures, passes, spread=spread, open_figures=left_open)
 
     def criteria(self, sides: PairedSides, ids: Sequence[str], rubric: Rubric) -> tuple[ComparedRow, ...]:
         """Rows of the criteria with these ids, in order; a bootstrap only for the rubric's criteria."""
@@ -146,11 +170,13 @@ class RowMaker:
                 continue
             pairs = sides.by_criterion[criterion_id]
             is_own = criterion_id not in of_rubric
-            figures = self._measure(sides, pairs, DIFFERENCES, 0 if is_own else self.resample_count)
+            resample_count = 0 if is_own else self.resample_count
+            counts, figures, left_open = self._measure(sides, pairs, DIFFERENCES, resample_count)
             category = None if is_own else of_rubric[criterion_id].category
             is_penalty = not is_own and of_rubric[criterion_id].own_weight < 0
             named = self.model_a, self.model_b, CRITERION, criterion_id
-            rows.append(ComparedRow(*named, category, pairs.counts, figures, None, is_own, is_penalty))
+            row = ComparedRow(*named, category, counts, figures, None, is_own, is_penalty, open_figures=left_open)
+            rows.append(row)
         return adjust_rows(rows)
 
     def categories(self, sides: PairedSides, old: Rubric, new: Rubric, same: Sequence[str]) -> tuple[ComparedRow, ...]:
@@ -161,20 +187,63 @@ class RowMaker:
         """
         rows = []
         for category, pairs, bounds in pair_categories(sides, old, new, same):
-            figures = self._measure(sides, pairs, bounds, self.resample_count)
-            rows.append(ComparedRow(self.model_a, self.model_b, CATEGORY, category, None, pairs.counts, figures))
+            counts, figures, left_open = self._measure(sides, pairs, bounds, self.resample_count)
+            named = self.model_a, self.model_b, CATEGORY, category, None
+            rows.append(ComparedRow(*named, counts, figures, open_figures=left_open))
         return adjust_rows(rows)
 
-    def _measure(self, sides: PairedSides, pairs: ScorePairs, bounds: Interval, resample_count: int) -> PairFigures:
+    def _measure(
+        self, sides: PairedSides, pairs: ScorePairs, bounds: Interval, resample_count: int
+    ) -> tuple[PairCounts, PairFigures, OpenFigures | None]:
         known = pairs.is_scored
         scores = pairs.scores_a[known], pairs.scores_b[known]
-        return measure_pairs(
+        figures = measure_pairs(
             *scores,
             pairs.cases[known],
             bounds=bounds,
             resample_count=resample_count,
             chosen_from=self.chosen_from,
             strata=sides.strata_at(pairs.places[known]),
+        )
+        is_unchanged = sides.is_same_at(pairs.places) & pairs.is_equal
+        missing = [
+            np.zeros(known.size, np.bool_) if each is None else each for each in (pairs.missing_a, pairs.missing_b)
+        ]
+        missing_counts = [int(each.sum()) for each in missing]
+        counts = replace(
+            pairs.counts,
+            missing_a_count=missing_counts[0],
+            missing_b_count=missing_counts[1],
+            unchanged_count=int(is_unchanged.sum()),
+        )
+        if known.any() and is_unchanged.all():
+            return counts, without_change(figures), None
+        return (
+            counts,
+            figures,
+            self._measure_open(sides, pairs, is_unchanged, missing, bounds) if any(missing_counts) else None,
+        )
+
+    def _measure_open(
+        self,
+        sides: PairedSides,
+        pairs: ScorePairs,
+        is_unchanged: NDArray[np.bool_],
+        missing: Sequence[NDArray[np.bool_]],
+        bounds: Interval,
+    ) -> OpenFigures:
+        """Figures over all pairs that have or are owed a score on both sides; an unchanged pair differs by 0."""
+        ends = pairs.ends
+        differences = [ends.low_b - ends.high_a, ends.high_b - ends.low_a]
+        counted = ~np.isnan(differences[0])
+        least, most = (np.where(is_unchanged, 0.0, each)[counted] for each in differences)
+        return measure_open(
+            (least, most),
+            (missing[0][counted], missing[1][counted]),
+            pairs.cases[counted],
+            bounds=bounds,
+            chosen_from=self.chosen_from,
+            strata=sides.strata_at(pairs.places[counted]),
         )
 
 
@@ -247,17 +316,34 @@ def _category_pairs(sides: PairedSides, weights: Mapping[str, float]) -> tuple[S
     cases = np.zeros(places.size, dtype=np.int64)
     cases[rows] = np.concatenate([each.cases for each in pairs])
     is_whole = np.bincount(rows, minlength=places.size) == len(parts)
-    means = []
-    for scores in ([each.scores_a for each in pairs], [each.scores_b for each in pairs]):
-        sums = np.bincount(rows, weights=given * np.concatenate(scores), minlength=places.size)
-        means.append(np.where(is_whole, sums, np.nan))
+
+    def means_of(scores: Iterable[Floats]) -> Floats:
+        sums = np.bincount(rows, weights=given * np.concatenate([*scores]), minlength=places.size)
+        return np.where(is_whole, sums, np.nan)
+
+    def any_of(missing: Iterable[NDArray[np.bool_] | None]) -> NDArray[np.bool_] | None:
+        found = [
+            rows_of[each] for rows_of, each in zip(np.split(rows, splits), missing, strict=True) if each is not None
+        ]
+        return np.isin(np.arange(places.size), np.concatenate(found)) & is_whole if found else None
+
+    splits = np.cumsum([each.places.size for each in pairs])[:-1]
+    means = [means_of(each.scores_a for each in pairs), means_of(each.scores_b for each in pairs)]
+    missing = [any_of(each.missing_a for each in pairs), any_of(each.missing_b for each in pairs)]
     none = np.full(places.size, np.nan)
     unscored_count = int(np.isnan(means[0] + means[1]).sum())
     counts = sides.overall.counts  # pairs with different per-case criteria are still pairs for the rubric's criteria
     counts = PairCounts(counts.unpaired_count - counts.held_otherwise_count, 0, counts.ambiguous_count, unscored_count)
-    return ScorePairs(counts, places, cases, means[0], means[1], none), difference_bounds(
-        part / base for part in parts.values()
-    )
+    of_missing = None
+    if any(each is not None for each in missing):
+        ends = [each.ends for each in pairs]
+        turned = [  # a penalty counts most where its score is lowest
+            each if part >= 0 else Ends(each.high_a, each.low_a, each.high_b, each.low_b)
+            for each, part in zip(ends, parts.values(), strict=True)
+        ]
+        of_missing = Ends(*(means_of(getattr(each, name) for each in turned) for name in Ends.__slots__))
+    found = ScorePairs(counts, places, cases, means[0], means[1], none, missing[0], missing[1], of_missing)
+    return found, difference_bounds(part / base for part in parts.values())
 
 
 def difference_bounds(shares: Iterable[float]) -> Interval:

@@ -56,12 +56,12 @@ MEMORY_LIMIT = "500MB"
 FORECAST_DIFFERENCES = (0.0, -0.03, -0.05, -0.1)  # of a run from its baseline
 _MARGIN = re.compile(rf"{NOT_WORSE}\s*\(([^()]*)\)")
 _SCORES = (
-    "output_id, case_id, model, checkpoint, sample_index, cluster, score, uniform_score, is_passed, "
-    "stratum, inclusion_rate"
+    "output_id, case_id, model, checkpoint, sample_index, cluster, score, score_low, score_high, uniform_score, "
+    "is_passed, stratum, inclusion_rate"
 )
 _UNSCORED = (
-    "null::double as score, null::double as uniform_score, null::boolean as is_passed, "
-    "null::varchar as stratum, null::double as inclusion_rate"
+    "null::double as score, null::double as score_low, null::double as score_high, null::double as uniform_score, "
+    "null::boolean as is_passed, null::varchar as stratum, null::double as inclusion_rate"
 )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from gradebook.rubrics.statistics.comparison import PASS_FIGURES, PairFigures, PassFigures
+from gradebook.rubrics.statistics.comparison import OPEN_FIGURES, PASS_FIGURES, OpenFigures, PairFigures, PassFigures
 from gradebook.rubrics.statistics.rules import CRITERION, OVERALL
 from gradebook.rubrics.statistics.spread import SPREAD_FIGURES, SpreadFigures
 from gradebook.tasks.comparing.attribution import UNSCORED
@@ -35,7 +35,7 @@ RUN_COMPARISON_SCHEMA = pa.schema(
         pa.field("is_own", pa.bool_()),
         *(pa.field(name, _type_of(name)) for name in (*_PAIR_FIGURES, *COUNTS, *PASS_FIGURES, *SPREAD_FIGURES)),
         *(pa.field(name, pa.string()) for name in ("conflict", "caution")),
-        *(pa.field(name, pa.float64()) for name in ("part", "uniform_part")),
+        *(pa.field(name, pa.float64()) for name in ("part", "uniform_part", *OPEN_FIGURES)),
     ]
 )
 
@@ -52,6 +52,7 @@ def compared_row(row: Row, penalties: Collection[str]) -> ComparedRow:
     """Rebuild a row of a comparison from the table. penalties: ids of criteria with negative weights."""
     passes = PassFigures(*(row[name] for name in PASS_FIGURES)) if row["pass_n"] is not None else None
     spread = SpreadFigures(*(row[name] for name in SPREAD_FIGURES)) if row["sd_a"] is not None else None
+    left_open = OpenFigures(*(row[name] for name in OPEN_FIGURES)) if row["least_diff"] is not None else None
     return ComparedRow(
         model_name({"model": row["baseline_model"], "checkpoint": row["baseline_checkpoint"]}),
         model_name(row),
@@ -64,6 +65,7 @@ def compared_row(row: Row, penalties: Collection[str]) -> ComparedRow:
         row["is_own"],
         row["scope"] == CRITERION and row["scope_id"] in penalties,
         spread,
+        open_figures=left_open,
     )
 
 
@@ -82,6 +84,7 @@ def _rows_of_pair(pair: ModelComparison) -> Iterator[dict[str, Any]]:
             **asdict(row.counts),
             **({} if row.passes is None else asdict(row.passes)),
             **({} if row.spread is None else asdict(row.spread)),
+            **({} if row.open_figures is None else asdict(row.open_figures)),
             "conflict": row.conflict,
             "caution": row.caution,
             **parts.get((row.scope, row.scope_id), {}),

@@ -47,20 +47,26 @@ _FACTOR = "select coalesce((settings::json -> 'series' ->> 'factor')::double, 1)
 
 
 def show_unpublished(
-    connection: duckdb.DuckDBPyConnection, folder: RunFolder, shard_count: int, baseline_run_id: str
+    connection: duckdb.DuckDBPyConnection, folder: RunFolder, shards: Sequence[str], baseline_run_id: str
 ) -> None:
     """Limit the tables that a comparison reads to the baseline's rows and the unpublished run's own files.
 
     Temporary views shadow the lake's tables of the same names. The baseline's id is in the views' text, so that only
-    its partition is read, whatever the query. Needs the marts `output_scores` and `run_scores`.
+    its partition is read, whatever the query. Needs the marts `output_scores` and `run_scores`. shards: files of the
+    run's outputs.
     """
-    collected = [folder.collected_file(index) for index in range(shard_count)]
+    collected = [folder.collected_file(index) for index in range(len(shards))]
     _shadow(connection, "verdicts", baseline_run_id, _files(collected))
     for mart in ("output_scores", "run_scores"):
         _shadow(connection, mart, baseline_run_id, _files([folder.mart_file(mart)]))
     own = case_criteria_files(folder)
     brought = f"select '{quoted(folder.run_id)}' as run_id, * from {_files(own)}" if own else None
     _shadow(connection, "case_criteria", baseline_run_id, f"({brought})" if brought else None)
+    names = ", ".join(name for name, *_ in connection.execute("describe lake.outputs").fetchall())
+    own_outputs = f"select {names} from read_parquet({file_list(shards)})"
+    connection.execute(
+        f"create or replace temp view outputs as select {names} from lake.outputs union all {own_outputs}"
+    )
 
 
 def _shadow(connection: duckdb.DuckDBPyConnection, table: str, baseline_run_id: str, source: str | None) -> None:
@@ -124,15 +130,16 @@ class RunComparison:
         }
 
 
-def compare_with_baseline(run: Run, shard_count: int) -> pa.Table:
+def compare_with_baseline(run: Run, shards: Sequence[str]) -> pa.Table:
     """Compare an unpublished run with its baseline; returns rows as `RUN_COMPARISON_SCHEMA`, none without one.
 
-    Needs the marts `output_scores` and `run_scores`. The outcome is stored in the run's folder.
+    shards: files of the run's outputs. Needs the marts `output_scores` and `run_scores`. The outcome is stored in the
+    run's folder.
     """
     folder, asked = run.folder, run.request.baseline
     if asked is None:
         return RUN_COMPARISON_SCHEMA.empty_table()
-    file_bytes = sum(folder.collected_file(index).stat().st_size for index in range(shard_count))
+    file_bytes = sum(folder.collected_file(index).stat().st_size for index in range(len(shards)))
     with connect(run.lake, read_only=True, other_bytes=file_bytes) as connection:
         search = baseline_search(run)
         plan = stored_plan(folder)  # `latest` may name another run by now
@@ -148,7 +155,7 @@ def compare_with_baseline(run: Run, shard_count: int) -> pa.Table:
         except GradebookError as error:  # judging is paid for, so the run is published and its rule fails
             store_baseline(folder, Baseline(fault=f"run {baseline} can't be read: {error}"))
             return RUN_COMPARISON_SCHEMA.empty_table()
-        show_unpublished(connection, folder, shard_count, baseline)
+        show_unpublished(connection, folder, shards, baseline)
         series = look_of_series(connection, run)
         allowing = Asked(chosen_from=series["factor"] if series else 1)
         found = compare_sides(connection, Wanted(baseline, run.run_id), side, _side_of(run, connection), allowing)
@@ -249,7 +256,7 @@ def read_run_comparison(
     if rule is None:
         gate = None
     elif judges is not None and not across_judges:
-        gate = GateFinding(rule, is_failed=True, reasons=(f"{judges}; see {ACROSS_JUDGES}",))
+        gate = GateFinding(rule, is_failed=True, reasons=(f"{judges}; see {ACROSS_JUDGES}",), is_undecided=True)
     else:
         gate = evaluate_gate(rule, [(pair.name, pair.rows) for pair in models], alone)
     return RunComparison(

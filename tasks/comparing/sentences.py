@@ -1,10 +1,13 @@
 """Sentences about a comparison, for the terminal and the report."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from math import nan
 
 from gradebook.rubrics.model.counts import counted
-from gradebook.rubrics.statistics.chance import Chance
+from gradebook.rubrics.statistics.chance import Chance, is_significant
 from gradebook.rubrics.statistics.comparison import CorrectedFigures, PassFigures, WinFigures
+from gradebook.rubrics.statistics.intervals import unseen_share
+from gradebook.rubrics.statistics.paired import adjust_step_down
 from gradebook.rubrics.statistics.power import Margin, detectable_effect
 from gradebook.rubrics.statistics.rule_parser import RELEASE_MARGIN, RELEASE_RULE
 from gradebook.rubrics.statistics.rules import CATEGORY, OVERALL
@@ -60,6 +63,11 @@ def unchanged_sentence(rows: Sequence[ComparedRow]) -> str:
     if not any(row.figures.n for row in rows):
         return "No case has a score on both sides."
     is_paired, overall = all(row.is_paired for row in rows), overall_row(rows)
+    if all(row.is_unchanged for row in rows):
+        pairs = counted(max(row.figures.n + row.counts.unscored_count for row in rows), "pair")
+        return f"No output changed: A and B have the same outputs with the same verdicts in {pairs}."
+    if any(row.outcome is Chance.UNKNOWN and row.is_left_open for row in rows):
+        return f"Missing scores leave open what changed: {_left_open_words(rows)}."
     unknown = ", and overall scores are not compared as the rubrics differ" if overall is None else ""
     if is_paired and not any(row.figures.better_count + row.figures.worse_count for row in rows):
         return f"{_no_change_words(rows)}{unknown}."
@@ -67,6 +75,12 @@ def unchanged_sentence(rows: Sequence[ComparedRow]) -> str:
         return f"Too few {'pairs' if is_paired else 'cases on a side'} to tell a change from chance."
     power = "" if overall is None or overall.figures.detectable_diff is None else power_sentence(overall)
     return f"Nothing got worse or better beyond chance{unknown}. {power}".rstrip()
+
+
+def _left_open_words(rows: Sequence[ComparedRow]) -> str:
+    """Differences that are beyond chance only if the pairs without a score are left out."""
+    found = [row for row in worst_first(rows) if row.outcome is Chance.UNKNOWN and row.is_left_open]
+    return _first_of([f"{row_name(row)} {signed_words(row.figures.mean_diff)} without them" for row in found])
 
 
 def _no_change_words(rows: Sequence[ComparedRow]) -> str:
@@ -82,19 +96,68 @@ def pair_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
     """Remarks on the table of one pair of models."""
     if not all(row.is_paired for row in rows):
         return
+    yield from imbalance_sentences(rows)
     yield from case_sentences(rows)
     yield from caution_sentences(rows)
     yield from outcome_sentences(rows)
 
 
 def left_out_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
-    """Remark on rows whose means leave out pairs: one of the scores, or of the criteria of a category, is missing."""
-    remarks = (
-        (row.name, f"{row.figures.n:,} of {row.figures.n + row.counts.unscored_count:,} pairs have both scores.")
-        for row in rows
-        if row.is_paired and row.counts.unscored_count
-    )
+    """Remarks on rows whose means leave out pairs, or scores: how many, on which side, and what that leaves open."""
+    remarks = ((row.name, _left_out_words(row)) for row in rows if row.counts.unscored_count or row.open_figures)
     yield from each_once(remarks)
+
+
+def _left_out_words(row: ComparedRow) -> str:
+    pair_count = row.figures.n + row.counts.unscored_count
+    words = f"{row.figures.n:,} of {pair_count:,} pairs have both scores."
+    if not row.is_paired:
+        words = f"{row.figures.n:,} of {counted(pair_count, 'output')} have a score."
+    ends = row.open_figures
+    if ends is None:
+        return words
+    score = "a score" if row.counts.unscored_count else "a part of the score"
+    lacking = f"{row.counts.missing_a_count:,} lack {score} in A and {row.counts.missing_b_count:,} in B"
+    between = f"B - A is between {signed_words(ends.least_diff)} and {signed_words(ends.most_diff)}"
+    return f"{words} {lacking}: {between}, whatever the missing scores are."
+
+
+def imbalance_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
+    """Rows of which one side lacks scores more often than the other beyond chance, by an exact test.
+
+    The overall score first; the criteria, by Holm, only if it does not show it.
+    """
+    overall = overall_row(rows)
+    if overall is not None and is_significant(_p_missing(overall)):
+        yield _imbalance_words(overall, _p_missing(overall))
+        return
+    criteria = [row for row in rows if row.scope not in (OVERALL, CATEGORY) and row.open_figures is not None]
+    adjusted = adjust_step_down([nan if (p := _p_missing(row)) is None else p for row in criteria])
+    yield from (
+        _imbalance_words(row, p) for row, p in zip(criteria, adjusted.tolist(), strict=True) if is_significant(p)
+    )
+
+
+def _p_missing(row: ComparedRow) -> float | None:
+    return None if row.open_figures is None else row.open_figures.p_missing
+
+
+def _imbalance_words(row: ComparedRow, p: float | None) -> str:
+    counts, pairs = row.counts, counted(row.figures.n + row.counts.unscored_count, "pair")
+    sides = sorted([(counts.missing_a_count or 0, "A"), (counts.missing_b_count or 0, "B")], reverse=True)
+    (more, first), (fewer, second) = sides
+    return (
+        f"Scores are missing more often in {first} than in {second} ({row_name(row)}: {more:,} against {fewer:,} of "
+        f"{pairs}, exact p {p_relation(p)}): what the judge refuses may be what got worse."
+    )
+
+
+def unchanged_words(row: ComparedRow) -> str | None:
+    """How many pairs did not change for certain, if some: a clause."""
+    count, pair_count = row.counts.unchanged_count, row.figures.n + row.counts.unscored_count
+    if not count or count == pair_count:
+        return None
+    return f"{count:,} of {counted(pair_count, 'output')} {'is' if count == 1 else 'are'} the same, with the same score"
 
 
 def case_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
@@ -125,7 +188,8 @@ def outcome_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
         return
     if overall.passes is not None and overall.passes.pass_n:
         yield pass_sentence(overall.passes)
-    if overall.spread is not None and overall.spread.sd_ratio is not None:
+    has_all = overall.open_figures is None  # a side that lacks its worst scores looks steadier
+    if overall.spread is not None and overall.spread.sd_ratio is not None and has_all:
         yield spread_sentence(overall.spread, overall.figures.case_count)
     if overall.wins is not None and overall.wins.win_rate is not None:
         yield win_sentence(overall.wins)
@@ -187,6 +251,19 @@ def release_sentence(row: ComparedRow) -> str:
     figures = row.figures
     low, n = figures.diff_low or 0.0, figures.case_count
     rule = f"{RELEASE_RULE}, the default release rule"
+    if row.is_unchanged:
+        return (
+            f"{rule}, is met by definition: no output changed. That is of these cases: of others, up to "
+            f"{rate_words(unseen_share(n))} may change, as far as {counted(n, 'case')} can show."
+        )
+    if row.open_figures is not None and row.open_figures.least_low is not None:
+        worst = row.open_figures.least_low
+        is_met = worst > -RELEASE_MARGIN
+        if is_met or low > -RELEASE_MARGIN:
+            outcome = "is met" if is_met else "is undecided"
+            return (
+                f"{rule}, {outcome}: with each missing score at its worst for B, the interval begins at {worst:+.3f}."
+            )
     if low > -RELEASE_MARGIN:
         return f"{rule}, is met: the 95% interval begins at {low:+.3f}."
     words = f"{rule}, is not met: the 95% interval begins at {low:+.3f}."

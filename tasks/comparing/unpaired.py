@@ -1,12 +1,15 @@
 """Comparison of means over different cases: all outputs of two models, whatever has a counterpart."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import duckdb
 import numpy as np
 
+from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.rubric import Rubric, effective_weights
+from gradebook.rubrics.statistics.comparison import OpenFigures, PairFigures
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval
 from gradebook.rubrics.statistics.rules import CRITERION, OVERALL
 from gradebook.rubrics.statistics.unpaired import LEAST_CASES, LEAST_UNEVEN, UNEVEN, measure_unpaired
@@ -34,19 +37,33 @@ def compare_unpaired(
         raise InputError("--unpaired", "a run whose cases were drawn by stratum", expected)
     found = connection.execute(query("comparing/unpaired_scores"), runs).to_arrow_table()
     criteria, sides = (found.column(name).to_numpy() for name in ("criterion_id", "side"))
-    cases, scores = (found.column(name).to_numpy() for name in ("case_number", "score"))
+    cases, scores, lows, highs = (found.column(name).to_numpy() for name in ("case_number", "score", "low", "high"))
     named = model_name(groups[0]), model_name(groups[1])
 
     def row(scope: str, scope_id: str, bounds: Interval) -> ComparedRow:
         is_own = criteria == scope_id
-        of_sides = [is_own & (sides == side) & ~np.isnan(scores) for side in "ab"]
-        (of_a, of_b) = ((scores[each], cases[each]) for each in of_sides)
-        figures = measure_unpaired(of_a[0], of_b[0], of_a[1], of_b[1], bounds=bounds)
-        counts = PairCounts(0, 0, 0, int((is_own & np.isnan(scores)).sum()))
+
+        def measure(scores_a: Floats, scores_b: Floats) -> PairFigures:
+            of_a, of_b = (
+                is_own & (sides == side) & ~np.isnan(each)
+                for side, each in zip("ab", (scores_a, scores_b), strict=True)
+            )
+            return measure_unpaired(scores_a[of_a], scores_b[of_b], cases[of_a], cases[of_b], bounds=bounds)
+
+        figures = measure(scores, scores)
+        is_missing = is_own & np.isnan(scores) & ~np.isnan(lows)
+        missing = [int((is_missing & (sides == side)).sum()) for side in "ab"]
+        left_open = None
+        if any(missing):
+            least, most = measure(highs, lows), measure(lows, highs)
+            ends = (least.mean_diff, most.mean_diff, least.diff_low, most.diff_high, least.p, most.p)
+            left_open = OpenFigures(None, *ends)
+        counts = PairCounts(0, 0, 0, int((is_own & np.isnan(scores)).sum()), *missing)
         of_rubric = {criterion.id: criterion for criterion in rubric.criteria}.get(scope_id)
         category = None if of_rubric is None else of_rubric.category
         is_penalty = of_rubric is not None and of_rubric.own_weight < 0
-        return ComparedRow(*named, scope, scope_id, category, counts, figures, is_penalty=is_penalty, is_paired=False)
+        row = ComparedRow(*named, scope, scope_id, category, counts, figures, is_penalty=is_penalty, is_paired=False)
+        return replace(row, open_figures=left_open)
 
     weights = [*effective_weights(rubric).values()]
     base = sum(max(weight, 0.0) for weight in weights) or 1.0

@@ -1,6 +1,6 @@
 """The verdict on a run or a comparison: a sentence to act on, the facts behind it and what to do next."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +9,13 @@ from gradebook.rubrics.statistics.chance import Chance
 from gradebook.rubrics.statistics.rules import CATEGORY, OVERALL
 from gradebook.tasks.comparing.compare import Comparison
 from gradebook.tasks.comparing.figures import ComparedRow, worst_first
-from gradebook.tasks.comparing.sentences import overall_row, row_name, unchanged_sentence
+from gradebook.tasks.comparing.sentences import (
+    imbalance_sentences,
+    overall_row,
+    row_name,
+    unchanged_sentence,
+    unchanged_words,
+)
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.system.number_format import difference_interval_words, p_relation, signed_words
 from gradebook.tasks.system.shell import shell_line
@@ -20,7 +26,7 @@ MOST_PAIRS = 3
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Sentence with the figures that it states. topic: change, gates or judge."""
+    """Sentence with the figures that it states. topic: change, missing, gates or judge."""
 
     topic: str
     sentence: str
@@ -75,7 +81,8 @@ def comparison_verdict(found: Comparison) -> RunVerdict:
     if found.judges is not None:
         is_good = None  # the judge may be the whole difference
     if found.gate is not None:
-        is_good = not found.gate.is_failed
+        is_good = None if found.gate.is_undecided else not found.gate.is_failed
+    facts += [fact for name, *_, rows in pairs for fact in missing_facts(name, rows)]
     return RunVerdict(f"{words}.", is_good, tuple(facts), tuple(_next_steps(found, run_a, run_b)))
 
 
@@ -101,11 +108,19 @@ def change_fact(name: str, rows: Sequence[ComparedRow], of_b: str, of_a: str) ->
     else:
         words = f"{of_b} compared with {of_a}: {_uncapitalised(unchanged_sentence(rows)).rstrip('.')}"
     words += "".join(f"; {way} on {_named(named)}" for way, named in (("worse", worse), ("better", better)) if named)
+    same = None if overall is None else unchanged_words(overall)
+    words += "" if same is None else f"; {same}"
     figures_of: Row = {"pair": name, "outcome": outcome.value, "worse": _ids(worse), "better": _ids(better)}
     if overall is not None:
         found = overall.figures
         figures_of |= {"mean_diff": found.mean_diff, "p": found.p, "detectable_diff": found.detectable_diff}
     return Fact("change", f"{words}.", figures_of)
+
+
+def missing_facts(name: str, rows: Sequence[ComparedRow]) -> Iterator[Fact]:
+    """Rows of which one side lacks more scores than the other. name: of the pair of models."""
+    for sentence in imbalance_sentences(rows):
+        yield Fact("missing", sentence, {"pair": name})
 
 
 def _outcome(rows: Sequence[ComparedRow]) -> Chance:

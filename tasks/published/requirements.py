@@ -17,12 +17,13 @@ TOLERANCE = 1e-9  # for rounding errors of a mean at its threshold
 class Unmet:
     """Requirement that is not met; as text, a sentence. model: None if it concerns the run.
 
-    brief: the fault in fewer words, which name each failed gate.
+    brief: the fault in fewer words, which name each failed gate. is_undecided: the requirement can't be checked.
     """
 
     model: str | None
     fault: str
     brief: str
+    is_undecided: bool = False
 
     def __str__(self) -> str:
         return self.fault if self.model is None else f"{self.model}: {self.fault}"

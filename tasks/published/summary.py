@@ -237,9 +237,10 @@ def _outcome(connection: duckdb.DuckDBPyConnection, lake: Lake, run: Row) -> _Ou
     has_requirement, unmet = unmet_requirements(connection, run["run_id"])
     comparison, unheld = _comparison(connection, lake, run)
     has_rule = unheld is not None or (comparison is not None and comparison.gate is not None)
-    of_baseline: tuple[Unmet, ...] = () if unheld is None else (Unmet(None, unheld, unheld),)
+    of_baseline: tuple[Unmet, ...] = () if unheld is None else (Unmet(None, unheld, unheld, is_undecided=True),)
     if comparison is not None and comparison.gate is not None:
-        of_baseline += tuple(Unmet(None, words, comparison.gate.brief) for words in comparison.unmet)
+        is_undecided = comparison.gate.is_undecided
+        of_baseline += tuple(Unmet(None, each, comparison.gate.brief, is_undecided) for each in comparison.unmet)
     gate = _gate_of(run)
     counts_rubric, counts_baseline = gate in ("both", "rubric"), gate in ("both", "baseline")
     return _Outcome(
@@ -308,7 +309,7 @@ def _comparison(connection: duckdb.DuckDBPyConnection, lake: Lake, run: Row) -> 
             comparison = read_run_comparison(connection, lake, run["run_id"], baseline, rule, across_judges=across)
         except GradebookError as error:  # the run is already published: a fault of the baseline must not fail it
             fault = str(error).splitlines()[0]
-    unheld = f"gate failed: required {rule.required}, found no comparison: {fault}" if rule and fault else None
+    unheld = f"gate undecided: required {rule.required}, found no comparison: {fault}" if rule and fault else None
     return comparison, unheld
 
 

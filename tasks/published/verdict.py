@@ -13,13 +13,22 @@ from gradebook.tasks.agreement.standing import JudgeStanding, Trust
 from gradebook.tasks.comparing.gate import gate_rule
 from gradebook.tasks.comparing.run_comparison import ComparedModels, RunComparison
 from gradebook.tasks.comparing.stopping import stopped_by_suite, stopped_words
-from gradebook.tasks.comparing.verdict import MOST_NAMED, MOST_PAIRS, Fact, NextStep, RunVerdict, change_fact
+from gradebook.tasks.comparing.verdict import (
+    MOST_NAMED,
+    MOST_PAIRS,
+    Fact,
+    NextStep,
+    RunVerdict,
+    change_fact,
+    missing_facts,
+)
 from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.published.requirements import Unmet
 from gradebook.tasks.system.number_format import interval_words, rate_words, score_words
 
 LONGEST_QUESTION = 90
 MOST_REASONS = 2  # of a model
+UNCHANGED, LEFT_OPEN = "unchanged", "left open"  # outcomes of a comparison beside those of chance
 _MARGIN = re.compile(rf"{NOT_WORSE}\(\s*([0-9.]+)\s*\)")
 
 
@@ -61,6 +70,8 @@ def run_verdict(found: Grounds) -> RunVerdict:
     """Make the verdict; all decisions on chance come from the rows and standings themselves."""
     clauses = [_shipping(found), *_missing(found), *_change(found), *_doubt(found.standings)]
     is_good = not found.unmet if found.has_requirement else None
+    if found.unmet and all(each.is_undecided for each in found.unmet):
+        is_good = None
     sentence = f"{'; '.join(clauses)}."
     facts = (*_threshold_facts(found), *_gap_facts(found), *_change_facts(found), *_gate_facts(found, sentence))
     facts = (*facts, *_judge_facts(found))
@@ -82,10 +93,21 @@ def _shipping(found: Grounds) -> str:
         why = _undecided_words(found)
         return f"Nothing decides whether {_listed(names)} may ship: {why}" if names else f"Nothing is decided: {why}"
     of_run = [each for each in found.unmet if each.model is None]
+    is_undecided = bool(of_run) and all(each.is_undecided for each in of_run)
     faults = {name: [each for each in found.unmet if each.model == name] for name in names}
+    good, bad = [name for name in names if not faults[name]], [name for name in names if faults[name]]
+    if is_undecided and good:
+        also = f"; {', '.join(_named_faults(bad, faults))} may not" if bad else ""
+        return f"Undecided whether {_listed(good)} may ship: {_reasons(of_run)}{also}"
     if found.unmet and len(names) == 1:
         return f"{names[0]} may not ship: {_reasons([*faults[names[0]], *of_run])}"
-    good, bad = [name for name in names if not faults[name]], [name for name in names if faults[name]]
+    return _decided(found, faults, of_run, good, bad)
+
+
+def _decided(
+    found: Grounds, faults: dict[str, list[Unmet]], of_run: Sequence[Unmet], good: Sequence[str], bad: Sequence[str]
+) -> str:
+    """Clause on several models, or on models that meet everything."""
     if of_run:
         return f"No model may ship: {'; '.join([_reasons(of_run), *_named_faults(bad, faults)])}"
     if not bad:
@@ -138,12 +160,13 @@ def _change(found: Grounds) -> Iterator[str]:
     baseline = found.comparison.baseline_run_id
     if found.comparison.judges is not None:
         yield f"the comparison is across judges, which may be the whole difference ({found.comparison.judges})"
-    by_outcome: dict[Chance, list[str]] = {}
+    by_outcome: dict[Chance | str, list[str]] = {}
     for pair in found.comparison.models:
-        overall = next((row for row in pair.rows if row.scope == OVERALL), None)
-        by_outcome.setdefault(Chance.UNKNOWN if overall is None else overall.outcome, []).append(pair.name)
+        by_outcome.setdefault(_outcome_of(pair), []).append(pair.name)
     beyond = "beyond chance on new cases" if stopped_by_suite(found.run) else "beyond chance"
-    words = {
+    words: dict[Chance | str, str] = {
+        UNCHANGED: f"every output and verdict is that of {baseline}",
+        LEFT_OPEN: f"missing scores leave open whether it differs from {baseline}",
         Chance.BELOW: f"worse than {baseline} {beyond}",
         Chance.ABOVE: f"better than {baseline} {beyond}",
         Chance.WITHIN: f"no overall difference from {baseline} {beyond}",
@@ -154,6 +177,15 @@ def _change(found: Grounds) -> Iterator[str]:
             yield text if len(by_outcome) == 1 else f"{_listed(by_outcome[outcome])}: {text}"
     if (stopped := stopped_words(found.run)) is not None:
         yield stopped
+
+
+def _outcome_of(pair: ComparedModels) -> Chance | str:
+    overall = next((row for row in pair.rows if row.scope == OVERALL), None)
+    if pair.rows and all(row.is_unchanged for row in pair.rows):
+        return UNCHANGED
+    if overall is None:
+        return Chance.UNKNOWN
+    return LEFT_OPEN if overall.outcome is Chance.UNKNOWN and overall.is_left_open else overall.outcome
 
 
 def _doubt(standings: Sequence[JudgeStanding]) -> Iterator[str]:
@@ -190,6 +222,7 @@ def _change_facts(found: Grounds) -> Iterator[Fact]:
     for pair in found.comparison.models[:MOST_PAIRS]:
         if any(row.figures.n for row in pair.rows) or (pair.rows and found.is_against_baseline):
             yield change_fact(pair.name, pair.rows, *_sides(found, pair))
+        yield from missing_facts(pair.name, pair.rows)
 
 
 def _sides(found: Grounds, pair: ComparedModels) -> tuple[str, str]:

@@ -69,20 +69,20 @@ def built_marts(
 def _write_marts(run: Run, shards: tuple[str, ...]) -> None:
     costs, comparison = partial(add_cost_sources, run=run), RUN_COMPARISON_SCHEMA.empty_table()
     with built_marts(run.lake, run.folder, run.rubric, shards, costs, comparison) as (connection, marts):
-        _add_comparison(connection, run, len(shards))
+        _add_comparison(connection, run, shards)
         findings = sql_findings(run.run_id, "marts", check_marts(connection))
         for mart in marts:
             _write_mart(connection, run.folder, mart)
     store_findings(run.folder, findings)
 
 
-def _add_comparison(connection: duckdb.DuckDBPyConnection, run: Run, shard_count: int) -> None:
+def _add_comparison(connection: duckdb.DuckDBPyConnection, run: Run, shards: tuple[str, ...]) -> None:
     """Compare the new scores with those of the baseline, if the run has one."""
     if run.request.baseline is None:
         return
     for mart in ("output_scores", "run_scores"):
         _write_mart(connection, run.folder, mart)
-    connection.register("source_run_comparisons", compare_with_baseline(run, shard_count))
+    connection.register("source_run_comparisons", compare_with_baseline(run, shards))
     build_marts(connection, only="run_comparisons")
 
 

@@ -25,6 +25,7 @@ OUTPUT_SCHEMA = pa.schema(
         pa.field("sample_index", pa.int32()),
         pa.field("cluster", pa.string()),
         pa.field("metadata", pa.string()),
+        pa.field("output", pa.string()),
     ]
 )
 VERDICT_SCHEMA = pa.schema(
@@ -69,7 +70,7 @@ def make_lake(folder: Path) -> Lake:
 def write_scores(lake: Lake, run_id: str, rubric: Rubric, outputs: Iterable[Mapping[str, Any]]) -> None:
     """Publish a run of outputs: each with a case_id, its scores by criterion, and what else of an output it has.
 
-    own: the weights of criteria that the output's row brought along, by id.
+    own: the weights of criteria that the output's row brought along, by id. reasons: of missing scores, by criterion.
     """
     write_runs(lake, {run_id: (rubric, outputs)})
 
@@ -96,7 +97,10 @@ def _tables(run_id: str, outputs: Iterable[Mapping[str, Any]]) -> tuple[pa.Table
         row.setdefault("output_id", f"{run_id}/{row['model']}/{row['case_id']}/{row['sample_index']}")
     verdicts = [
         {"output_id": row["output_id"], "criterion_id": name, "score": score}
-        | {"status": "unscored" if score is None else "scored", "reason": "none" if score is None else None}
+        | {
+            "status": "unscored" if score is None else "scored",
+            "reason": None if score is not None else row.get("reasons", {}).get(name, "none"),
+        }
         for row in rows
         for name, score in row["scores"].items()
     ]

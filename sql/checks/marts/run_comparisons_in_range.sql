@@ -30,6 +30,11 @@ final as (
         or tied_rate not between tied_low - 1e-9 and tied_high + 1e-9
         or pass_diff not between pass_diff_low - 1e-9 and pass_diff_high + 1e-9
         or gained_count + lost_count > pass_n
+        or unchanged_count > n + unscored_count
+        or least_diff > most_diff + 1e-9
+        or least_diff < least_low - 1e-9
+        or most_diff > most_high + 1e-9
+        or p_missing not between 0 and 1
 )
 
 select * from final

@@ -4,13 +4,13 @@
 -- case_number count from 0: outputs with one place are paired, cases of one cluster have one case_number. Scores are
 -- 0..1.
 with sides as (
-    select 'a' as side, output_id, case_id, sample_index, cluster, score, uniform_score, is_passed,
-        stratum, inclusion_rate,
+    select 'a' as side, output_id, case_id, sample_index, cluster, score, score_low, score_high, uniform_score,
+        is_passed, stratum, inclusion_rate,
     from output_scores
     where run_id = $run_a and model = $model_a and checkpoint is not distinct from $checkpoint_a
     union all
-    select 'b' as side, output_id, case_id, sample_index, cluster, score, uniform_score, is_passed,
-        stratum, inclusion_rate,
+    select 'b' as side, output_id, case_id, sample_index, cluster, score, score_low, score_high, uniform_score,
+        is_passed, stratum, inclusion_rate,
     from output_scores
     where run_id = $run_b and model = $model_b and checkpoint is not distinct from $checkpoint_b
 ),

@@ -16,6 +16,7 @@ final as (
         outputs.is_ambiguous,
         '' as criterion_id,
         outputs.score,
+        outputs.score is null and outputs.score_low is not null as is_missing,
         coalesce(own.bodies, '') as held_to,
         null::double as own_weight,
     from compared_outputs as outputs

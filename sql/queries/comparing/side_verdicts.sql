@@ -1,5 +1,6 @@
 -- side_verdicts: one row per output, criterion_id of the side {side} (a or b): the score (0..1) of the run $run_{side}
 -- on the criteria of the part $part. held_to: the body of a per-case criterion, empty for criteria of the rubric.
+-- is_missing: the score is owed; a criterion that does not apply owes none.
 with final as (
     select
         outputs.side,
@@ -9,6 +10,7 @@ with final as (
         outputs.is_ambiguous,
         verdicts.criterion_id,
         verdicts.score,
+        verdicts.score is null and not coalesce(starts_with(verdicts.reason, 'not_applicable'), false) as is_missing,
         coalesce(own.body, '') as held_to,
         own.weight as own_weight,
     from compared_outputs as outputs

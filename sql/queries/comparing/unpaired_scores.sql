@@ -1,7 +1,15 @@
 -- unpaired_scores: one row per side, output_id of compared_outputs and criterion_id of its rubric, in order; the empty
--- criterion_id is that of the overall score. score is 0..1, null if unscored. $run_a, $run_b: the runs of the sides.
+-- criterion_id is that of the overall score. score is 0..1, null if unscored, with its bounds low and high where it is
+-- owed. $run_a, $run_b: the runs of the sides.
 with scored as (
-    select outputs.side, outputs.case_number, verdicts.criterion_id, verdicts.score
+    select
+        outputs.side,
+        outputs.case_number,
+        verdicts.criterion_id,
+        verdicts.score,
+        coalesce(starts_with(verdicts.reason, 'not_applicable'), false) as is_excused,
+        if(is_excused, verdicts.score, coalesce(verdicts.score, 0.0)) as low,
+        if(is_excused, verdicts.score, coalesce(verdicts.score, 1.0)) as high,
     from compared_outputs as outputs
     inner join verdicts
         on outputs.output_id = verdicts.output_id
@@ -10,9 +18,9 @@ with scored as (
 ),
 
 final as (
-    select side, case_number, criterion_id, score from scored
+    select side, case_number, criterion_id, score, low, high from scored
     union all
-    select side, case_number, '' as criterion_id, score from compared_outputs
+    select side, case_number, '' as criterion_id, score, score_low as low, score_high as high from compared_outputs
     order by criterion_id, side, case_number, score
 )
 

@@ -10,7 +10,9 @@ from gradebook.tasks.comparing.sentences import (
     case_sentences,
     caution_sentences,
     direction_words,
+    imbalance_sentences,
     improvement_sentence,
+    left_out_sentences,
     outcome_sentences,
     outcome_word,
     regression_sentence,
@@ -85,7 +87,8 @@ def _changed(name: str, rows: tuple[ComparedRow, ...], figures: tuple[Row, ...],
     drawn = (forest_of(ordered, place), decomposition_of(rows, figures, place)) if place <= MOST_DRAWN else ()
     cautions = tuple(caution_sentences(ordered))
     shown = cautions if len(cautions) <= MOST_CAUTIONS else ()
-    sentences = (*outcome_sentences(rows), *case_sentences(rows), *shown)
+    of_missing = (*left_out_sentences(rows), *imbalance_sentences(rows))
+    sentences = (*of_missing, *outcome_sentences(rows), *case_sentences(rows), *shown)
     flagged = [index for index, row in enumerate(ordered) if row.is_regression]
     return ChangedPair(
         name,

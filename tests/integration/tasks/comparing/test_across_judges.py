@@ -56,7 +56,7 @@ def lake_in(folder: Path) -> Lake:
 @pytest.mark.nightly
 def test_a_rule_against_latest_of_another_judge_is_unknown_and_fails(folder):
     (unmet, *_) = summarise(lake_in(folder), "b").unmet
-    assert str(unmet) == f"gate failed: required not ({RULE}), found {APART}; see --across-judges"
+    assert str(unmet) == f"gate undecided: required not ({RULE}), found {APART}; see --across-judges"
 
 
 def test_a_rule_is_evaluated_across_judges_if_asked(folder):

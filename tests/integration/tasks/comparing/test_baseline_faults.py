@@ -68,7 +68,7 @@ def change(folder: Path, statement: str) -> None:
 @pytest.mark.nightly
 def test_a_rule_fails_where_earlier_runs_have_no_model_in_common(folder):
     found = summarise(lake_in(folder), "renamed")
-    why = f"gate failed: required not ({RULE}), found no comparison: no earlier run of words has a model in common"
+    why = f"gate undecided: required not ({RULE}), found no comparison: no earlier run of words has a model in common"
     assert (found.is_met, tuple(map(str, found.unmet)), found.comparison) == (False, (why,), None)
 
 
@@ -95,7 +95,7 @@ def test_a_run_with_an_unreadable_baseline_is_read_and_fails_its_rule(copied):
     found = summarise(lake_in(copied), "b")
     assert (len(found.scores), found.is_met, found.comparison) == (1, False, None)
     assert str(found.unmet[0]).startswith(
-        f"gate failed: required not ({RULE}), found no comparison: run: the rubric of a can't be read"
+        f"gate undecided: required not ({RULE}), found no comparison: run: the rubric of a can't be read"
     )
 
 

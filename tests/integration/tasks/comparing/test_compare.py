@@ -71,6 +71,47 @@ def plain_rows(name: str, case_count: int = 12) -> list[dict[str, Any]]:
     return rows
 
 
+def refused_rows(name: str, **scores: float | None) -> list[dict[str, Any]]:
+    """Two cases: in b one rose by 2/3, and the other has the given scores, its criterion `three` does not apply."""
+    right = {"case_id": "c0", "scores": {"one": 1.0, "two": 1.0 if name == "b" else 0.0}}
+    reasons = {"two": "refused", "one": "not_applicable: no claim"}
+    other = {"one": 1.0, "two": 1.0} | (scores if name == "b" else {})
+    return [right, {"case_id": "c1", "scores": other, "reasons": reasons}]
+
+
+def refusing_judge(missing: str, seed: int) -> list[tuple[Rubric, list[dict[str, Any]]]]:
+    """Runs of two equal models; the judge refuses 60% of the bad outputs of the second."""
+    found, rng = (
+        rubric(f"refusal_{missing}", {"id": "right", "weight": 2}, {"id": "kind"}, missing=missing),
+        np.random.default_rng(seed),
+    )
+    right, kind = rng.random((2, 200)) < 0.7, rng.random((2, 200)) < 0.95
+    is_refused = ~right[1] & (rng.random(200) < 0.6)
+    scores = [
+        [
+            {"right": None if run and is_refused[i] else float(right[run, i]), "kind": float(kind[run, i])}
+            for i in range(200)
+        ]
+        for run in range(2)
+    ]
+    return [(found, [{"case_id": f"c{i}", "scores": each} for i, each in enumerate(of_run)]) for of_run in scores]
+
+
+def same_rows(name: str, other_text: int = -1, other_score: int = -1) -> list[dict[str, Any]]:
+    """30 cases with the same texts under other ids in both runs, apart from one text or score."""
+    return [
+        {
+            "case_id": f"c{case}",
+            "output": "other" if name == "b" and case == other_text else "text",
+            "scores": {"one": 0.5 * (case % 2 and not (name == "b" and case == other_score)), "two": 1.0},
+        }
+        for case in range(30)
+    ]
+
+
+SAME = {"all": {}, "text": {"other_text": 4}, "score": {"other_score": 5}}
+
+
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """Runs a and b of each rubric."""
@@ -102,6 +143,20 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     runs["own_a"] = (PLAIN, own)
     runs["own_c"] = (PLAIN, [own[0] | {"scores": own[0]["scores"] | {"more": 1.0}, "own": {"more": 2.0}}])
     runs["own_b"] = (PLAIN, [own[0] | {"scores": own[0]["scores"] | {"own": 1.0}}])
+    gapped, two = {"id": "one"}, {"id": "two", "weight": 2}
+    for missing in ("null", "skip"):
+        found = rubric(f"gap_{missing}", gapped, two, missing=missing)
+        refusals = refusing_judge(missing, 3)
+        for name, of_run in zip("ab", refusals, strict=True):
+            runs[f"gap_{missing}_{name}"] = (found, refused_rows(name, two=None))
+            runs[f"refusal_{missing}_{name}"] = of_run
+    excused = rubric("excused", gapped | {"required": False}, two)
+    for name in "ab":
+        runs[f"excused_{name}"] = (excused, refused_rows(name, one=None))
+        runs |= {
+            f"{what}_{name}": (rubric("same", {"id": "one"}, {"id": "two"}), same_rows(name, **changed))
+            for what, changed in SAME.items()
+        }
     write_runs(lake, runs, COMPARED_MARTS)
     return lake
 
@@ -373,3 +428,53 @@ def test_runs_on_different_cases_are_compared_by_their_means_only_if_asked(
     shown = capsys.readouterr().out
     assert "over different cases" in shown and "same scores" not in shown and "-0.375" in shown
     assert [row.scope_id for row in pair.criteria if row.is_regression] == []  # tone does not vary: no p
+
+
+# -------- missing scores
+@pytest.mark.parametrize("missing", ["null", "skip"])
+def test_a_missing_score_leaves_a_difference_open_between_its_bounds(lake, missing):
+    # `two` weighs 2 of 3: c0 +2/3, and c1 anything from 1/3 - 1 to 1 - 1, scored by skip over `one` alone or not at all
+    runs = f"gap_{missing}_a", f"gap_{missing}_b"
+    compared = compare_runs(lake, *runs, Asked(gate=GateRule("mean_diff < -0.1", "mean_diff > 0.1"), resample_count=0))
+    overall = compared.models[0].overall
+    assert overall.figures.n == {"null": 1, "skip": 2}[missing]
+    assert (overall.counts.missing_a_count, overall.counts.missing_b_count) == (0, 1)
+    ends = overall.open_figures
+    assert (ends.least_diff, ends.most_diff) == (pytest.approx(0, abs=1e-9), pytest.approx(1 / 3))
+    part = {"null": "", "skip": "a part of "}[missing]
+    words = f"1 of 2 pairs lacks {part}the overall score in B, so no certain value of mean_diff"
+    assert (compared.gate.is_failed, compared.gate.is_undecided) == (True, True)
+    assert compared.gate.sentence.split(", found ")[1].startswith(words)
+    assert not compare_runs(lake, *runs, Asked(gate=GateRule("mean_diff < -0.1"), resample_count=0)).gate.is_failed
+
+
+def test_a_criterion_that_does_not_apply_is_not_missing(lake):
+    rows = compare_runs(lake, "excused_a", "excused_b", Asked(resample_count=0)).models[0].rows
+    assert [(row.counts.missing_b_count, row.open_figures) for row in rows] == [(0, None)] * 3
+
+
+@pytest.mark.parametrize("missing", ["null", "skip"])
+def test_refusals_of_bad_outputs_make_no_model_better_and_pass_no_rule(lake, missing, capsys):
+    runs = f"refusal_{missing}_a", f"refusal_{missing}_b"
+    found = compare_runs(lake, *runs, Asked(gate=GateRule(require="not_worse_by(0.02)"), resample_count=0))
+    overall = found.models[0].overall
+    assert overall.figures.diff_low > 0 and overall.figures.p_family < 0.05  # what is scored alone would say so
+    assert (overall.outcome.value, found.gate.is_undecided) == ("unknown", True)
+    show_comparison(found)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "B is better" not in shown and "gate undecided" in shown
+    assert "missing scores leave open what changed: overall +0." in shown
+    assert "Scores are missing more often in B than in A" in shown and "whatever the missing scores are" in shown
+
+
+# -------- unchanged outputs
+@pytest.mark.parametrize(
+    ("changed", "unchanged_count", "outcome"), [("all", 30, "passed"), ("text", 29, "failed"), ("score", 29, "failed")]
+)
+def test_a_rule_holds_by_definition_only_if_every_output_and_score_is_the_same(lake, changed, unchanged_count, outcome):
+    gate = GateRule(require="not_worse_by(0.02)")
+    compared = compare_runs(lake, f"{changed}_a", f"{changed}_b", Asked(gate=gate, resample_count=0))
+    overall = compared.models[0].overall
+    assert overall.counts.unchanged_count == unchanged_count
+    assert compared.gate.sentence.startswith(f"gate {outcome}: required not_worse_by(0.02), found diff_low = ")
+    assert (overall.figures.diff_low == 0.0, "no output changed" in compared.gate.sentence) == ((changed == "all",) * 2)

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gradebook.rubrics.statistics.intervals import Interval
 from gradebook.rubrics.statistics.rule_parser import RuleError, parse_rule, refuse_unknown_ids
 from gradebook.rubrics.statistics.rules import describe_figures, holds, unknown_names
 
@@ -17,13 +18,13 @@ NAMES = {
 class Table:
     """Figures by scope and id."""
 
-    def __init__(self, **figures: dict[str, dict[str, float | None]]) -> None:
+    def __init__(self, **figures: dict[str, dict[str, float | Interval | None]]) -> None:
         self.figures = figures
 
     def ids(self, scope: str) -> list[str]:
         return list(self.figures.get(scope, {}))
 
-    def figure(self, scope: str, scope_id: str, figure: str) -> float | None:
+    def figure(self, scope: str, scope_id: str, figure: str) -> float | Interval | None:
         return self.figures.get(scope, {}).get(scope_id, {}).get(figure)
 
 
@@ -181,3 +182,23 @@ def test_an_every_names_what_does_not_meet_it():
     assert describe_figures(parse_rule("every criterion (mean_diff > 0)", NAMES), FOUND) == (
         "criterion.tone.mean_diff = -0.1",
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("mean_diff > -0.04", True),
+        ("mean_diff > 0", None),
+        ("mean_diff > 0.02", False),  # the highest is no more
+        ("mean_diff >= 0.02", None),
+        ("mean_diff = 0", None),
+        ("mean_diff != 0.5", True),
+        ("not mean_diff < 0.5", False),
+        ("mean_diff > 0 or p < 0.05", True),
+    ],
+)
+def test_a_figure_with_a_range_decides_only_what_holds_over_all_of_it(text, expected):
+    found = Table(overall={"": {"mean_diff": Interval(-0.03, 0.02), "p": 0.04}})
+    rule = parse_rule(text, NAMES)
+    assert holds(rule, found) is expected
+    assert unknown_names(rule, found) == (("mean_diff (-0.03 to 0.02)",) if expected is None or " or " in text else ())
