@@ -32,6 +32,7 @@ LEAST_RATED = 3  # two values and the weight of the judge
 MOST_FOLDS = 50  # the judge's weight is fitted without each of so many parts of the rated cases
 # Rated cases with another rating than the most common one, and their share: below both, errors of a judge are too few.
 LEAST_OTHERS, LEAST_OTHER_SHARE = 5, 0.2
+MOST_SHIFT = 3.0  # standard errors, which a random sample exceeds in 0.3%
 UNSEEN = 0.5  # of a case, spread over the levels: errors too rare to be observed
 
 
@@ -338,7 +339,7 @@ def suspicious_shift(rated: Rated) -> float:
     probability of 0.05 at 64 cases and fewer, and down to 0.003 at 144 and more.
     """
     case_count = rated.n if rated.cases is None else np.unique(np.asarray(rated.cases)).size
-    return min(max(2.0, 0.25 * sqrt(case_count)), 3.0)
+    return min(max(2.0, 0.25 * sqrt(case_count)), MOST_SHIFT)
 
 
 def _widths(variance: float, explained: float, total: int) -> Callable[[int], float]:

@@ -145,7 +145,9 @@ def _calibrate(sample: Sample) -> Calibration:
         )
         more_count, more_reason = ratings_to_halve(rated, corrected, weight)
     else:
-        corrected, alone = post_stratified_mean(rated), Estimate(float(rated.ratings.mean()), None, None, _NOT_RANDOM)
+        # The judge's scores do not tell which outputs people give no score.
+        corrected = Estimate(None, None, None, None) if sample.excused_count else post_stratified_mean(rated)
+        alone = Estimate(float(rated.ratings.mean()), None, None, _NOT_RANDOM)
         rogan_gladen = Estimate(None, None, None, _NOT_RANDOM)
         more_count, more_reason = None, _NOT_RANDOM
     return Calibration(

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from gradebook.rubrics.model.counts import counted
-from gradebook.rubrics.statistics.calibration import Rated, selection_shift, suspicious_shift
+from gradebook.rubrics.statistics.calibration import MOST_SHIFT, Rated, selection_shift, suspicious_shift
 from gradebook.tasks.agreement.statements import add_decisions_of_run, add_ratings_of_run
 from gradebook.tasks.lake.rows import make_table
 from gradebook.tasks.lake.sql import query
@@ -67,9 +67,11 @@ class Judged:
 class Sample:
     """One model and checkpoint on one criterion, with at least one rating.
 
-    levels: scores of the criterion's levels, ascending. selection: how the judge's scores show that the rated outputs
-    are not a random sample; None if they do not. left_out: which ratings are not in the sample because a rule chose
-    their outputs; None if there are none. note: why its estimates may be biased.
+    levels: scores of the criterion's levels, ascending. selection: why the rated outputs are not a random sample, by
+    the judge's scores or by what people gave no score; None if nothing shows it. excused_count: outputs of the random
+    sample that people gave no score, as the criterion does not apply, or as they took it back. left_out: which ratings
+    are not in the sample because a rule chose their outputs; None if there are none. note: why its estimates may be
+    biased.
     """
 
     criterion_id: str
@@ -80,6 +82,7 @@ class Sample:
     selection: str | None
     left_out: str | None
     note: str | None
+    excused_count: int = 0
 
     @property
     def two_levels(self) -> tuple[float, float] | None:
@@ -134,11 +137,14 @@ def samples_of(
         rated = _rated(part, codes)
         unjudged = _unjudged_note(judged.unjudged.get((criterion_id, model, checkpoint), 0))
         note = "; ".join(filter(None, (unjudged, _UNWEIGHTED if judged.is_weighted else None))) or None
-        is_drawn = pc.all(pc.filter(part.column("is_drawn"), pc.is_valid(part.column("rating")))).as_py()
-        selection = None if is_drawn or not rated.n else _selection_note(rated)
-        yield Sample(
-            criterion_id, model, checkpoint, rated, levels, selection, _left_out_words(left_out, rated.n), note
-        )
+        is_drawn, is_rated = part.column("is_drawn"), pc.is_valid(part.column("rating"))
+        excused_count = pc.sum(pc.and_not(is_drawn, is_rated)).as_py() or 0
+        # A sample that is one by design has to be off by more.
+        bound = MOST_SHIFT if pc.all(pc.filter(is_drawn, is_rated)).as_py() else suspicious_shift(rated)
+        selection = _excused_note(excused_count, rated.n) or _selection_note(rated, bound)
+        left_out_words = _left_out_words(left_out, rated.n)
+        named = criterion_id, model, checkpoint
+        yield Sample(*named, rated, levels, selection if rated.n else None, left_out_words, note, excused_count)
 
 
 def _rated(part: pa.Table, codes: Mapping[str, int] | None) -> Rated:
@@ -172,9 +178,19 @@ def _left_out_words(counts: dict[str, int] | None, n: int) -> str | None:
     return f"left out: {ratings} of {of} outputs, which a rule chose; {counted(n, 'rated output')} of a sample"
 
 
-def _selection_note(rated: Rated) -> str | None:
+def _excused_note(excused_count: int, rated_count: int) -> str | None:
+    if not excused_count:
+        return None
+    drawn = counted(excused_count + rated_count, "output")
+    return (
+        f"people gave {excused_count:,} of {drawn} of the random sample no score, as the criterion does not apply or "
+        "they took it back: what such outputs are worth is unknown, and the others are not a random sample"
+    )
+
+
+def _selection_note(rated: Rated, bound: float) -> str | None:
     shift = selection_shift(rated)
-    if shift is None or abs(shift) <= suspicious_shift(rated):
+    if shift is None or abs(shift) <= bound:
         return None
     return (
         f"the rated outputs are not a random sample: the judge gave them {rated.judged.mean():.3f} on average, "

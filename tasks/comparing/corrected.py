@@ -41,7 +41,8 @@ def corrected_differences(
 ) -> Corrected:
     """Corrected differences of the overall score and of these criteria; empty if nobody rated an output of both runs.
 
-    connection: to the lake. rubric: of both runs. Outputs without an overall score are left out.
+    connection: to the lake. rubric: of both runs. There is none if outputs of a model have no overall score: what the
+    judge refuses is no random part of them.
     """
     if not connection.execute("select 1 from ratings limit 1").fetchall():
         return {}
@@ -82,6 +83,9 @@ def _read_model(
         pc.equal(judged.table.column("model"), group["model"]),
     )
     found = _Model()
+    unscored = "select count(*) from output_scores where run_id = ? and model = ? and checkpoint is not distinct from ?"
+    values = [run_id, group["model"], group["checkpoint"]]
+    ((unscored_count,),) = connection.execute(f"{unscored} and score is null", values).fetchall()
     output_count = pc.count_distinct(complete.column("output_id")).as_py()
     for sample in samples_of(connection, judged.where(is_own), codes):
         if sample.checkpoint != group["checkpoint"]:
@@ -90,7 +94,7 @@ def _read_model(
             found.faults[sample.criterion_id] = sample.left_out or "nobody rated it"
         elif sample.selection is not None:
             found.faults[sample.criterion_id] = sample.selection
-        elif sample.rated.total != output_count:
+        elif unscored_count or sample.rated.total != output_count:
             found.faults[sample.criterion_id] = "the judge did not score all outputs"
         else:
             found.parts[sample.criterion_id] = sample.rated

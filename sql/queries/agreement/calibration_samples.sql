@@ -1,7 +1,7 @@
 -- calibration_samples: one row per criterion_id, output_id that the judge scored in the run $run_id or, where people
 -- were preferred, in another run. score and rating are 0..1; rating is an adjudicator's decision on a disputed output,
 -- else the mean of the latest ratings; null if unrated, or if only a rule chose the output for rating. is_drawn: people
--- rated it because it is in the run's random sample, on the page with the source $page_source.
+-- rated it, or gave it no score, because it is in the run's random sample, on the page with the source $page_source.
 -- shared: the output's cluster or case, as the macro cluster_of (a lake stores no macros). $criteria: these criteria,
 -- also of checks; null: those of the judge.
 with scored as (

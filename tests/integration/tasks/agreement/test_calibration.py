@@ -248,11 +248,20 @@ def test_where_a_rule_chose_every_rated_output_there_is_no_corrected_mean(tmp_pa
     summarise(found, "r").as_json()
 
 
-@pytest.mark.parametrize(("selection", "is_random"), [("random", True), *nightly([(None, False)])])
-def test_a_random_sample_of_the_rating_page_is_one_whatever_the_judge_gave_it(tmp_path, selection, is_random):
+@pytest.mark.parametrize("selection", ["random", *nightly([None])])
+def test_a_sample_far_off_by_the_judge_is_not_random_whoever_drew_it(tmp_path, selection):
     lowest = [place for place in range(40) if JUDGED[place] == 0.0] + [0]
     rows = [(place, 0.0, "ann", selection) for place in lowest]
-    assert calibration(rated_lake(tmp_path, rows), "r").is_random is is_random
+    assert not calibration(rated_lake(tmp_path, rows), "r").is_random
+
+
+def test_outputs_of_the_sample_that_people_give_no_score_leave_no_corrected_mean(tmp_path):
+    # ann says of o08 and o09 that the criterion does not apply; bob scores o09
+    marks = [(8, None, "ann", "random"), (9, None, "ann", "random"), (9, 1.0, "bob", "random")]
+    row = calibration(rated_lake(tmp_path, FIRST_EIGHT + marks), "r")
+    assert (row.n, row.corrected.value, row.corrected.ci_low, row.is_random) == (9, None, None, False)
+    assert row.note.startswith("people gave 1 of 10 outputs of the random sample no score")
+    assert row.note.endswith("are not a random sample: no corrected mean")
 
 
 @pytest.mark.nightly
