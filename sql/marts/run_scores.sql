@@ -1,6 +1,6 @@
 -- run_scores: one row per run_id, model, checkpoint. Means and rates are in 0..1 over the n scored outputs of
 -- cluster_count clusters; intervals are those of int_means_estimated; pass_rate is over outputs with a known is_passed,
--- gate_failure_rate over outputs with known gates, its interval null without a gate. cost_usd is the amount that this
+-- gate_failure_rate over outputs with known gates, null without a gate. cost_usd is the amount that this
 -- run paid. The figures of sample_k samples are null where a case has one sample.
 with means as (select * from int_means_estimated where scope = 'run'),
 
@@ -9,10 +9,13 @@ others as (
         groups.model,
         groups.checkpoint,
         mean_of_counted(scores.uniform_score, coalesce(weights.weight, 1)) as uniform_mean,
-        coalesce(sum(coalesce(weights.weight, 1)) filter (scores.failed_gates is not null), 0)
+        if(
+            max(scores.gate_count) > 0,
+            coalesce(sum(coalesce(weights.weight, 1)) filter (scores.failed_gates is not null), 0)
             / sum(coalesce(weights.weight, 1))
-                filter (scores.failed_gates is not null or scores.unscored_gate_count = 0)
-            as gate_failure_rate,
+                filter (scores.failed_gates is not null or scores.unscored_gate_count = 0),
+            null
+        ) as gate_failure_rate,
         any_value(samples) as samples,
     from int_outputs_scored as scores
     left join int_outputs_weighted as weights on scores.output_number = weights.output_number

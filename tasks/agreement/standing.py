@@ -17,6 +17,7 @@ LEAST_AGREEMENT = 0.6  # of the pairs of judge and people: a rule of thumb
 # So many equal pairs of two levels come by chance in 1 of 32; a bootstrap of equal pairs has no width.
 LEAST_PERFECT = 6
 MOST_DEGREES = 20  # of freedom: outputs may share cases, whose number a published figure does not tell
+MOST_BIAS = 0.05  # of a score (0..1): a judge whose interval of the bias lies within is called unbiased
 MOST_BEHIND = 0.1  # alpha by which a judge that agrees with people as they do may be behind them
 SKILLS = ("cohen_kappa_quadratic", "spearman")  # 0 by chance; the second for scores that are not levels
 
@@ -25,7 +26,8 @@ class Trust(StrEnum):
     """Trust in a judge on a criterion, least first. CHANCE: no better than chance, as far as the ratings show.
 
     WEAK: fewer than `LEAST_AGREEMENT` of the pairs are equal, and people agree more. BIASED: more lenient or stricter
-    than people beyond chance. UNKNOWN: too few ratings, or too equal ones.
+    than people beyond chance. UNKNOWN: too few ratings, or too equal ones. GOOD: none of these, which does not show
+    that the bias is small.
     """
 
     CHANCE = "chance"
@@ -72,6 +74,12 @@ class JudgeStanding:
     def is_biased(self) -> bool:
         """Whether the bias over all models is beyond chance, also of so many criteria."""
         return chance_of_p(self.bias.value or 0.0, self.bias_p).is_beyond
+
+    @property
+    def is_unbiased(self) -> bool:
+        """Whether the bias is shown to be small: its interval lies within `MOST_BIAS` of 0 (an equivalence test)."""
+        low, high = self.bias.ci_low, self.bias.ci_high
+        return low is not None and high is not None and low > -MOST_BIAS and high < MOST_BIAS
 
     @property
     def beside_people(self) -> Chance:

@@ -9,7 +9,7 @@ from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.statistics.chance import Chance
 from gradebook.rubrics.statistics.rule_parser import NOT_WORSE
 from gradebook.rubrics.statistics.rules import OVERALL
-from gradebook.tasks.agreement.standing import JudgeStanding, Trust
+from gradebook.tasks.agreement.standing import MOST_BIAS, JudgeStanding, Trust
 from gradebook.tasks.comparing.gate import gate_rule
 from gradebook.tasks.comparing.run_comparison import ComparedModels, RunComparison
 from gradebook.tasks.comparing.stopping import stopped_by_suite, stopped_words
@@ -24,7 +24,13 @@ from gradebook.tasks.comparing.verdict import (
 )
 from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.published.requirements import Unmet
-from gradebook.tasks.system.number_format import interval_words, rate_words, score_words
+from gradebook.tasks.system.number_format import (
+    difference_interval_words,
+    interval_words,
+    rate_words,
+    score_words,
+    signed_words,
+)
 
 LONGEST_QUESTION = 90
 MOST_REASONS = 2  # of a model
@@ -279,7 +285,25 @@ def standing_words(trust: Trust, standings: Sequence[JudgeStanding]) -> str:
             return f"is {_leanings(standings)}"
         case Trust.UNKNOWN:
             return f"has too few or too equal ratings on {names} to tell"
-    return f"agrees with people beyond chance and without bias on {names}"
+    return f"agrees with people beyond chance {_bias_words(standings)}"
+
+
+def _bias_words(standings: Sequence[JudgeStanding]) -> str:
+    """Criteria by what is shown of the judge's bias: that it is small, or how large it may be."""
+    words = []
+    if unbiased := [each.criterion_id for each in standings if each.is_unbiased]:
+        words.append(f"and with a bias under {MOST_BIAS:g} on {_listed(unbiased)}")
+    if others := [each for each in standings if not each.is_unbiased]:
+        shown = [f"{each.criterion_id}{_bias_interval(each)}" for each in others]
+        words.append(f"on {_listed(shown)}, of which no bias is shown, nor that it is small")
+    return "; ".join(words)
+
+
+def _bias_interval(standing: JudgeStanding) -> str:
+    bias = standing.bias
+    if bias.value is None or bias.ci_low is None or bias.ci_high is None:
+        return ""
+    return f" (bias {signed_words(bias.value)}, {difference_interval_words(bias.ci_low, bias.ci_high)})"
 
 
 def _skill_words(standing: JudgeStanding) -> str:

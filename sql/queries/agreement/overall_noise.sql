@@ -1,7 +1,8 @@
 -- overall_noise: one row: the variance of an overall score (0..1) of the run $run_id by the judge's noise, as the mean
--- of its replies has it, with independent errors of the criteria; null without several replies to a question.
+-- of its replies has it, those of all judges of a panel among them, with independent errors of the criteria; null
+-- without several replies to a question.
 with noise as (
-    select criterion_id, avg(judge_variance) as variance
+    select criterion_id, avg(judge_variance * n / opinion_count) as variance
     from judge_noise
     where run_id = $run_id and judge_variance is not null
     group by criterion_id
@@ -15,15 +16,11 @@ weighted as (
     where runs.run_id = $run_id
 ),
 
-replies as (select max(replicate) + 1 as reply_count from opinions where run_id = $run_id),
-
 final as (
     select
-        sum(weighted.weight ** 2 * noise.variance) / any_value(replies.reply_count)
-        / (select sum(greatest(weight, 0)) from weighted) ** 2 as variance,
+        sum(weighted.weight ** 2 * noise.variance) / (select sum(greatest(weight, 0)) from weighted) ** 2 as variance,
     from noise
     inner join weighted on noise.criterion_id = weighted.criterion_id
-    cross join replies
 )
 
 select * from final

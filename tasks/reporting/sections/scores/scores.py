@@ -53,7 +53,9 @@ def _cells(row: Row) -> tuple[str, ...]:
         score_words(row["sd"]),
         score_words(row["uniform_mean"]),
         _pass_words(row),
-        bounded_rate_words(row["gate_failure_rate"], row.get("gate_failure_high")),
+        "no gate"
+        if (rate := row["gate_failure_rate"]) is None
+        else bounded_rate_words(rate, row.get("gate_failure_high")),
         rate_words(row["coverage_rate"]),
         f"{row['n']:,}",
         f"{row['output_count']:,}",

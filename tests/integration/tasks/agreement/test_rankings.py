@@ -32,9 +32,10 @@ def lake(tmp_path_factory):
             for rater in ("ann", "bob")
             for place, score in enumerate(choices)
         ]
-        noise = [{"run_id": "r", "model": "m", "criterion_id": "tone", "judge_variance": 0.01}]
+        # two replies to a question, of one judge or of a panel of two
+        counts = {"n": 40, "opinion_count": 80, "judge_variance": 0.01}
+        noise = [{"run_id": "r", "model": "m", "criterion_id": "tone"} | counts]
         add_rows(connection, {"preferences": chosen, "judge_noise": noise})
-        connection.execute("insert into opinions by name select 'r' as run_id, unnest([0, 1]) as replicate")
 
     commit(found, "choose", body)
     return found

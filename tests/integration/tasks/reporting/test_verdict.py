@@ -151,7 +151,9 @@ def test_no_section_says_otherwise_of_the_judge(world, source):
         signs = {"chance": Sign.BAD, "good": Sign.FINE, "lenient": Sign.LOOK, "unrated": Sign.LOOK}
         assert trust["People"].sign == signs[world]
         assert ("Nobody rated" in told.sentence) == (world == "unrated")
-        assert ("beyond chance and without bias on tone" in told.sentence) == (world == "good")
+        assert bool(re.search("beyond chance (and with a bias under 0.05 )?on tone", told.sentence)) == (
+            world == "good"
+        )
 
 
 @pytest.mark.parametrize("world", ["worse", *nightly(["better", "same", "gate", "met", *RATED])])

@@ -9,7 +9,8 @@ from gradebook.rubrics.statistics.chance import Chance, p_of_interval
 from gradebook.rubrics.statistics.judge_beside_people import alpha_over_people
 from gradebook.tasks.agreement.calibration import Calibration
 from gradebook.tasks.agreement.published_run import AgreementPart
-from gradebook.tasks.agreement.standing import judge_standings, off_means
+from gradebook.tasks.agreement.standing import SKILLS, judge_standings, off_means
+from gradebook.tasks.published.verdict import standing_words
 
 SCALE = np.array([0.0, 1.0])
 UNKNOWN = Estimate(None, None, None, None)
@@ -88,3 +89,17 @@ def test_means_off_are_those_of_random_samples_beyond_chance_of_all():
 def test_the_p_of_an_interval_that_ends_at_chance_is_one_in_twenty():
     assert p_of_interval(0.3, 0.0, 0.5, degrees=9) == pytest.approx(0.05, abs=1e-9)
     assert p_of_interval(0.3, 0.3, 0.5, by_chance=0.1, degrees=9) == 0.0
+
+
+WIDE = "on tone (bias +0.070, -0.011 to +0.151), of which no bias is shown, nor that it is small"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"), [(-0.01, 0.04, "and with a bias under 0.05 on tone"), (-0.011, 0.151, WIDE)]
+)
+def test_a_bias_is_called_small_only_where_its_whole_interval_is(low, high, words):
+    bias, skill = Measure("bias", (low + high) / 2, low, high, None), Measure(SKILLS[0], 0.8, 0.6, 0.9, None)
+    found = judge_standings(
+        [AgreementPart("tone", "judge_raters", None, None, 100, 100, (skill, bias), (), ())], (), ()
+    )
+    assert standing_words(found[0].trust, found) == f"agrees with people beyond chance {words}"
