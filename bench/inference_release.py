@@ -74,25 +74,36 @@ REFUSALS = {  # of good and bad outputs of A, then of B
     "1% of all": (0.01, 0.01, 0.01, 0.01),
     "0.1% of all": (0.001, 0.001, 0.001, 0.001),
 }
-GOOD = 0.8
 
 
 def decide_refused(round_count: int) -> None:
     """Print how often B is better beyond chance and passes the rule, by what is scored, and at the worst values."""
-    print(f"\n{'equal models, refused':34}{'pairs':>6}{'better':>9}{'now':>6}{'passes':>9}{'now':>6}")
-    for name, (good_a, bad_a, good_b, bad_b) in REFUSALS.items():
+    columns = f"{'better':>9}{'now':>6}{'worse by .02 passes':>21}{'now':>6}{'equal':>8}{'now':>6}"
+    print(f"\n{'refused':32}{'pairs':>6}{columns}")
+    for name, shares in REFUSALS.items():
         for n in (50, 200, 2_000):
-            rng, shape = np.random.default_rng(n), (round_count, n)
-            a, b = (rng.choice([0.0, 0.5, 1.0], shape, p=[0.1, 0.1, GOOD]) for _ in range(2))
-            missing_a = rng.random(shape) < np.where(a == 1.0, good_a, bad_a)
-            missing_b = rng.random(shape) < np.where(b == 1.0, good_b, bad_b)
-            scored = np.where(missing_a | missing_b, np.nan, b - a)
-            found = measure(scored)
-            worst = measure(np.where(missing_b, 0.0, b) - np.where(missing_a, 1.0, a)).low
-            is_better = (found.p <= 2 * TAIL) & (np.nanmean(scored, axis=1) > 0)
-            rates = [is_better, is_better & (worst > 0), found.low > -MARGIN, worst > -MARGIN]
-            shown = [f"{100 * rate.mean():.1f}" for rate in rates]
-            print(f"{name:34}{n:>6}{shown[0]:>9}{shown[1]:>6}{shown[2]:>9}{shown[3]:>6}", flush=True)
+            rng = np.random.default_rng(n)
+            equal, worse = (_refused_rates(rng, (round_count, n), shares, loss) for loss in (0.0, MARGIN))
+            shown = [f"{100 * rate:.1f}" for rate in (*equal[:2], *worse[2:], *equal[2:])]
+            first = f"{shown[0]:>9}{shown[1]:>6}{shown[2]:>21}{shown[3]:>6}{shown[4]:>8}{shown[5]:>6}"
+            print(f"{name:32}{n:>6}{first}", flush=True)
+
+
+def _refused_rates(
+    rng: np.random.Generator, shape: tuple[int, int], shares: tuple[float, float, float, float], loss: float
+) -> list[float]:
+    """Rates of better and of passing, each by what is scored and at the worst values. loss: of B, in the mean."""
+    good_a, bad_a, good_b, bad_b = shares
+    a = rng.choice([0.0, 0.5, 1.0], shape, p=[0.1, 0.1, 0.8])
+    b = rng.choice([0.0, 0.5, 1.0], shape, p=[0.1 + loss, 0.1, 0.8 - loss])
+    missing_a = rng.random(shape) < np.where(a == 1.0, good_a, bad_a)
+    missing_b = rng.random(shape) < np.where(b == 1.0, good_b, bad_b)
+    scored = np.where(missing_a | missing_b, np.nan, b - a)
+    found = measure(scored)
+    worst = measure(np.where(missing_b, 0.0, b) - np.where(missing_a, 1.0, a)).low
+    is_better = (found.p <= 2 * TAIL) & (np.nanmean(scored, axis=1) > 0)
+    rates = [is_better, is_better & (worst > 0), found.low > -MARGIN, worst > -MARGIN]
+    return [float(rate.mean()) for rate in rates]
 
 
 if __name__ == "__main__":
