@@ -9,13 +9,10 @@ others as (
         groups.model,
         groups.checkpoint,
         mean_of_counted(scores.uniform_score, coalesce(weights.weight, 1)) as uniform_mean,
-        if(
-            max(scores.gate_count) > 0,
-            coalesce(sum(coalesce(weights.weight, 1)) filter (scores.failed_gates is not null), 0)
-            / sum(coalesce(weights.weight, 1))
-                filter (scores.failed_gates is not null or scores.unscored_gate_count = 0),
-            null
-        ) as gate_failure_rate,
+        coalesce(sum(coalesce(weights.weight, 1)) filter (scores.failed_gates is not null), 0)
+            / if(max(scores.gate_count) > 0, sum(coalesce(weights.weight, 1))
+                filter (scores.failed_gates is not null or scores.unscored_gate_count = 0), null)
+            as gate_failure_rate,
         any_value(samples) as samples,
     from int_outputs_scored as scores
     left join int_outputs_weighted as weights on scores.output_number = weights.output_number

@@ -69,16 +69,8 @@ final as (
         skewness,
         p_family,
         p_holm,
-        missing_a_count,
-        missing_b_count,
-        unchanged_count,
-        p_missing,
-        least_diff,
-        most_diff,
-        least_low,
-        most_high,
-        least_p,
-        most_p,
+        missing_a_count, missing_b_count, unchanged_count,
+        p_missing, least_diff, most_diff, least_low, most_high, least_p, most_p,
     from source
 )
 

@@ -186,6 +186,9 @@ def outcome_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
     overall = overall_row(rows)
     if overall is None:
         return
+    if overall.is_unchanged:
+        yield release_sentence(overall)
+        return
     if overall.passes is not None and overall.passes.pass_n:
         yield pass_sentence(overall.passes)
     has_all = overall.open_figures is None  # a side that lacks its worst scores looks steadier
