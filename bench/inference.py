@@ -18,9 +18,9 @@ from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics.chance import luck_of_best
 from gradebook.rubrics.statistics.mean_difference import count_moved, measure_difference
 from gradebook.rubrics.statistics.paired import adjust_for_many
-from gradebook.rubrics.statistics.score_intervals import score_ends
+from gradebook.rubrics.statistics.score_intervals import worth_ends
 from gradebook.rubrics.statistics.unpaired import measure_unpaired
-from gradebook.rubrics.statistics.vectorised_means import measure_means
+from gradebook.rubrics.statistics.vectorised_means import Means, measure_means
 from gradebook.rubrics.statistics.weak_slices import shortfall_test
 
 SIZES = (10, 20, 50, 100, 300)
@@ -70,7 +70,8 @@ def search(rng: np.random.Generator, levels: list[float], shares: list[float], l
     total, means = scores.sum(1)[:, None], scores @ is_in.T / n
     rest_means = (total - n * means) / (OUTPUTS - n)
     sd = np.sqrt(np.maximum(scores**2 @ is_in.T / n - means**2, 0) * n / (n - 1))
-    high = score_ends(*(each.ravel() for each in (n, n, means, sd, sd / np.sqrt(n), n - 1.0)))[1]
+    measured = Means(*(each.ravel() for each in (n, n, means, sd, sd / np.sqrt(n), n - 1.0)))
+    high = worth_ends(measured)[1]
     off = scores - scores.mean(1, keepdims=True)
     skewness = (off**3).mean(1) / (off**2).mean(1) ** 1.5
     of_criterion = [np.repeat(each, KEYS * VALUES) for each in (scores.std(1, ddof=1), skewness)]

@@ -20,7 +20,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from scipy.special import stdtrit
 
+from gradebook.rubrics.statistics.mean_difference import skewness_of
 from gradebook.rubrics.statistics.score_intervals import score_ends
+from gradebook.rubrics.statistics.vectorised_means import Means
 
 Floats = NDArray[np.float64]
 Sizes = Callable[[int, np.random.Generator], NDArray[np.int64]]
@@ -47,6 +49,7 @@ class Sample:
     robust_error: Floats
     error: Floats
     df: Floats
+    skewness: Floats
     is_rate: NDArray[np.bool_]
     least: float = 0.0
 
@@ -150,7 +153,7 @@ def measure(values: Floats, clusters: NDArray[np.int64] | None, least: float = 0
     sd = np.sqrt(squares / (n - 1))
     is_rate = np.all(~is_known | (values == 0) | (values == 1), axis=1)
     if clusters is None:
-        return Sample(n, n, mean, sd, sd / np.sqrt(n), sd / np.sqrt(n), n - 1, is_rate, least)
+        return Sample(n, n, mean, sd, sd / np.sqrt(n), sd / np.sqrt(n), n - 1, skewness_of(values), is_rate, least)
     count = int(clusters.max()) + 1
     rows = np.arange(len(values))[:, None] * (count + 1) + np.where(clusters < 0, count, clusters)
 
@@ -170,15 +173,17 @@ def measure(values: Floats, clusters: NDArray[np.int64] | None, least: float = 0
         usual = (sizes**2).sum(axis=1) / n
         spread = (n - usual) / (count - 1)
         correlation = np.nan_to_num(np.clip((between - within) / (between + (spread - 1) * within), 0.0, 1.0))
+    skewness = skewness_of(np.where(sizes > 0, sums, np.nan))
     shared = sd * np.sqrt((1 + (usual - 1) * correlation) / n)
-    return Sample(n, np.full_like(n, count), mean, sd, robust, np.maximum(robust, shared), df, is_rate, least)
+    return Sample(n, np.full_like(n, count), mean, sd, robust, np.maximum(robust, shared), df, skewness, is_rate, least)
 
 
 def ends_after(found: Sample) -> tuple[Floats, Floats]:
     """Interval of the tables."""
     width = 1.0 - found.least
     scaled = np.clip((found.mean - found.least) / width, 0.0, 1.0), found.sd / width, found.error / width
-    low, high = score_ends(found.n, found.unit_count, *scaled, found.df)
+    means = Means(found.n, found.unit_count, *scaled, found.df)
+    low, high = score_ends(means, found.skewness)
     return found.least + width * low, found.least + width * high
 
 

@@ -51,6 +51,7 @@ create table if not exists int_slices_ranked (
     n bigint,
     mean double,
     sd double,
+    skewness double,
     pass_count bigint,
     pass_rate double,
     output_weight hugeint,
@@ -82,11 +83,11 @@ create table if not exists int_clusters_compared (
     scope_id varchar,
     model varchar,
     checkpoint varchar,
-    score_spread struct(unit_count bigint, standard_error double, df double),
-    pass_spread struct(unit_count bigint, standard_error double, df double),
-    gate_spread struct(unit_count bigint, standard_error double, df double),
-    at_spread struct(unit_count bigint, standard_error double, df double),
-    hat_spread struct(unit_count bigint, standard_error double, df double)
+    score_spread struct(unit_count bigint, standard_error double, df double, skewness double),
+    pass_spread struct(unit_count bigint, standard_error double, df double, skewness double),
+    gate_spread struct(unit_count bigint, standard_error double, df double, skewness double),
+    at_spread struct(unit_count bigint, standard_error double, df double, skewness double),
+    hat_spread struct(unit_count bigint, standard_error double, df double, skewness double)
 );
 
 create table if not exists int_samples_summed (

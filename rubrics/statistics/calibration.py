@@ -25,7 +25,8 @@ from gradebook.rubrics.statistics.intervals import (
     student_t,
     wilson,
 )
-from gradebook.rubrics.statistics.score_intervals import score_ends, score_interval
+from gradebook.rubrics.statistics.score_intervals import score_interval, worth_ends
+from gradebook.rubrics.statistics.vectorised_means import Means
 
 Levels = Sequence[float]  # scores of a criterion's levels, ascending
 LEAST_RATED = 3  # two values and the weight of the judge
@@ -213,10 +214,10 @@ def _corrected_interval(rated: Rated, levels: Levels | None, weights: Floats) ->
 
 
 def _exact_interval(value: float, variance: float, degrees: float, unit_count: int) -> Interval:
-    """The interval of the tables of a mean with this variance."""
+    """Interval of a mean of this variance by its worth in trials."""
     of_rate = sqrt(value * (1.0 - value)) if 0.0 < value < 1.0 else 0.0
     parts = (unit_count, unit_count, value, of_rate, sqrt(variance), degrees)
-    low, high = score_ends(*(np.array([float(each)]) for each in parts))
+    low, high = worth_ends(Means(*(np.array([float(each)]) for each in parts)))
     return Interval(float(low[0]), float(high[0]))
 
 

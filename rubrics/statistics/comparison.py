@@ -11,10 +11,11 @@ from gradebook.rubrics.statistics.bootstrap import bootstrap_means, percentile_i
 from gradebook.rubrics.statistics.chance import is_significant
 from gradebook.rubrics.statistics.clusters import cluster_sums
 from gradebook.rubrics.statistics.distributions import pair_distributions
-from gradebook.rubrics.statistics.intervals import DIFFERENCES, LEVEL, Interval, Mean, mean_interval, measure_mean
-from gradebook.rubrics.statistics.mean_difference import FEW_AGAINST, Moved, count_moved, measure_difference
+from gradebook.rubrics.statistics.intervals import DIFFERENCES, LEVEL, Interval, Mean, measure_mean
+from gradebook.rubrics.statistics.mean_difference import TIED, Moved, count_moved, measure_difference
 from gradebook.rubrics.statistics.paired import count_shares, effect_of, mcnemar, wilcoxon
 from gradebook.rubrics.statistics.power import minimal_effect
+from gradebook.rubrics.statistics.rare_values import unseen_share
 from gradebook.rubrics.statistics.score_intervals import measure_scores, score_interval_of
 from gradebook.rubrics.statistics.strata import (
     Strata,
@@ -25,6 +26,7 @@ from gradebook.rubrics.statistics.strata import (
 )
 
 SEED = 20_261_101
+FEW_AGAINST = 5  # moved cases: fewer can't show how heavy such moves are
 SKEWED = 25.0  # t needs more cases than this times the squared skewness (Cochran 1977, section 2.15)
 FEW_CLUSTERS = 30  # below this, 87 to 92%
 
@@ -262,15 +264,16 @@ def measure_passes(
     """Measure passes; all (pair,), of pairs whose result is known on both sides. strata: as in `measure_pairs`."""
     of_a, of_b = (np.asarray(passed, dtype=np.float64) for passed in (is_passed_a, is_passed_b))
     codes = _shared(clusters)
-    mean = _measure(of_b - of_a, codes, strata)
-    interval = mean_interval(mean, bounds=DIFFERENCES)
+    changes = of_b - of_a
+    mean = _measure(changes, codes, strata)
+    tested = measure_difference(mean, _count_moved(changes, codes, strata))
     return PassFigures(
         pass_n=mean.n,
         pass_rate_a=_known(weighted_mean(of_a, strata)),
         pass_rate_b=_known(weighted_mean(of_b, strata)),
         pass_diff=_known(mean.mean),
-        pass_diff_low=_known(interval.low),
-        pass_diff_high=_known(interval.high),
+        pass_diff_low=_known(tested.low),
+        pass_diff_high=_known(tested.high),
         gained_count=int((of_b > of_a).sum()),
         lost_count=int((of_b < of_a).sum()),
         p_mcnemar=None if strata is not None else _known(mcnemar(of_a, of_b, codes)),
@@ -311,12 +314,23 @@ def describe_caution(figures: PairFigures) -> str | None:
         if against < FEW_AGAINST:
             allowed = f"the interval and p allow for rare {size} that so few can't show"
             return f"{against or 'none'} of {units} {way}: {allowed}"
+        if _is_unseen(figures, is_up=is_up):
+            return f"{units} are too few to show rare heavy {size}: the interval and p allow for them"
     skewness = figures.skewness
     if skewness is not None and figures.case_count < SKEWED * skewness**2:
         return f"the differences are too skewed ({skewness:+.1f}) for t on {units}: the interval and p allow for it"
     if 2 <= figures.case_count < min(figures.n, FEW_CLUSTERS):
         return f"only {figures.case_count:,} cases with several pairs: the interval holds less often than 95%"
     return None
+
+
+def _is_unseen(figures: PairFigures, *, is_up: bool) -> bool:
+    """Whether the end of the interval towards 0 is that of cases that the comparison can't show, not that of t."""
+    end, bound = (figures.diff_low, DIFFERENCES.low) if is_up else (figures.diff_high, DIFFERENCES.high)
+    if end is None or figures.mean_diff is None:
+        return False
+    share = float(unseen_share(figures.case_count, (1.0 - LEVEL) / 2.0))
+    return abs(end - figures.mean_diff - share * (bound - figures.mean_diff)) <= TIED
 
 
 def _shared(clusters: NDArray[np.int64]) -> NDArray[np.int64] | None:

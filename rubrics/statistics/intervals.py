@@ -46,6 +46,7 @@ class Mean:
 
     n: values. unit_count: number of clusters, or of values without clusters. sd: of the sample of values.
     standard_error, df: of the mean, over the units. All NaN with fewer than two units; the mean is NaN if n is 0.
+    skewness: of the units, NaN if it was not measured.
     """
 
     n: int
@@ -54,6 +55,7 @@ class Mean:
     sd: float
     standard_error: float
     df: float
+    skewness: float = nan
 
     @property
     def is_constant(self) -> bool:

@@ -1,38 +1,57 @@
 """Test and interval of a mean difference, by one method: p is below alpha exactly if the interval leaves out 0.
 
-Each end of the interval is that of Student's t, cluster-robust (CR2, Bell and McCaffrey). An end on whose side fewer
-than `FEW_AGAINST` cases moved is extended by what so many cases can't show: with 95% confidence, up to a share
-1 - 0.05^(1/n) of further cases may lie at the bound of a difference (the rule of three of Hanley and Lippman-Hand
-1983). So a sample without losses is no proof against rare heavy ones. Each end is that of t transformed by the skewness
-of the differences (Hall 1992) where this one is farther out: t alone believes a few heavy losses too little.
-bench/inference.py measures the error rates.
+Each end of the interval is the farthest out of three:
+
+t         Student's, cluster-robust (CR2, Bell and McCaffrey)
+unseen    so many cases can't show a share of 1 - 0.025^(1/n) of cases at the bound of a difference (the rule of three,
+          on each side): no sample is proof against rarer losses, whatever the size of the differences that it shows
+seen      gains and losses apart, each with the two-point interval of `rare_values`, combined by MOVER (Zou and Donner
+          2008): t alone believes a few heavy losses too little
+
+Nothing else is assumed of the differences but their range. bench/inference.py measures error rates and power.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, LEVEL, Interval, Mean
+from gradebook.rubrics.statistics.rare_values import Shape, shape_of, two_point_margin, unseen_share
 from gradebook.rubrics.statistics.vectorised_means import Means
 
-FEW_AGAINST = 5
-WIDEST = 2.0  # times the margin of t, where Hall's goes too far: the exact one of three rare events is 1.7 times t's
-STRAIGHT = 1e-6  # of the skewness over the root of the cases: t as it is
 TIED = 1e-9  # of a difference: the rounding error of a float sum
+_LEAST_TAIL, _MOST_STEPS, _CLOSE = 1e-300, 60, 1e-13
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
     """Number of cases whose pairs rose or fell in sum, of each sample; skewness of the cases' sums, NaN if equal.
 
+    gains, losses: of all cases, the sums above and below 0, as values of 0 or more. case_count: number of cases.
     units: effective number of cases, if not one more than the degrees of freedom: unequal cases count for fewer.
     """
 
     risen: Floats
     fallen: Floats
     skewness: Floats
+    gains: Shape
+    losses: Shape
+    case_count: Floats
     units: Floats | None = None
+
+    @property
+    def mirrored(self) -> "Moved":
+        """The same with gains for losses."""
+        return replace(
+            self,
+            risen=self.fallen,
+            fallen=self.risen,
+            skewness=-self.skewness,
+            gains=self.losses,
+            losses=self.gains,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +65,10 @@ class MeanDifference:
 
 def count_moved(sums: Floats) -> Moved:
     """Count the cases that moved. sums: (..., case), of the differences of each case; NaN where a sample lacks it."""
-    risen, fallen = ((sign * sums > TIED).sum(axis=-1) for sign in (1.0, -1.0))
-    return Moved(np.asarray(risen, np.float64), np.asarray(fallen, np.float64), skewness_of(sums))
+    risen, fallen = (np.asarray((sign * sums > TIED).sum(axis=-1), np.float64) for sign in (1.0, -1.0))
+    count = np.asarray((~np.isnan(sums)).sum(axis=-1), np.float64)
+    gains, losses = (shape_of(np.fmax(sign * sums, 0.0), count) for sign in (1.0, -1.0))
+    return Moved(risen, fallen, skewness_of(sums), gains, losses, count)
 
 
 def measure_difference(
@@ -64,35 +85,98 @@ def measure_difference(
     which side A was chosen for its scores: p is multiplied by it, and the interval has the level 1 - (1 - level) /
     chosen_from, so that both hold whichever was chosen (Bonferroni).
     """
-    from scipy.special import stdtr, stdtrit
-
     value, error, df = (np.asarray(each, dtype=np.float64) for each in (mean.mean, mean.standard_error, mean.df))
     is_constant, is_known = np.asarray(mean.is_constant), np.asarray(mean.unit_count) >= 2
-    alpha = (1.0 - level) / chosen_from
-    with np.errstate(divide="ignore", invalid="ignore"):
-        margin = stdtrit(df, 1.0 - alpha / 2.0) * error
-        p = 2.0 * stdtr(df, -np.abs(value) / error)
-    low, high = value - margin, value + margin
+    tail = np.asarray((1.0 - level) / chosen_from / 2.0)
+    if not is_known.any():
+        return MeanDifference(*(np.full(value.shape, np.nan) for _ in range(3)))
+    up = _Side(value, error, df, is_constant, moved, None if bounds is None else bounds.low)
+    down = _Side(-value, error, df, is_constant, moved.mirrored, None if bounds is None else -bounds.high)
+    low, high = value - up.margin(tail), value + down.margin(tail)
+    p = np.minimum(1.0, 2.0 * chosen_from * np.where(value > 0, up.tail(), down.tail()))
     if bounds is None:
-        p, low, high = (np.where(is_constant, np.nan, each) for each in (p, low, high))
-        return MeanDifference(
-            *(np.where(is_known, each, np.nan) for each in (np.minimum(1.0, chosen_from * p), low, high))
-        )
-    units = df + 1.0 if moved.units is None else moved.units
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = 1.0 - alpha ** (1.0 / units)
-        far = np.where(value > 0, value - bounds.low, bounds.high - value)  # to the bound beyond 0
-        unseen_p = np.where(np.abs(value) <= TIED, 1.0, (1.0 - np.abs(value) / far) ** units)
-    is_thin_below, is_thin_above = (is_constant | (count < FEW_AGAINST) for count in (moved.fallen, moved.risen))
-    t_low, t_high, t_p = (np.where(is_constant, else_, each) for each, else_ in ((low, value), (high, value), (p, 0.0)))
-    skew_p, skew_low, skew_high = _by_skewness(value, error, df, moved.skewness / np.sqrt(units), alpha)
-    t_p, t_low, t_high = np.fmax(t_p, skew_p), np.fmin(t_low, skew_low), np.fmax(t_high, skew_high)
-    low = np.where(is_thin_below, np.minimum(t_low, value - share * (value - bounds.low)), t_low)
-    high = np.where(is_thin_above, np.maximum(t_high, value + share * (bounds.high - value)), t_high)
-    is_thin = np.where(value > 0, is_thin_below, is_thin_above)
-    p = np.minimum(1.0, chosen_from * np.where(is_thin, np.maximum(t_p, unseen_p), t_p))
-    ends = (p, np.clip(low, bounds.low, bounds.high), np.clip(high, bounds.low, bounds.high))
-    return MeanDifference(*(np.where(is_known, each, np.nan) for each in ends))
+        is_known = is_known & ~is_constant
+    else:
+        low, high = np.clip(low, bounds.low, bounds.high), np.clip(high, bounds.low, bounds.high)
+    return MeanDifference(*(np.where(is_known, each, np.nan) for each in (p, low, high)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One side of the intervals of some means: how far they reach down. bound: of a difference; None: there is none."""
+
+    value: Floats
+    error: Floats
+    df: Floats
+    is_constant: NDArray[np.bool_]
+    moved: Moved
+    bound: float | None
+
+    @property
+    def units(self) -> Floats:
+        return self.df + 1.0 if self.moved.units is None else self.moved.units
+
+    def margin(self, tail: Floats) -> Floats:
+        """Distance from the mean to the lower end that is above the true mean with the probability tail."""
+        from scipy.special import stdtrit
+
+        with np.errstate(invalid="ignore"):
+            of_t = np.where(self.is_constant, 0.0, -stdtrit(self.df, tail) * self.error)
+            if self.bound is None:
+                return np.asarray(of_t)
+            unseen = unseen_share(self.units, tail) * (self.value - self.bound)
+            return np.asarray(np.fmax(np.fmax(of_t, unseen), self.seen_margin(tail)))
+
+    def seen_margin(self, tail: Floats) -> Floats:
+        """Margin of the gains and losses that the cases show."""
+        gains, losses = self.moved.gains, self.moved.losses
+        with np.errstate(divide="ignore", invalid="ignore"):
+            variance = gains.sd**2 + losses.sd**2 + 2.0 * gains.mean * losses.mean
+            share = losses.sd**2 / (gains.sd**2 + losses.sd**2)
+            fall = two_point_margin(losses, self.units, tail, share, is_upper=True)
+            less = two_point_margin(gains, self.units, tail, 1.0 - share, is_upper=False)
+            both = gains.mean * losses.mean / (gains.sd * losses.sd)  # a case that rose did not fall
+            together = np.sqrt(fall**2 + less**2 + np.where(np.isnan(both), 0.0, 2.0 * both * fall * less))
+            scale = self.error * np.sqrt((self.moved.case_count - 1.0) / variance)  # 1 where cases are single pairs
+            return np.asarray(np.where(self.is_constant, 0.0, together * scale))
+
+    def tail(self) -> Floats:
+        """Largest tail at which the lower end is at most 0, at most 1/2; of a mean above 0."""
+        from scipy.special import stdtr
+
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = np.where(self.is_constant, 0.0, stdtr(self.df, -np.abs(self.value) / self.error))
+            if self.bound is not None:
+                found = np.fmax(found, (self.bound / (self.bound - self.value)) ** self.units)
+        found = np.where(self.value <= TIED, 0.5, np.minimum(found, 0.5))
+        if self.bound is None:
+            return np.asarray(found)
+        return np.asarray(self._seen_tail(found))
+
+    def _seen_tail(self, other: Floats) -> Floats:
+        """The larger one of another tail and of that at which `seen_margin` is the mean, by the Illinois method."""
+        from scipy.special import ndtr, ndtri
+
+        near, far = np.zeros_like(other), -ndtri(np.maximum(other, _LEAST_TAIL))  # quantiles of the normal distribution
+        near_gap, far_gap = (self.seen_margin(ndtr(-z)) - self.value for z in (near, far))
+        found, was_near = np.where(far_gap > 0.0, near, far), np.zeros(other.shape)
+        is_open = (near_gap < 0.0) & (far_gap > 0.0)
+        for _ in range(_MOST_STEPS):
+            if not is_open.any():
+                break
+            with np.errstate(divide="ignore", invalid="ignore"):
+                found = np.where(is_open, far - far_gap * (far - near) / (far_gap - near_gap), found)
+            gap = self.seen_margin(ndtr(-found)) - self.value
+            is_near = np.where(gap < 0.0, 1.0, -1.0)
+            repeats = np.where(is_near == was_near, 0.5, 1.0)  # the end that stays has half its gap: no slow creep
+            near_gap, far_gap = (
+                np.where(is_near > 0, gap, repeats * near_gap),
+                np.where(is_near > 0, repeats * far_gap, gap),
+            )
+            near, far = np.where(is_near > 0, found, near), np.where(is_near > 0, far, found)
+            was_near = is_near
+            is_open = is_open & (np.abs(gap) > _CLOSE) & (far - near > _CLOSE)
+        return np.asarray(np.fmax(other, ndtr(-found)))
 
 
 def skewness_of(sums: Floats) -> Floats:
@@ -105,23 +189,3 @@ def skewness_of(sums: Floats) -> Floats:
         is_equal = np.abs(centred).max(axis=-1, initial=0.0) <= TIED
         squares = np.where(is_equal, np.nan, (centred**2).sum(axis=-1) / n[..., 0])
         return np.asarray((centred**3).sum(axis=-1) / n[..., 0] / squares**1.5)
-
-
-def _by_skewness(value: Floats, error: Floats, df: Floats, a: Floats, alpha: float) -> tuple[Floats, ...]:
-    """p, low and high by Hall's (1992) transformation of t; NaN where the differences are symmetric.
-
-    T = (x^3 - 1) / a + a / 6 with x = 1 + a t / 3 is nearly normal, and rises with t. a: skewness over the root of the
-    cases. Each end is at most `WIDEST` times as far as that of t.
-    """
-    from scipy.special import stdtr, stdtrit
-
-    a = np.where(np.abs(a) < STRAIGHT, np.nan, a)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        t = value / error
-        transformed = ((1.0 + a * t / 3.0) ** 3 - 1.0) / a + a / 6.0
-        critical = stdtrit(df, 1.0 - alpha / 2.0)
-        least, most = (3.0 / a * (np.cbrt(1.0 + a * (side - a / 6.0)) - 1.0) for side in (-critical, critical))
-        low = value - error * np.minimum(most, WIDEST * critical)
-        high = value - error * np.maximum(least, -WIDEST * critical)
-        towards = np.maximum(transformed * np.sign(value), np.abs(t) / WIDEST)
-    return 2.0 * stdtr(df, -towards), low, high

@@ -18,7 +18,7 @@ from gradebook.rubrics.statistics.mean_difference import TIED, MeanDifference, c
 from gradebook.rubrics.statistics.paired import adjust_for_many, adjust_step_down, mcnemar, wilcoxon
 from gradebook.rubrics.statistics.rule_false_alarms import holds_in_each
 from gradebook.rubrics.statistics.rules import OVERALL, Rule
-from gradebook.rubrics.statistics.vectorised_means import Codes, Means, mean_intervals, measure_means, sum_clusters
+from gradebook.rubrics.statistics.vectorised_means import Codes, Means, measure_means, sum_clusters
 
 CHUNK_CELLS = 400_000  # draws x outputs in memory at once
 # a bootstrap for each draw would take hours; a family spans models, which are drawn one by one
@@ -161,14 +161,8 @@ class DrawnFigures:
     def _test_of(self, line: ReplicateScores) -> MeanDifference:
         key = (line.scope, line.scope_id)
         if key not in self._tests:
-            sums = line.side(self._of_b) - line.side(self._of_a)
-            if line.clusters is not None:
-                is_known = sum_clusters((~np.isnan(sums)).astype(np.float64), line.clusters) > 0
-                sums = np.where(is_known, sum_clusters(np.nan_to_num(sums), line.clusters), np.nan)
-            moved = count_moved(sums)
-            self._tests[key] = measure_difference(
-                self._means_of(line), moved, line.bounds, chosen_from=self._chosen_from
-            )
+            differences = line.side(self._of_b) - line.side(self._of_a)
+            self._tests[key] = _test(self._means_of(line), differences, line, self._chosen_from)
         return self._tests[key]
 
     def _adjusted_ps(self, scope: str, figure: str) -> dict[str, Floats]:
@@ -213,8 +207,10 @@ class DrawnFigures:
                 passes = zip(of_a, of_b, known, strict=True)
                 return np.array([mcnemar(a[k], b[k], _shared(line.cases[k])) for a, b, k in passes])
         means = measure_means(changes, line.clusters)
-        low, high = mean_intervals(means)
-        return {"pass_n": means.n, "pass_diff": means.mean, "pass_diff_low": low, "pass_diff_high": high}[figure]
+        if figure in ("pass_n", "pass_diff"):
+            return means.n if figure == "pass_n" else means.mean
+        tested = _test(means, changes, line)
+        return tested.low if figure == "pass_diff_low" else tested.high
 
 
 _IS_KIND: dict[str, Callable[[Floats], NDArray[np.bool_]]] = {
@@ -242,6 +238,15 @@ _OF_MEANS: dict[str, Callable[[Means, ReplicateScores], Floats]] = {
         ("unpaired_count", "held_otherwise_count", "ambiguous_count"), lambda means, _: np.zeros_like(means.n)
     ),
 }
+
+
+def _test(means: Means, differences: Floats, line: ReplicateScores, chosen_from: float = 1) -> MeanDifference:
+    """Test of each draw. differences: (draw, pair), NaN where a side is unscored."""
+    sums = differences
+    if line.clusters is not None:
+        is_known = sum_clusters((~np.isnan(sums)).astype(np.float64), line.clusters) > 0
+        sums = np.where(is_known, sum_clusters(np.nan_to_num(sums), line.clusters), np.nan)
+    return measure_difference(means, count_moved(sums), line.bounds, chosen_from=chosen_from)
 
 
 def _figure_of_draw(figure: str, of_a: Floats, of_b: Floats, cases: Codes, bounds: Interval) -> float:

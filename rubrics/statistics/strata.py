@@ -108,10 +108,13 @@ def count_moved_by_stratum(values: ArrayLike, strata: Strata, clusters: ArrayLik
     moved = count_moved(cluster_sums(found, clusters)[0])
     if not found.size:
         return moved
-    parts = _measure_parts(found, strata, clusters, weighted_mean(found, strata))
+    mean = weighted_mean(found, strata)
+    parts = _measure_parts(found, strata, clusters, mean)
     units = np.asarray(parts.weights.sum() ** 2 / np.square(parts.weights).sum())
-    skewness = skewness_of(parts.deviations) * np.sqrt(units / parts.deviations.size)
-    return replace(moved, skewness=skewness, units=units)
+    count = parts.deviations.size
+    skewness = skewness_of(parts.deviations) * np.sqrt(units / count)
+    weighted = count_moved(mean + count * parts.deviations)  # the values of `stand_in_values`
+    return replace(weighted, risen=moved.risen, fallen=moved.fallen, skewness=skewness, units=units)
 
 
 def _measure_parts(values: Floats, strata: Strata, clusters: ArrayLike | None, mean: float) -> _Parts:

@@ -1,4 +1,4 @@
-"""Means of many samples at once: `measure_mean` and `mean_interval` without a loop."""
+"""Means of many samples at once: `measure_mean` without a loop."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradebook.rubrics.model.arrays import Floats
-from gradebook.rubrics.statistics.intervals import DIFFERENCES, LEVEL, SPREAD_TOLERANCE, Interval
+from gradebook.rubrics.statistics.intervals import SPREAD_TOLERANCE
 
 Codes = NDArray[np.int64]
 
@@ -50,18 +50,6 @@ def measure_means(values: Floats, clusters: Codes | None = None) -> Means:
         df = _degrees(shares, unit_count)
     few = unit_count < 2
     return Means(n, unit_count, mean, sd, np.where(few, np.nan, np.sqrt(variance)), np.where(few, np.nan, df))
-
-
-def mean_intervals(means: Means, bounds: Interval = DIFFERENCES, level: float = LEVEL) -> tuple[Floats, Floats]:
-    """Both ends of the interval of each sample's mean, (sample,); see `mean_interval`."""
-    from scipy.special import stdtrit
-
-    margins = stdtrit(means.df, (1.0 + level) / 2.0) * means.standard_error
-    shares = 1.0 - (1.0 - level) ** (1.0 / np.maximum(means.unit_count, 1.0))
-    is_constant = means.is_constant
-    lows = means.mean - np.where(is_constant, shares * (means.mean - bounds.low), margins)
-    highs = means.mean + np.where(is_constant, shares * (bounds.high - means.mean), margins)
-    return np.clip(lows, bounds.low, bounds.high), np.clip(highs, bounds.low, bounds.high)
 
 
 def _degrees(shares: Floats, unit_count: Floats) -> Floats:

@@ -61,6 +61,20 @@ create or replace temp macro sd_of_counted(x, n, weight) as (
     )
 );
 
+-- cubes_of(x, n): the exact_sum of n times the cube of x; null where an x is beyond 100, whose cube would not fit.
+create or replace temp macro cubes_of(x, n) as (
+    case when max(abs(x)) <= 100 then exact_sum(case when abs(x) <= 100 then n * x ** 3 end) end
+);
+
+-- skewness_of(n, mean, sd, cubes): the skewness of a sample with this exact_mean, exact_sd and cubes_of its values; null
+-- where these hardly differ, as rounding would decide it.
+create or replace temp macro skewness_of(n, mean, sd, cubes) as (
+    case
+        when sd > 1e-3 then
+            (cubes / n - mean * (3 * sd ** 2 * (n - 1) / n + mean ** 2)) / (sd ** 2 * (n - 1) / n) ** 1.5
+    end
+);
+
 -- exact_corr(x, y): Pearson's correlation of x and y, neither null, to 9 decimals, the same to the bit in any order of
 -- the threads; null where one of them is constant.
 create or replace temp macro exact_corr(x, y) as (

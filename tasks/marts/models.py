@@ -22,6 +22,7 @@ from duckdb.func import ARROW, SPECIAL
 from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.model.errors import GradebookError
 from gradebook.rubrics.statistics.score_intervals import score_ends
+from gradebook.rubrics.statistics.vectorised_means import Means
 from gradebook.rubrics.statistics.weak_slices import shortfall_test
 from gradebook.tasks.lake.sql import NO_PROGRESS_BAR, open_database, read_sql
 
@@ -33,16 +34,23 @@ def add_functions(connection: duckdb.DuckDBPyConnection) -> None:
     test = connection.struct_type({"p": double, "standard_error": double})
     # DuckDB refuses a second function of a name; its list of all functions would take longer than a run's marts.
     with suppress(duckdb.NotImplementedException):
-        connection.create_function("score_ends", _score_ends, [double] * 7, ends, type=ARROW, null_handling=SPECIAL)
+        connection.create_function("score_ends", _score_ends, [double] * 8, ends, type=ARROW, null_handling=SPECIAL)
         connection.create_function("shortfall_test", _shortfall_test, [double] * 6, test, type=ARROW)
 
 
-def _score_ends(
-    n: pa.Array, unit_count: pa.Array, mean: pa.Array, sd: pa.Array, error: pa.Array, df: pa.Array, level: pa.Array
+def _score_ends(  # noqa: PLR0913 - DuckDB counts them
+    n: pa.Array,
+    unit_count: pa.Array,
+    mean: pa.Array,
+    sd: pa.Array,
+    error: pa.Array,
+    df: pa.Array,
+    skewness: pa.Array,
+    level: pa.Array,
 ) -> pa.Array:
     """{low, high} of `score_ends`, null where it is NaN."""
-    *measures, levels = (_floats(column) for column in (n, unit_count, mean, sd, error, df, level))
-    ends = score_ends(*measures, level=levels)
+    means = Means(*(_floats(column) for column in (n, unit_count, mean, sd, error, df)))
+    ends = score_ends(means, _floats(skewness), level=_floats(level))
     return pa.StructArray.from_arrays([pa.array(end, from_pandas=True) for end in ends], ["low", "high"])
 
 

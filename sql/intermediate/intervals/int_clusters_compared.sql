@@ -1,5 +1,5 @@
 -- int_clusters_compared: one row per scope, scope_id, model, checkpoint of int_values_clustered, with {unit_count,
--- standard_error, df} of the scores, the passes, the failed gates and the pass@k and pass^k of cases. In a sample drawn
+-- standard_error, df, skewness} of the scores, the passes, the failed gates and the pass@k and pass^k of cases. In a sample drawn
 -- by stratum they are those of int_strata_compared. Else as measure_scores of rubrics/statistics/score_intervals.py:
 -- the larger of the CR2 standard error (a residual sum over 1 minus the cluster's share) and that of equally correlated
 -- values in each cluster; degrees of freedom of Bell and McCaffrey (2002).
@@ -16,7 +16,8 @@ spreads as (
             standard_error := sqrt(greatest(
                 robust_variance, squares / (all_n - 1) * (1 + (usual_size - 1) * correlation) / all_n
             )),
-            df := df
+            df := df,
+            skewness := skewness
         ) as spread,
     from varied
     union all by name

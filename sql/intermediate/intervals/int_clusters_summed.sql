@@ -1,5 +1,5 @@
 -- int_clusters_summed: one row per measure, scope, scope_id, model, checkpoint, cluster_number of int_values_clustered,
--- with the n values of the cluster. square: of the sum of their residuals. slack: 1 minus the cluster's share of the
+-- with the n values of the cluster. square, cube: of the sum of their residuals. slack: 1 minus its share of the
 -- all_n values, null for a single cluster. squares: sum of squares of all residuals. weight: of the values in a sample
 -- drawn by stratum, else null; weighted_total: the sum of weight times value.
 with found as (select * from int_values_clustered),
@@ -40,6 +40,7 @@ final as (
         totals.all_n,
         totals.squares,
         (clusters.total - clusters.n * totals.mean) ** 2 as square,
+        if(square <= 1e8, (clusters.total - clusters.n * totals.mean) ** 3, null) as cube,  -- larger ones would not fit
         clusters.n / totals.all_n as share,
         nullif(1.0 - share, 0.0) as slack,
     from clusters

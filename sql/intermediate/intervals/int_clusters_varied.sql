@@ -11,6 +11,10 @@ with final as (
         count(*) as unit_count,
         exact_sum(square / n) / nullif(unit_count - 1, 0) as between,
         greatest(any_value(squares) - exact_sum(square / n), 0.0) / nullif(any_value(all_n) - unit_count, 0) as within,
+        case
+            when count(cube) = count(*)
+                then exact_sum(cube) * sqrt(count(*)) / nullif(exact_sum(square), 0.0) ** 1.5
+        end as skewness,
         exact_sum(share ** 2) * any_value(all_n) as usual_size,
         (any_value(all_n) - usual_size) / nullif(unit_count - 1, 0) as spread_size,
         exact_sum(square / slack / all_n) / any_value(all_n) as robust_variance,

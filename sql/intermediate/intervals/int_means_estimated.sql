@@ -22,16 +22,18 @@ measured as (
             n,
             clip((mean - least_score) / width),
             sd / width,
+            skewness,
             struct_pack(
                 unit_count := score_spread.unit_count,
                 standard_error := score_spread.standard_error / width,
-                df := score_spread.df
+                df := score_spread.df,
+                skewness := score_spread.skewness
             ),
             coalesce(tests.level, 0.95)
         ) as score_ends,
-        interval_of(pass_count, pass_rate, rate_sd(pass_rate, pass_count), pass_spread, 0.95) as pass_ends,
+        interval_of(pass_count, pass_rate, rate_sd(pass_rate, pass_count), null, pass_spread, 0.95) as pass_ends,
         interval_of(
-            gate_count, gate_failure_rate, rate_sd(gate_failure_rate, gate_count), gate_spread, 0.95
+            gate_count, gate_failure_rate, rate_sd(gate_failure_rate, gate_count), null, gate_spread, 0.95
         ) as gate_ends,
     from means
     left join spreads
@@ -49,7 +51,7 @@ measured as (
 
 final as (
     select
-        * exclude (width, score_ends, pass_ends, gate_ends),
+        * exclude (width, skewness, score_ends, pass_ends, gate_ends),
         least_score + width * score_ends.low as ci_low,
         least_score + width * score_ends.high as ci_high,
         pass_ends.low as pass_low,

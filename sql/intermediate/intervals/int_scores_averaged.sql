@@ -14,6 +14,7 @@ averaged as (
         count(score) as n,
         exact_mean(score) as mean,
         exact_sd(score) as sd,
+        skewness_of(n, mean, sd, cubes_of(score, 1)) as skewness,
         coalesce(min(least_score) filter (score is not null), 0.0) as least_score,
         count(is_passed) as pass_count,
         avg(is_passed::integer) as pass_rate,
@@ -24,7 +25,7 @@ averaged as (
     union all by name
     select
         'criterion' as scope, criterion_id as scope_id, group_number,
-        output_count, n, mean, sd, 0.0 as least_score, pass_count, pass_rate,
+        output_count, n, mean, sd, skewness, 0.0 as least_score, pass_count, pass_rate,
         0 as gate_count, null as gate_failure_rate,
     from int_criteria_averaged
 ),
@@ -34,6 +35,7 @@ final as (
         averaged.scope, averaged.scope_id, groups.model, groups.checkpoint, averaged.output_count, averaged.n,
         coalesce(weighted.mean, averaged.mean) as mean,
         coalesce(weighted.sd, averaged.sd) as sd,
+        averaged.skewness,
         least_score, pass_count,
         coalesce(weighted.pass_rate, averaged.pass_rate) as pass_rate,
         gate_count,
@@ -46,7 +48,7 @@ final as (
         and averaged.group_number = weighted.group_number
     union all by name
     select
-        'slice' as scope, scope_id, model, checkpoint, output_count, n, mean, sd, 0.0 as least_score,
+        'slice' as scope, scope_id, model, checkpoint, output_count, n, mean, sd, skewness, 0.0 as least_score,
         pass_count, pass_rate, 0 as gate_count, null as gate_failure_rate,
     from slices
 )

@@ -69,7 +69,8 @@ final as (
             df := greatest(1.0, least(sum(group_count) - count(*), coalesce(
                 exact_sum(variance) ** 2 / nullif(exact_sum(variance ** 2 / (group_count + 1)), 0.0) - 2,
                 sum(group_count)
-            )))
+            ))),
+            skewness := null::double
         ) as spread,
     from parts
     group by measure, scope, scope_id, model, checkpoint

@@ -26,6 +26,7 @@ measured as (
         sum(counted.n)::bigint as n,
         mean_of_counted(counted.score, counted.weight) as mean,
         sd_of_counted(counted.score, counted.n, counted.weight) as sd,
+        cubes_of(counted.score, counted.n) as cubes,
         coalesce(sum(counted.n) filter (criteria.pass_mark is not null), 0)::bigint as pass_count,
         sum(counted.weight) filter (criteria.pass_mark is not null) as pass_weight,
         coalesce(sum(counted.weight) filter (is_below(counted.score, criteria.pass_mark)), 0) as below_mark_weight,
@@ -57,6 +58,7 @@ final as (
         coalesce(measured.n, 0) as n,
         measured.mean,
         measured.sd,
+        skewness_of(measured.n, measured.mean, measured.sd, measured.cubes) as skewness,
         coalesce(measured.pass_count, 0) as pass_count,
         (measured.pass_weight - measured.below_mark_weight) / measured.pass_weight as pass_rate,
     from applied

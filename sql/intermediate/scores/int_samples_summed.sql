@@ -58,8 +58,8 @@ final as (
         passes.sample_k,
         passes.pass_at_k,
         passes.pass_hat_k,
-        interval_of(passes.case_count, passes.pass_at_k, passes.at_sd, passes.at_spread, 0.95) as at_ends,
-        interval_of(passes.case_count, passes.pass_hat_k, passes.hat_sd, passes.hat_spread, 0.95) as hat_ends,
+        interval_of(passes.case_count, passes.pass_at_k, passes.at_sd, null, passes.at_spread, 0.95) as at_ends,
+        interval_of(passes.case_count, passes.pass_hat_k, passes.hat_sd, null, passes.hat_spread, 0.95) as hat_ends,
         bests.best_of_k,
     from passes
     inner join bests on passes.group_number = bests.group_number

@@ -34,6 +34,7 @@ measured as (
         sum(counted.weight) as output_weight,
         mean_of_counted(counted.score, counted.weight) as mean,
         sd_of_counted(counted.score, counted.n, counted.weight) as sd,
+        cubes_of(counted.score, counted.n) as cubes,
         coalesce(sum(counted.weight) filter (is_below(counted.score, criteria.pass_mark)), 0) as below_mark_weight,
     from counted
     inner join criteria on counted.criterion_number = criteria.criterion_number
@@ -50,6 +51,7 @@ final as (
         measured.n,
         measured.mean,
         measured.sd,
+        skewness_of(measured.n, measured.mean, measured.sd, measured.cubes) as skewness,
         case when criteria.pass_mark is null then 0 else measured.n end as pass_count,
         case
             when criteria.pass_mark is not null

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.stats
+from scipy.stats import binomtest
 
 from gradebook.rubrics.statistics.comparison import describe_caution, describe_conflict, measure_pairs, measure_passes
 
@@ -81,17 +82,23 @@ def test_few_cases_that_moved_are_a_caution_however_many_pairs_they_have():
     assert words == "none of 20 cases rose: the interval and p allow for rare gains that so few can't show"
 
 
+def test_differences_that_hardly_vary_are_a_caution():
+    of_b = 0.5 + np.tile([-0.02, 0.03], 20)
+    words = describe_caution(measure_pairs(np.full(40, 0.5), of_b, OWN_CASES))
+    assert words == "40 pairs are too few to show rare heavy losses: the interval and p allow for them"
+
+
 def test_skewed_differences_are_a_caution():
     # 25 x 2.67^2 = 178 cases would be enough for t
-    of_b = np.where(np.arange(40) < 5, 0.0, 0.6)
-    found = measure_pairs(np.full(40, 0.5), of_b, OWN_CASES)
-    words = "the differences are too skewed (-2.3) for t on 40 pairs: the interval and p allow for it"
+    of_b = np.where(np.arange(80) < 8, 0.0, 0.6)
+    found = measure_pairs(np.full(80, 0.5), of_b, np.arange(80))
+    words = "the differences are too skewed (-2.7) for t on 80 pairs: the interval and p allow for it"
     assert describe_caution(found) == words
 
 
 def test_differences_that_are_all_one_tell_no_detectable_one():
     found = measure_pairs(np.full(12, 0.3), np.full(12, 0.1), np.arange(12))
-    assert (found.detectable_diff, found.p) == (None, pytest.approx(1.2**-12))  # the share beyond 0.2 / 1.2
+    assert (found.detectable_diff, found.p) == (None, pytest.approx(2 * 1.2**-12))  # the share beyond 0.2 / 1.2
 
 
 def test_few_cases_of_many_pairs_are_a_caution():
@@ -104,3 +111,9 @@ def test_passes_are_counted_both_ways():
     found = measure_passes([1, 1, 0, 0, 1], [1, 0, 1, 1, 1], np.arange(5))
     assert (found.gained_count, found.lost_count, found.pass_rate_a, found.pass_rate_b) == (2, 1, 0.6, 0.8)
     assert found.p_mcnemar == 1.0
+
+
+def test_the_interval_of_passes_is_that_of_differences():
+    # 1 of 160 lost: Clopper and Pearson, 0.0001582 to 0.034308
+    found = measure_passes(np.ones(160), np.arange(160) > 0, np.arange(160))
+    assert found.pass_diff_low == pytest.approx(-binomtest(1, 160).proportion_ci(method="exact").high, abs=1e-9)

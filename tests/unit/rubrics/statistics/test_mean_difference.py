@@ -17,9 +17,10 @@ steps = st.lists(st.sampled_from([-1.0, -0.5, -0.1, 0.0, 0.1, 0.5, 1.0]), min_si
 
 
 def difference_of(found, clusters=None, bounds=DIFFERENCES, **more) -> MeanDifference:
-    return measure_difference(
+    own = measure_difference(
         measure_mean(found, clusters), count_moved(cluster_sums(found, clusters)[0]), bounds, **more
     )
+    return MeanDifference(*(each.item() for each in (own.p, own.low, own.high)))
 
 
 def test_without_bounds_it_is_the_t_of_the_books():
@@ -48,33 +49,54 @@ def test_p_is_below_alpha_exactly_if_the_interval_leaves_out_zero(found, chosen_
 
 
 def test_equal_differences_are_no_proof_against_rare_losses():
-    # all 10 rose by 0.25: (1 / 1.25)^10 = 0.107, and 1 - 0.05^(1/10) = 0.2589 of further cases may fall by 1
+    # all 10 rose by 0.25: 2 x (1 / 1.25)^10 = 0.215, and 1 - 0.025^(1/10) = 0.3085 of further cases may fall by 1
     own = difference_of(np.full(10, 0.25))
-    assert (own.p, own.low) == pytest.approx((0.8**10, 0.25 - 0.258866 * 1.25), abs=1e-6)
+    assert (own.p, own.low) == pytest.approx((2 * 0.8**10, 0.25 - 0.308497 * 1.25), abs=1e-6)
 
 
-def test_few_losses_widen_the_lower_end_alone():
-    found = np.array([0.1] * 46 + [-0.1] * 4)
-    t = scipy.stats.ttest_1samp(found, 0.0).confidence_interval(0.95)
+def test_jitter_is_no_proof_against_rare_losses():
+    # As many of 20 fell as rose, all by about 0.02: none of them shows whether 16.8% lose everything.
+    found = np.tile([-0.02, 0.02], 10)
     own = difference_of(found)
-    assert own.low == pytest.approx(0.084 - (1 - 0.05 ** (1 / 50)) * 1.084)
-    assert own.low < t.low and own.high == pytest.approx(t.high)
+    assert own.low == pytest.approx(-(1 - 0.025 ** (1 / 20)), abs=1e-9)
+    assert own.low < scipy.stats.ttest_1samp(found, 0.0).confidence_interval(0.95).low
 
 
-def test_skewed_differences_widen_the_end_of_the_long_tail_alone():
-    # Hall (1992): with a = skewness / sqrt(n), the end is mean - error 3 / a ((1 + a (t - a / 6))^(1/3) - 1)
-    found = np.array([0.1] * 50 + [-0.9] * 8)
-    a, error = scipy.stats.skew(found) / np.sqrt(58), scipy.stats.sem(found)
-    t = scipy.stats.t.ppf(0.975, 57)
-    ends = [found.mean() - error * 3 / a * (np.cbrt(1 + a * (sign * t - a / 6)) - 1) for sign in (1, -1)]
+@pytest.mark.parametrize(("lost_count", "n"), [(1, 20), (3, 160), (7, 70)])
+def test_losses_alone_have_the_interval_of_clopper_and_pearson(lost_count, n):
+    exact = scipy.stats.binomtest(lost_count, n).proportion_ci(method="exact")
+    found = -(np.arange(n) < lost_count).astype(float)
+    assert difference_of(found).low == pytest.approx(-exact.high, abs=1e-9)
+
+
+def test_gains_and_losses_apart_are_combined_by_mover():
+    # Zou and Donner (2008): mean - sqrt(d1^2 + d2^2 + 2 r d1 d2), r of gains and losses that exclude one another
+    found = np.repeat([-0.9, 0.0, 0.1], [3, 47, 50])
+    gain, loss = 0.5, 0.03
+    share = 0.81 * loss * (1 - loss) / (0.81 * loss * (1 - loss) + 0.01 * gain * (1 - gain))
+    jumps = {"gain": 0.5 + 0.5 * (1 - share), "loss": 0.5 + 0.5 * share}
+    beta = scipy.stats.beta
+    less = 0.1 * (gain - beta.ppf(0.025, 50 + 1 - jumps["gain"], 50 + jumps["gain"]))
+    fall = 0.9 * (beta.ppf(0.975, 3 + jumps["loss"], 97 + 1 - jumps["loss"]) - loss)
+    r = np.sqrt(gain * loss / ((1 - gain) * (1 - loss)))
+    expected = found.mean() - np.sqrt(less**2 + fall**2 + 2 * r * less * fall)
     own = difference_of(found)
-    assert (own.low, own.high) == pytest.approx((ends[0], found.mean() + t * error))
-    assert ends[0] < found.mean() - t * error
+    assert own.low == pytest.approx(expected, abs=1e-9)
+    assert own.low < scipy.stats.ttest_1samp(found, 0.0).confidence_interval(0.95).low
+
+
+def test_gains_and_losses_change_sides_with_the_sign():
+    found = np.random.default_rng(2).choice([-0.9, 0.0, 0.1], 60, p=[0.05, 0.35, 0.6])
+    own, other = difference_of(found), difference_of(-found)
+    assert (own.low, own.high, own.p) == pytest.approx((-other.high, -other.low, other.p), abs=1e-12)
 
 
 def test_cases_count_once_each():
     cases = np.repeat(np.arange(6), 5)
-    assert difference_of(np.full(30, 0.5), cases).p == pytest.approx(1.5**-6)
+    assert difference_of(np.full(30, 0.5), cases).p == pytest.approx(2 * 1.5**-6)
+    found = np.random.default_rng(3).choice([-1.0, 0.0, 0.2], 50, p=[0.05, 0.5, 0.45])
+    alone, thrice = difference_of(found), difference_of(np.repeat(found, 3), np.repeat(np.arange(50), 3))
+    assert (thrice.p, thrice.low, thrice.high) == pytest.approx((alone.p, alone.low, alone.high), abs=1e-9)
 
 
 def test_a_chosen_side_has_its_p_multiplied_and_a_wider_interval():

@@ -7,13 +7,20 @@ import pytest
 from scipy.stats import beta, binomtest
 
 from gradebook.rubrics.statistics.intervals import Interval, student_t
-from gradebook.rubrics.statistics.score_intervals import measure_scores, score_interval
+from gradebook.rubrics.statistics.score_intervals import measure_scores, score_interval, worth_ends
+from gradebook.rubrics.statistics.vectorised_means import Means
 
 FEW_LARGE = np.repeat(np.arange(50), [20] * 5 + [1] * 45)
 
 
 def ends(found):
     return found.low, found.high
+
+
+def measures(values):
+    found = measure_scores(values)
+    each = (found.n, found.unit_count, found.mean, found.sd, found.standard_error, found.df)
+    return Means(*(np.array([float(one)]) for one in each))
 
 
 @pytest.mark.parametrize(("met_count", "n"), [(0, 20), (1, 29), (7, 10), (199, 200), (3, 3)])
@@ -28,18 +35,32 @@ def test_scores_of_levels_are_worth_more_trials_than_a_rate_of_their_mean():
     # quantile^2 = 2.3646^2 x (7/8 x 0.8289^2 / 3 + 2/3) = 4.8479; SE^2 = 0.0625 x 8/7 / 8 = 0.0089286
     # worth: 0.1875 / 0.0089286 x 1.9600^2 / 4.8479 = 16.640
     expected = beta.ppf(0.025, 0.75 * 16.64, 0.25 * 16.64 + 1), beta.ppf(0.975, 0.75 * 16.64 + 1, 0.25 * 16.64)
-    assert ends(score_interval([0.5, 1.0] * 4)) == pytest.approx(expected, abs=1e-4)
+    one = [np.array([each]) for each in (8.0, 8.0, 0.75, 0.25 * np.sqrt(8 / 7), 0.0944911, 7.0)]
+    assert [end.item() for end in worth_ends(Means(*one))] == pytest.approx(expected, abs=1e-4)
 
 
 def test_scores_close_together_have_nearly_the_interval_of_student():
     values = 0.5 + np.linspace(-0.01, 0.01, 6)
-    expected = student_t(values)
-    assert ends(score_interval(values)) == pytest.approx(ends(expected), abs=2e-4)
+    found = [end.item() for end in worth_ends(measures(values))]
+    assert found == pytest.approx(ends(student_t(values)), abs=2e-4)
 
 
 def test_so_many_trials_that_the_exact_interval_is_the_normal_one():
     values = 0.5 + np.linspace(-1e-5, 1e-5, 50)
-    assert ends(score_interval(values)) == pytest.approx(ends(student_t(values)), rel=1e-9)
+    found = [end.item() for end in worth_ends(measures(values))]
+    assert found == pytest.approx(ends(student_t(values)), rel=1e-9)
+
+
+def test_scores_close_together_do_not_show_rare_bad_ones():
+    # Of 50 scores of about 0.95 none is bad; 1 - 0.025^(1/50) = 7.1% of further ones may be 0, and as many 1.
+    values = 0.95 + np.linspace(-0.01, 0.01, 50)
+    assert ends(score_interval(values)) == pytest.approx((0.95 * 0.025 ** (1 / 50), 1 - 0.05 * 0.025 ** (1 / 50)))
+
+
+def test_a_rare_bad_score_has_the_exact_interval_of_two_values():
+    # one of 100 scores is 0.15, the others 0.95: 0.95 - 0.8 x Clopper and Pearson's upper end of 1 of 100
+    found = score_interval(np.where(np.arange(100) < 1, 0.15, 0.95))
+    assert found.low == pytest.approx(0.95 - 0.8 * binomtest(1, 100).proportion_ci(method="exact").high, abs=5e-5)
 
 
 def test_the_interval_moves_with_the_bounds_of_the_values():

@@ -20,14 +20,14 @@ def test_strata_of_two_equal_cases_are_not_without_variance():
 
 
 def test_few_moved_cases_widen_the_interval_by_the_cases_and_not_by_the_degrees_of_freedom():
-    # 5 strata of 10; 2 cases of one rose. By the rule of three of 50 cases, 1 - 0.05^(1/50) = 5.8% may have fallen.
+    # 5 strata of 10; 2 cases of one rose. By the rule of three of 50 cases, 1 - 0.025^(1/50) = 7.1% may have fallen.
     design = Strata(np.repeat(np.arange(5), 10), np.full(50, 20.0), 1_000.0)
     rose = np.zeros(50)
     rose[:2] = 0.5
     moved = count_moved_by_stratum(rose, design)
     assert (float(moved.risen), float(moved.units)) == pytest.approx((2, 50))
     found = measure_difference(measure_strata(rose, design), moved)
-    assert found.low == pytest.approx(0.02 - (1 - 0.05 ** (1 / 50)) * 1.02)
+    assert found.low == pytest.approx(0.02 - (1 - 0.025 ** (1 / 50)) * 1.02)
 
 
 def test_heavier_cases_count_for_fewer():

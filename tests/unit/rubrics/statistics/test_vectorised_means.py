@@ -1,12 +1,12 @@
-"""rubrics/statistics/many_means: many samples at once, held to the same figures of one after the other."""
+"""rubrics/statistics/vectorised_means: many samples at once, held to the same figures of one after the other."""
 
 from math import nan
 
 import numpy as np
 import pytest
 
-from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval, mean_interval, measure_mean
-from gradebook.rubrics.statistics.vectorised_means import mean_intervals, measure_means
+from gradebook.rubrics.statistics.intervals import measure_mean
+from gradebook.rubrics.statistics.vectorised_means import measure_means
 
 CASES = np.array([4, 1, 1, 2, 2, 2, 3, 0, 4])  # of 1 to 3 values, in no order
 
@@ -23,17 +23,9 @@ def samples() -> np.ndarray:
 @pytest.mark.parametrize("cases", [None, CASES], ids=["pairs", "cases"])
 def test_each_sample_has_the_figures_that_it_has_alone(cases):
     found = measure_means(samples(), cases)
-    low, high = mean_intervals(found)
     for index, sample in enumerate(samples()):
         known = ~np.isnan(sample)
         alone = measure_mean(sample[known], None if cases is None else cases[known])
-        interval = mean_interval(alone, bounds=DIFFERENCES)
         expected = (alone.n, alone.unit_count, alone.mean, alone.sd, alone.standard_error, alone.df)
         columns = (found.n, found.unit_count, found.mean, found.sd, found.standard_error, found.df)
         assert [column[index] for column in columns] == pytest.approx(expected, nan_ok=True)
-        assert (low[index], high[index]) == pytest.approx((interval.low, interval.high), nan_ok=True)
-
-
-def test_intervals_are_held_to_what_a_difference_can_be():
-    low, high = mean_intervals(measure_means(np.array([[-1.0, 1.0]])), Interval(-1.5, 1.5))
-    assert (low[0], high[0]) == (-1.5, 1.5)
