@@ -392,6 +392,23 @@ def corrected_differences(rounds: int) -> Iterator[str]:
                     widths.append(interval.high - interval.low)
             covered = f"covered {held / rounds:6.1%} width {np.mean(widths):.3f}"
             yield f"{len(parts)} criteria, {size} output(s) a case, {count:>3} rated cases: {covered}"
+    yield from _rare_errors(rounds)
+
+
+def _rare_errors(rounds: int) -> Iterator[str]:
+    """Difference of two models, of which one is bad in 3% of cases, as only people see; the judge is within 0.02."""
+    for count in (50, 100, 200):
+        rng, held = np.random.default_rng(count), 0
+        for _ in range(rounds):
+            sums = []
+            for share in (0.0, 0.03):
+                scores = np.clip(0.9 + rng.normal(0, 0.05, (count + 600, 1)), 0.0, 1.0)
+                ratings = np.clip(scores + rng.normal(0, 0.02, scores.shape), 0.0, 1.0)
+                ratings = np.where(rng.random(scores.shape) < share, 0.1, ratings)
+                sums.append(corrected_sum([(1.0, _numbered(ratings, scores, count))], count + 600))
+            interval = sums[1].minus(sums[0]).interval(DIFFERENCES)
+            held += interval is not None and interval.low <= 0.03 * (0.1 - 0.899) <= interval.high
+        yield f"errors in 3% of B's outputs, {count:>3} rated cases: covered {held / rounds:6.1%}"
 
 
 def _numbered(ratings: Floats, scores: Floats, count: int) -> Rated:

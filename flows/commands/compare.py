@@ -58,7 +58,7 @@ def compare(  # noqa: PLR0913 - each is an option
     ] = False,
     unpaired: Annotated[
         bool,
-        typer.Option("--unpaired", help="compare the means of all outputs of runs on different cases (Welch, by case)"),
+        typer.Option("--unpaired", help="compare the means of all outputs of runs on different cases"),
     ] = False,
     at: AtOption = None,
     lake: LakeOption = DEFAULT_LAKE,

@@ -12,12 +12,13 @@ from gradebook.rubrics.model.arrays import Floats
 class Influences:
     """Contribution of each case in either set to each set's mean. All arrays: (case,).
 
-    own, others: 0 if the set has no output of the case. has_own: whether the own set has one.
+    own, others: 0 if the set has no output of the case. has_own, has_others: whether the set has one.
     """
 
     own: Floats
     others: Floats
     has_own: NDArray[np.bool_]
+    has_others: NDArray[np.bool_]
 
     @property
     def covariance(self) -> float:
@@ -44,6 +45,7 @@ def measure_influences(
         case_contributions(own, of_own, case_count),
         case_contributions(others, of_others, case_count),
         np.bincount(of_own, minlength=case_count) > 0,
+        np.bincount(of_others, minlength=case_count) > 0,
     )
 
 

@@ -15,21 +15,31 @@ from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics.calibration import Rated, fold_weights
 from gradebook.rubrics.statistics.case_influence import case_contributions
 from gradebook.rubrics.statistics.intervals import LEVEL, SPREAD_TOLERANCE, Interval
+from gradebook.rubrics.statistics.rare_values import unseen_share
 
 LEAST_RATED_CASES = 50  # of each criterion: bench/inference_agreement.py has the coverage from there
 Codes = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
+class Reach:
+    """How far the sum would fall and rise if the judge erred as far as it can in all rated cases of a criterion."""
+
+    rated_count: int
+    fall: float
+    rise: float
+
+
+@dataclass(frozen=True, slots=True)
 class CorrectedSum:
     """Weighted sum of corrected means. by_case: (case,), contribution of each case to its error.
 
-    rated_counts: number of cases with a rating, of each corrected criterion.
+    reaches: of each corrected criterion.
     """
 
     value: float
     by_case: Floats
-    rated_counts: tuple[int, ...]
+    reaches: tuple[Reach, ...]
 
     @property
     def standard_error(self) -> float:
@@ -38,18 +48,20 @@ class CorrectedSum:
     @property
     def fewest_rated(self) -> int:
         """Rated cases of the criterion with the fewest."""
-        return min(self.rated_counts, default=0)
+        return min((reach.rated_count for reach in self.reaches), default=0)
 
     def minus(self, other: "CorrectedSum") -> "CorrectedSum":
         """Difference of two sums over the same numbering of cases."""
-        counts = (*self.rated_counts, *other.rated_counts)
-        return CorrectedSum(self.value - other.value, self.by_case - other.by_case, counts)
+        turned = (Reach(reach.rated_count, reach.rise, reach.fall) for reach in other.reaches)
+        return CorrectedSum(self.value - other.value, self.by_case - other.by_case, (*self.reaches, *turned))
 
     def interval(self, bounds: Interval) -> Interval | None:
         """The t interval; None with too few rated cases, or if nothing varies.
 
         Degrees of freedom: those of the criterion with the fewest rated cases; fewer where few cases make most of the
         variance, as where the judge is rarely wrong: a variance of values of this kurtosis has no more (Satterthwaite).
+        Each end allows for the share of cases, of the criterion where it matters most, in which the judge errs as far
+        as it can and that so many rated cases can't show (`rare_values`).
         """
         from scipy.special import stdtrit
 
@@ -58,8 +70,13 @@ class CorrectedSum:
         squares = np.square(self.by_case) / self.standard_error**2
         spread = max(float(squares @ squares) - 1.0 / squares.size, 1e-12)
         degrees = max(1.0, min(self.fewest_rated - 1.0, 2.0 / spread))
-        margin = float(stdtrit(degrees, (1.0 + LEVEL) / 2.0)) * self.standard_error
-        return Interval(self.value - margin, self.value + margin).clipped(bounds)
+        tail = (1.0 - LEVEL) / 2.0
+        margin = -float(stdtrit(degrees, tail)) * self.standard_error
+        down, up = margin, margin
+        for reach in self.reaches:
+            share = float(unseen_share(reach.rated_count, tail))
+            down, up = max(down, share * reach.fall), max(up, share * reach.rise)
+        return Interval(self.value - down, self.value + up).clipped(bounds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,20 +93,21 @@ def corrected_sum(parts: Sequence[tuple[float, Rated | Scored]], case_count: int
     A criterion with ratings of all outputs has people's mean. Raises `ValueError` for one without ratings, or without
     the numbers of its cases.
     """
-    value, by_case, rated_counts = 0.0, np.zeros(case_count), []
+    value, by_case, reaches = 0.0, np.zeros(case_count), []
     for weight, part in parts:
         if isinstance(part, Scored):
             value += weight * float(part.scores.mean())
             by_case += weight * case_contributions(part.scores, part.cases, case_count)
             continue
-        mean, contributions, rated_count = _corrected(part, case_count)
+        mean, contributions, reach = _corrected(part, case_count)
         value += weight * mean
         by_case += weight * contributions
-        rated_counts.append(rated_count)
-    return CorrectedSum(value, by_case, tuple(rated_counts))
+        fall, rise = (abs(weight) * each for each in ((reach.fall, reach.rise)[:: 1 if weight > 0 else -1]))
+        reaches.append(Reach(reach.rated_count, fall, rise))
+    return CorrectedSum(value, by_case, tuple(reaches))
 
 
-def _corrected(rated: Rated, case_count: int) -> tuple[float, Floats, int]:
+def _corrected(rated: Rated, case_count: int) -> tuple[float, Floats, Reach]:
     if rated.cases is None or rated.unrated_cases is None or not rated.n:
         raise ValueError("found no ratings or no numbers of cases, expected both")
     cases, unrated_cases = (np.asarray(each, dtype=np.int64) for each in (rated.cases, rated.unrated_cases))
@@ -101,4 +119,7 @@ def _corrected(rated: Rated, case_count: int) -> tuple[float, Floats, int]:
     found = case_contributions(errors, cases, case_count)
     if weight:
         found = found + weight * case_contributions(rated.unrated, unrated_cases, case_count)
-    return float(errors.mean()), found, np.unique(cases).size
+    mean, judged = float(errors.mean()), float(rated.unrated.mean()) if weight else 0.0
+    # A rating of 0 beside a judge's 1 is an error of -weight (1 - judged), one of 1 beside 0 of 1 + weight judged.
+    reach = Reach(np.unique(cases).size, mean + weight * (1.0 - judged), 1.0 + weight * judged - mean)
+    return mean, found, reach

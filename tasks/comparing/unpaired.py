@@ -12,7 +12,7 @@ from gradebook.rubrics.model.rubric import Rubric, effective_weights
 from gradebook.rubrics.statistics.comparison import OpenFigures, PairFigures
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval
 from gradebook.rubrics.statistics.rules import CRITERION, OVERALL
-from gradebook.rubrics.statistics.unpaired import LEAST_CASES, LEAST_UNEVEN, UNEVEN, measure_unpaired
+from gradebook.rubrics.statistics.unpaired import measure_unpaired
 from gradebook.tasks.comparing.case_pairs import PairCounts, add_outputs
 from gradebook.tasks.comparing.figures import ComparedRow, adjust_rows, difference_bounds
 from gradebook.tasks.comparing.model_pairs import Groups, Wanted
@@ -20,9 +20,8 @@ from gradebook.tasks.lake.rows import model_name
 from gradebook.tasks.lake.sql import query
 
 BANNER = (
-    "unpaired: B - A is of all outputs, whatever their cases, by Welch's t over cases. Cases that are harder on one "
-    f"side count as a difference of the models. Below {LEAST_CASES} cases on a side ({LEAST_UNEVEN} if the other has "
-    f"over {UNEVEN} times as many) there is no interval and no p."
+    "unpaired: B - A is of all outputs, whatever their cases. Cases that are harder on one side count as a difference "
+    "of the models. p and the interval allow for what either side alone can't show."
 )
 
 

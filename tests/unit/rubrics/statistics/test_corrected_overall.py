@@ -5,7 +5,7 @@ import pytest
 from scipy.special import stdtrit
 
 from gradebook.rubrics.statistics.calibration import Rated, corrected_mean
-from gradebook.rubrics.statistics.corrected_overall import LEAST_RATED_CASES, CorrectedSum, Scored, corrected_sum
+from gradebook.rubrics.statistics.corrected_overall import LEAST_RATED_CASES, CorrectedSum, Reach, Scored, corrected_sum
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, measure_mean
 
 CASES = np.arange(200)
@@ -47,5 +47,17 @@ def test_a_judge_that_favours_one_model_is_corrected_and_few_ratings_have_no_int
 def test_a_variance_that_two_cases_make_has_few_degrees_of_freedom():
     # Two of 200 cases make all of it: kurtosis 100, so 2 / (1/2 - 1/200) = 4.04 degrees of freedom, and not 99.
     errors = np.repeat([0.03, 0.0], [2, 198])
-    interval = CorrectedSum(0.0, errors, (100,)).interval(DIFFERENCES)
+    interval = CorrectedSum(0.0, errors, (Reach(100, 0.5, 0.5),)).interval(DIFFERENCES)
     assert interval.high == pytest.approx(stdtrit(2 / 0.495, 0.975) * 0.03 * 2**0.5)
+
+
+def test_a_judge_that_was_right_in_all_rated_cases_is_not_certain():
+    # Ratings and judge are about 0.8 in 60 rated cases: 1 - 0.025^(1/60) = 6.0% of others may have 0 beside a 1.
+    judged = 0.8 + np.tile([-0.001, 0.001], 100)
+    part = Rated(judged[:60], judged[:60], judged[60:], CASES[:60], CASES[60:])
+    found = corrected_sum([(0.5, part)], 200)
+    share = 1 - 0.025 ** (1 / 60)
+    interval = found.interval(DIFFERENCES)
+    assert interval.low == pytest.approx(0.4 - 0.5 * share, abs=2e-3)  # the judge has nearly all the weight
+    turned = corrected_sum([], 200).minus(found).interval(DIFFERENCES)
+    assert (turned.low, turned.high) == pytest.approx((-interval.high, -interval.low), abs=1e-12)
