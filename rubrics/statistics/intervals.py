@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gradebook.rubrics.statistics.clusters import cluster_sums
+from gradebook.rubrics.statistics.rare_values import unseen_share
 
 LEVEL = 0.95
 SPREAD_TOLERANCE = 1e-12  # of a standard deviation: equal scores differ by the rounding error of a float sum
@@ -33,11 +34,6 @@ class Interval:
 UNKNOWN = Interval(nan, nan)
 SCORES = Interval(0.0, 1.0)  # range of a score
 DIFFERENCES = Interval(-1.0, 1.0)  # range of a difference of two scores
-
-
-def unseen_share(n: int, level: float = LEVEL) -> float:
-    """Largest share of something that n values without it allow (rule of three, Hanley and Lippman-Hand 1983)."""
-    return float(1.0 - (1.0 - level) ** (1.0 / n))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +129,7 @@ def constant_interval(value: float, n: int, bounds: Interval = SCORES, level: fl
     """
     if n < 2:
         return UNKNOWN
-    share = unseen_share(n, level)
+    share = float(unseen_share(n, 1.0 - level))
     return Interval(value - share * (value - bounds.low), value + share * (bounds.high - value)).clipped(bounds)
 
 

@@ -6,9 +6,10 @@ from math import nan
 from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.statistics.chance import Chance, is_significant
 from gradebook.rubrics.statistics.comparison import CorrectedFigures, PassFigures, WinFigures
-from gradebook.rubrics.statistics.intervals import unseen_share
+from gradebook.rubrics.statistics.intervals import LEVEL
 from gradebook.rubrics.statistics.paired import adjust_step_down
 from gradebook.rubrics.statistics.power import Margin, detectable_effect
+from gradebook.rubrics.statistics.rare_values import unseen_share
 from gradebook.rubrics.statistics.rule_parser import RELEASE_MARGIN, RELEASE_RULE
 from gradebook.rubrics.statistics.rules import CATEGORY, OVERALL
 from gradebook.rubrics.statistics.spread import SpreadFigures
@@ -257,7 +258,7 @@ def release_sentence(row: ComparedRow) -> str:
     if row.is_unchanged:
         return (
             f"{rule}, is met by definition: no output changed. That is of these cases: of others, up to "
-            f"{rate_words(unseen_share(n))} may change, as far as {counted(n, 'case')} can show."
+            f"{rate_words(float(unseen_share(n, 1.0 - LEVEL)))} may change, as far as {counted(n, 'case')} can show."
         )
     if row.open_figures is not None and row.open_figures.least_low is not None:
         worst = row.open_figures.least_low
