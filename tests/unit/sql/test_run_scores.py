@@ -78,6 +78,7 @@ def test_the_gate_failure_rate_is_over_outputs_with_known_gates(build):
     criteria = {"safe": {"weight": 0.0, "is_gate": True}}
     scores = {f"o{index}": {"safe": score} for index, score in enumerate([0.0, 1.0, 1.0, None])}
     assert row(build(criteria, scores), "gate_failure_rate, mean, n") == (pytest.approx(1 / 3), None, 0)
+    assert row(build(TONE, of_tone(0.9)), "gate_failure_rate") == (None,)  # no gate
 
 
 def test_no_failed_gate_has_an_exact_upper_bound(build):
