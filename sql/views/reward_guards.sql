@@ -24,9 +24,13 @@ related as (
         run_id, model, checkpoint, guard, guard as subject,
         count(*) as n,
         avg(amount) as mean,
-        case when stddev_pop(amount) > 0 and stddev_pop(score) > 0 then corr(score, amount) end as value,
+        -- corr rounds past 1 where one is a multiple of the other, and atanh fails there.
+        case
+            when min(amount) < max(amount) and min(score) < max(score)
+                then greatest(-1.0::double, least(1.0::double, corr(score, amount)))
+        end as value,
         -- Fisher's z, whose variance is 1 / (n - 3).
-        case when n > 3 and abs(value) < 1 then 1.959964 / sqrt(n - 3) end as margin,
+        case when n > 3 then 1.959964 / sqrt(n - 3) end as margin,
     from (unpivot shaped on length, list into name guard value amount)
     group by run_id, model, checkpoint, guard
 ),

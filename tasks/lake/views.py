@@ -43,7 +43,7 @@ KNOWN_VIEWS = {
     "steps": ("176cb0cac40d9180b3a4966285e62e57",),
     "judge_gaps": ("db8c6daabc4950680d0d195b1b24fc52",),
     "preference_rates": ("cc2ff4d10cac417d124203cb8403a527",),
-    "reward_guards": ("f676012e5182b2559dc29d437ed923d4",),
+    "reward_guards": ("f676012e5182b2559dc29d437ed923d4", "92c40f234a3e59a3aa6fb4ac956650bc"),
     "provenance": ("4bc3028d4ae3110939e3ca9032e00875",),
     "outcome_scores": ("5d2d71770613ae0dea06a35028899ac2",),
 }

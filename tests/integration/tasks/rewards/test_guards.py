@@ -10,6 +10,8 @@ from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import read_rows
 from gradebook.tasks.published.summary import summarise
 from gradebook.tasks.reporting.page import write_report
+from gradebook.tasks.lake.schema import make_tables, make_views
+from gradebook.tasks.lake.sql import open_database
 from tests.support.new_lakes import write_copy
 from tests.support.published_runs import publish
 from tests.support.samples import write_lines
@@ -75,6 +77,39 @@ def test_each_checkpoint_has_its_gap_to_another_judge_and_what_is_not_rewarded(l
     assert [each["unrewarded"]["mean"] for each in (first, second)] == [1.0, 0.0]
     assert [each["list"]["mean"] for each in (first, second)] == [0.0, 1.0]
     assert second["list"]["value"] is None  # all are lists: nothing to correlate
+
+
+def test_a_correlation_that_rounds_past_1_is_1_and_equal_scores_have_none():
+    scores = [
+        2 / 3,
+        1 / 3,
+        1 / 3,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        2 / 3,
+        1 / 3,
+        2 / 3,
+    ]  # DuckDB's corr with 7 x is 1.0000000000000002
+    rows = [("run", f"o{place}", "m", score) for place, score in enumerate(scores)]
+    rows += [("run", f"p{place}", "flat", 0.1) for place in range(12)]
+    with open_database() as connection:
+        make_tables(connection)
+        make_views(connection)
+        connection.execute("insert into runs (run_id, status) values ('run', 'published')")
+        connection.executemany("insert into output_scores (run_id, output_id, model, score) values (?, ?, ?, ?)", rows)
+        texts = [
+            (output_id, "word " * round(1 + 21 * score + place % 12 * (score == 0.1)))
+            for place, (_, output_id, _, score) in enumerate(rows)
+        ]
+        connection.executemany("insert into outputs (output_id, output) values (?, ?)", texts)
+        found = connection.execute(
+            "select model, value, ci_low, ci_high from reward_guards where guard = 'length' order by model"
+        ).fetchall()
+    assert found == [("flat", None, None, None), ("m", 1.0, 1.0, 1.0)]
 
 
 @pytest.mark.nightly
