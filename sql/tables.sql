@@ -424,7 +424,8 @@ create table if not exists output_scores (
     failed_gates varchar[],
     is_passed boolean,
     stratum varchar,
-    inclusion_rate double
+    inclusion_rate double,
+    unscored_reason varchar
 );
 
 create table if not exists criterion_scores (

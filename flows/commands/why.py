@@ -78,10 +78,16 @@ def _no_case() -> InputError:
 def _show_output(rows: Sequence[Row]) -> None:
     """Print an output and a table of its verdicts."""
     first = rows[0]
-    _part("output", f"{first['output_id']} of {model_name(first)}, score {score_words(first['output_score'])}")
+    _part("output", f"{first['output_id']} of {model_name(first)}, score {_output_score(first)}")
     _part("text", first["output"])
     show_rows(("criterion", "level", "score", "why", "people", "method", "judge", "billed"), map(_cells, rows))
     people.print()
+
+
+def _output_score(row: Row) -> str:
+    """Score of the output, or why it has none."""
+    why = row["output_unscored_reason"] if row["output_score"] is None else None
+    return score_words(row["output_score"]) + (f" ({why})" if why else "")
 
 
 def _cells(row: Row) -> tuple[str, ...]:
@@ -104,7 +110,7 @@ def _show(origin: Origin) -> None:
     _part("verdict", f"{row['criterion_id']} of {model_name(row)}, case {row['case_id']}: {verdict}")
     weight = "no weight (a gate)" if not row["weight"] else f"weight {row['weight']}"
     threshold = "" if row["threshold"] is None else f", threshold {row['threshold']}"
-    _part("counts", f"{weight}{threshold}; output's score {score_words(row['output_score'])}")
+    _part("counts", f"{weight}{threshold}; output's score {_output_score(row)}")
     _part("rationale", row["rationale"])
     _part("evidence", row["evidence"])
     _part("output", row["output"])

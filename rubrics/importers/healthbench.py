@@ -5,7 +5,7 @@ unwanted.
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from gradebook.rubrics.importers.case_export import Case, export_cases, weight_of
 from gradebook.rubrics.importers.case_rows import (
@@ -39,9 +39,11 @@ class _Criterion(OpenMapping):
 
 
 class _Example(Answered, CaseShape):
-    prompt: Prompt
-    prompt_id: CaseId | None = None
-    rubrics: Annotated[list[_Criterion], Field(min_length=1)]
+    """A conversation with its criteria; the second names are those of HealthBench Professional."""
+
+    prompt: Annotated[Prompt, Field(validation_alias=AliasChoices("prompt", "conversation"))]
+    prompt_id: Annotated[CaseId | None, Field(validation_alias=AliasChoices("prompt_id", "id"))] = None
+    rubrics: Annotated[list[_Criterion], Field(min_length=1, validation_alias=AliasChoices("rubrics", "rubric_items"))]
     example_tags: list[str] | None = None
 
     @property

@@ -135,6 +135,15 @@ def category_weights(rubric: "Rubric") -> dict[str, dict[str, float]]:
     return weights
 
 
+def scored_category_weights(rubric: "Rubric") -> dict[str, dict[str, float]]:
+    """As `category_weights`, of the categories that have a score: those of penalties only have none."""
+    return {
+        category: weights
+        for category, weights in category_weights(rubric).items()
+        if any(weight > 0 for weight in weights.values()) or not any(weights.values())  # gates only: 1 each
+    }
+
+
 def tree_steps(rubric: "Rubric") -> Iterator[tuple[str, str, Step]]:
     """Yield every step of every weighted criterion below every group that contains it: (root, criterion id, step)."""
     tree = WeightTree.of(rubric)

@@ -6,6 +6,9 @@ from math import fsum, prod
 
 from gradebook.rubrics.model.rubric import TOP, CaseCriterion, Criterion, Rubric, Step, WeightTree, effective_weights
 
+NO_WEIGHTS = "no_weights: no criterion with a weight applies"
+ONLY_PENALTIES = "only_penalties: no criterion that applies gives points"
+UNSCORED_CRITERIA = "unscored_criteria: a criterion with a weight has no score"
 _DIGITS = 12  # equal verdicts give equal scores, whatever the order of a sum
 _ERROR = 1e-9  # of a sum of floats
 
@@ -15,7 +18,8 @@ class OutputScore:
     """Columns of an output in `output_scores`.
 
     score: 0..1 (below 0 only through penalties), None where a weighted verdict is missing, with score_low and
-    score_high as its bounds. is_passed: None where unknown, or where nothing is required.
+    score_high as its bounds, or where nothing gives points; unscored_reason says which. is_passed: None where unknown,
+    or where nothing is required.
     """
 
     score: float | None
@@ -23,6 +27,7 @@ class OutputScore:
     score_high: float | None
     failed_gates: tuple[str, ...]
     is_passed: bool | None
+    unscored_reason: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +79,14 @@ class ScoreRule:
                 if each.criterion.gate and _is_below(found[each.criterion.id], each.mark())
             )
         )
+        score = None if is_open else score
         return OutputScore(
-            None if is_open else score,
+            score,
             score_low,
             score_high,
             failed,
             False if failed else self._is_passed(applied, found, score_low, score_high),
+            None if score is not None else _unscored_reason(applied),
         )
 
     def _own(self, criterion: CaseCriterion) -> _Weighted:
@@ -104,6 +111,12 @@ class ScoreRule:
             and (not rubric.require_thresholds or len(scored) == len(marked))
         )
         return True if is_required and is_known else None
+
+
+def _unscored_reason(applied: Sequence[_Weighted]) -> str:
+    if any(each.weight > 0 for each in applied):
+        return UNSCORED_CRITERIA
+    return ONLY_PENALTIES if any(each.weight for each in applied) else NO_WEIGHTS
 
 
 def _reweighted(present: Sequence[_Weighted], found: Mapping[str, float]) -> tuple[float, float]:

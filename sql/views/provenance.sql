@@ -40,6 +40,7 @@ final as (
     select
         joined.*,
         scores.case_id, scores.model, scores.checkpoint, scores.sample_index, scores.score as output_score,
+        scores.unscored_reason as output_unscored_reason,
         outputs.prompt, outputs.output, outputs.reference,
         runs.rubric_id, runs.rubric_version, runs.rubric_digest,
         coalesce(own.description, criteria.description) as description,

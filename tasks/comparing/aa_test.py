@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradebook.rubrics.model.errors import InputError
-from gradebook.rubrics.model.rubric import Rubric, category_weights
+from gradebook.rubrics.model.rubric import Rubric, scored_category_weights
 from gradebook.rubrics.statistics.comparison import CORRECTED_FIGURES, WIN_FIGURES
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval, wilson
 from gradebook.rubrics.statistics.noise import UNDRAWN_FIGURES, DrawnOutputs, HeldDraws, ReplicateScores, hold_in_draws
@@ -164,7 +164,7 @@ def measure_noise(
         study = study_decisions(connection, run_id, [(model.name, model.lines) for model in found])
     for gate in gates:
         ids = {line.scope_id: None for model in found for line in model.lines if line.scope == CRITERION}
-        gate.refuse_unknown_ids({CRITERION: [*ids], CATEGORY: [*category_weights(side.rubric)]})
+        gate.refuse_unknown_ids({CRITERION: [*ids], CATEGORY: [*scored_category_weights(side.rubric)]})
     rngs = np.random.default_rng(seed).spawn(len(found))
     held = [hold_in_draws(parsed, model.drawn_outputs, draw_count, rng) for model, rng in zip(found, rngs, strict=True)]
     of_looks = [] if series is None else _fire_in_series(parsed, found, series, draw_count, seed)

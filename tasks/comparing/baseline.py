@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 import duckdb
 
 from gradebook.rubrics.model.errors import InputError
-from gradebook.rubrics.model.rubric import Rubric, category_weights
+from gradebook.rubrics.model.rubric import Rubric, scored_category_weights
 from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, names_in
 from gradebook.tasks.comparing.gate import GateRule, first_of, gate_rule
 from gradebook.tasks.comparing.judges import asked_judge, describe_judges, is_judged, read_epoch, refuse_judges
@@ -190,5 +190,5 @@ def _refuse_unknown_ids(connection: duckdb.DuckDBPyConnection, gate: GateRule, r
         )
         own = [each for (each,) in connection.execute(own_ids, {"runs": runs}).fetchall()]
         asked += own if runs else sorted(named)
-    ids: dict[str, Collection[str]] = {CRITERION: asked, CATEGORY: [*category_weights(rubric)]}
+    ids: dict[str, Collection[str]] = {CRITERION: asked, CATEGORY: [*scored_category_weights(rubric)]}
     gate.refuse_unknown_ids(ids)

@@ -7,7 +7,7 @@ from typing import Any
 import duckdb
 
 from gradebook.rubrics.model.counts import counted
-from gradebook.rubrics.model.rubric import Rubric, category_weights
+from gradebook.rubrics.model.rubric import Rubric, scored_category_weights
 from gradebook.rubrics.statistics.comparison import CorrectedFigures, WinFigures, measure_wins
 from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
 from gradebook.tasks.agreement.rankings import tie_margin
@@ -209,7 +209,7 @@ class _Comparer:
 
     def refuse_unknown_ids(self, gate: GateRule) -> None:
         """Raise `InputError` if a rule names criteria or categories that can't be compared."""
-        categories = [*category_weights(self._new)]
+        categories = [*scored_category_weights(self._new)]
         gate.refuse_unknown_ids({CRITERION: [*self.same_ids, *self._own_ids], CATEGORY: categories})
 
     def compare(self, groups: Groups) -> ModelComparison:

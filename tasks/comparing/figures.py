@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradebook.rubrics.model.rubric import NO_CATEGORY, Rubric, category_weights
+from gradebook.rubrics.model.rubric import NO_CATEGORY, Rubric, category_weights, scored_category_weights
 from gradebook.rubrics.statistics.chance import Chance, adjust_families, chance_of_p
 from gradebook.rubrics.statistics.comparison import (
     CorrectedFigures,
@@ -275,7 +275,7 @@ def pair_categories(
 ) -> Iterator[tuple[str, ScorePairs, Interval]]:
     """Pairs of each comparable category (see `RowMaker.categories`), and the range of their differences."""
     olds = category_weights(old)
-    for category, weights in category_weights(new).items():
+    for category, weights in scored_category_weights(new).items():
         is_known = category != NO_CATEGORY and set(weights) <= {*same} & sides.by_criterion.keys()
         if is_known and olds.get(category) == weights:
             yield category, *_category_pairs(sides, weights)
@@ -309,7 +309,7 @@ def _measure_passes(sides: PairedSides) -> PassFigures:
 def _category_pairs(sides: PairedSides, weights: Mapping[str, float]) -> tuple[ScorePairs, Interval]:
     """Weighted means of each pair over the category's criteria, and the range of their differences."""
     parts = dict(_category_parts(weights))
-    base = sum(max(part, 0.0) for part in parts.values()) or sum(parts.values())
+    base = sum(max(part, 0.0) for part in parts.values())
     pairs = [sides.by_criterion[criterion_id] for criterion_id in parts]
     places, rows = np.unique(np.concatenate([each.places for each in pairs]), return_inverse=True)
     given = np.repeat(list(parts.values()), [each.places.size for each in pairs]) / base

@@ -44,7 +44,7 @@ KNOWN_VIEWS = {
     "judge_gaps": ("db8c6daabc4950680d0d195b1b24fc52",),
     "preference_rates": ("cc2ff4d10cac417d124203cb8403a527",),
     "reward_guards": ("f676012e5182b2559dc29d437ed923d4", "92c40f234a3e59a3aa6fb4ac956650bc"),
-    "provenance": ("4bc3028d4ae3110939e3ca9032e00875",),
+    "provenance": ("4bc3028d4ae3110939e3ca9032e00875", "0686d41f84945bef5f8d73f1faa36aba"),
     "outcome_scores": ("5d2d71770613ae0dea06a35028899ac2",),
 }
 

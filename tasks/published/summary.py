@@ -38,10 +38,10 @@ class RunSummary:
     requirements that are not met, as sentences; waived: unmet ones that `--gate` ignores. means: the judge's means
     calibrated with the ratings of that time; calibration_fault: why there are none. comparison: with the baseline, if
     any. report_fault: why the page could not be written. unscored: reasons of the verdicts without a score, as rows of
-    unscored_reasons. standings: of the judge, by criterion, by the ratings at publication. reading: cases to read
-    first, as rows of cases_to_read. has_rubric_requirement: whether a gate or threshold of the rubric counts, not the
-    rule against the baseline alone. pass_threshold: of the rubric, 0..1. offered: sentence
-    on ratings under other texts, which do not count.
+    unscored_reasons; penalised: outputs with penalties only, as rows of penalised_outputs. standings: of the judge, by
+    criterion, by the ratings at publication. reading: cases to read first, as rows of cases_to_read.
+    has_rubric_requirement: whether a gate or threshold of the rubric counts, not the rule against the baseline alone.
+    pass_threshold: of the rubric, 0..1. offered: sentence on ratings under other texts, which do not count.
     """
 
     run: Row
@@ -59,6 +59,7 @@ class RunSummary:
     report_fault: str | None = None
     waived: tuple[Unmet, ...] = ()
     unscored: tuple[Row, ...] = ()
+    penalised: tuple[Row, ...] = ()
     standings: tuple[JudgeStanding, ...] = ()
     reading: tuple[Row, ...] = ()
     has_rubric_requirement: bool = True
@@ -82,6 +83,7 @@ class RunSummary:
                 self.reading,
                 self.comparison,
                 self.unscored,
+                self.penalised,
                 self.pass_threshold,
             )
         )
@@ -180,6 +182,7 @@ def read_summary(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str)
     noise = read_rows(connection, _NOISE, run_id)
     preferences = read_rows(connection, query("published/preferences"), run_id=run_id)
     unscored = read_rows(connection, query("published/unscored_reasons"), run_id=run_id)
+    penalised = read_rows(connection, query("published/penalised_outputs"), run_id=run_id)
     outcome = _outcome(connection, lake, run)
     means, fault = _calibrate(connection, run_id, [row["criterion_id"] for row in criteria])
     parts = _published_agreement(connection, run_id) if run["judge"] is not None else ()
@@ -200,6 +203,7 @@ def read_summary(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str)
         comparison=outcome.comparison,
         waived=outcome.waived,
         unscored=unscored,
+        penalised=penalised,
         standings=judge_standings(parts, means, {row["criterion_id"] for row in criteria if (row["weight"] or 0) < 0}),
         reading=reading,
         has_rubric_requirement=outcome.has_rubric_requirement,

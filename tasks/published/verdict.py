@@ -53,6 +53,7 @@ class Grounds:
     reading: Sequence[Row]
     comparison: RunComparison | None
     unscored: Sequence[Row] = ()
+    penalised: Sequence[Row] = ()
     pass_threshold: float | None = None
 
     @property
@@ -79,7 +80,13 @@ def run_verdict(found: Grounds) -> RunVerdict:
     if found.unmet and all(each.is_undecided for each in found.unmet):
         is_good = None
     sentence = f"{'; '.join(clauses)}."
-    facts = (*_threshold_facts(found), *_gap_facts(found), *_change_facts(found), *_gate_facts(found, sentence))
+    facts = (
+        *_threshold_facts(found),
+        *_gap_facts(found),
+        *_penalty_facts(found),
+        *_change_facts(found),
+        *_gate_facts(found, sentence),
+    )
     facts = (*facts, *_judge_facts(found))
     return RunVerdict(sentence, is_good, facts, tuple(_next_steps(found)))
 
@@ -220,6 +227,15 @@ def _gap_facts(found: Grounds) -> Iterator[Fact]:
     if found.gaps:
         words = f"No output of a model is scored on {_listed(found.gaps)}, so overall scores are missing or partial."
         yield Fact("gaps", words, {"criteria": found.gaps})
+
+
+def _penalty_facts(found: Grounds) -> Iterator[Fact]:
+    """Outputs without a score because nothing gives points."""
+    named = [f"{row['output_count']:,} of {row['of_count']:,} of {model_name(row)}" for row in found.penalised]
+    if named:
+        words = f"Outputs without a score, as their criteria only take points: {_listed(named)}."
+        counts = {model_name(row): row["output_count"] for row in found.penalised}
+        yield Fact("penalties", words, {"outputs": counts})
 
 
 def _change_facts(found: Grounds) -> Iterator[Fact]:

@@ -55,6 +55,7 @@ _VERDICT = CriterionScore._fields.index("score")  # from here, the fields of a v
 class Score:
     """Score of one output: `score` in 0..1, None where a weighted criterion is unscored, with its bounds.
 
+    unscored_reason: why there is no score, as in the table `output_scores`; None where there is one.
     reward: the score as a trainer takes it, see `Scorer`; None where nothing is rewarded. is_passed: None where
     unknown, or where the rubric requires nothing.
     """
@@ -65,6 +66,7 @@ class Score:
     score_high: float | None
     is_passed: bool | None
     failed_gates: tuple[str, ...]
+    unscored_reason: str | None
     reward: Reward | None
     pass_threshold: float | None
     _parts: Sequence[CriterionScore] = field(repr=False)  # without a verdict
@@ -92,6 +94,7 @@ class Score:
             "score_high": self.score_high,
             "is_passed": self.is_passed,
             "failed_gates": list(self.failed_gates),
+            "unscored_reason": self.unscored_reason,
             "reward": None if self.reward is None else self.reward.value,
             "criteria": [each._asdict() for each in self.criteria.values()],
         }
@@ -100,8 +103,9 @@ class Score:
         """The score, then its criteria as a table."""
         needed = "" if self.pass_threshold is None else f", needs {self.pass_threshold:g}"
         state = {True: "passed", False: "not passed", None: "no verdict"}[self.is_passed]
+        why = f" ({self.unscored_reason})" if self.unscored_reason else ""
         gates = f"; failed gates: {', '.join(self.failed_gates)}" if self.failed_gates else ""
-        return "\n".join([f"score {_shown(self.score)}{needed}: {state}{gates}", *self._table()])
+        return "\n".join([f"score {_shown(self.score)}{why}{needed}: {state}{gates}", *self._table()])
 
     def _table(self) -> list[str]:
         rows = [("criterion", "score", "needs", "level", "why")]

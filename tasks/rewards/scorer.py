@@ -321,6 +321,7 @@ class RubricScorer:
             total.score_high,
             total.is_passed,
             total.failed_gates,
+            total.unscored_reason,
             reward,
             self.rubric.pass_threshold,
             parts,

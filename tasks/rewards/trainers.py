@@ -135,7 +135,8 @@ def reward_value(found: Score, unscored: float | None) -> float:
         return value
     if unscored is not None:
         return unscored
-    reasons = "; ".join(f"{name}: {reason}" for name, reason in found.unscored.items()) or "no criterion is rewarded"
+    reasons = "; ".join(f"{name}: {reason}" for name, reason in found.unscored.items())
+    reasons = reasons or found.unscored_reason or "no criterion is rewarded"
     raise Unscored(f"{found.output_id}: found no reward ({reasons}), expected one for the trainer")
 
 

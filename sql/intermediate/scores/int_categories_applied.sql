@@ -27,7 +27,7 @@ final as (
         output_number,
         category_number,
         exact_sum(if(is_applied, category_base, 0.0)) as base_weight,
-        exact_sum(if(is_applied and weight_rank = 2, least(category_weight, 0.0), 0.0)) as penalty_weight,
+        exact_sum(if(is_applied, least(category_weight, 0.0), 0.0)) as penalty_weight,
         countif(is_applied and category_weight <> 0) as weighted_count,
         countif(is_applied and pass_mark is not null) as mark_count,
     from applicable

@@ -1,8 +1,7 @@
 -- int_category_criteria_weighted: one row per category, criterion_number in the category or below it. A per-case
 -- criterion belongs to the category that its row names, with the category_number below 0 and the output_number of its
 -- output. category_weight is the weight within the category, 1 each where the category has no weighted criterion.
--- category_base is the part of it in the category's denominator: positive weights, or all weights where the category
--- has only penalties. weight_rank is 2 for a category with positive weights, 1 with penalties only, 0 with no weight.
+-- category_base is the part of it in the category's denominator: the positive weights. weight_rank is 2 for a category with positive weights, 1 with penalties only, 0 with no weight.
 -- materialized: table
 with criteria as (select * from int_criteria_weighted),
 
@@ -47,7 +46,7 @@ final as (
         weight_share,
         weight_rank,
         if(weight_rank = 0, 1.0, weight) as category_weight,
-        case weight_rank when 2 then greatest(weight, 0.0) when 1 then weight else 1.0 end as category_base,
+        greatest(category_weight, 0.0) as category_base,
     from ranked
 )
 

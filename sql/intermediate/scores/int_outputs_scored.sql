@@ -1,6 +1,7 @@
 -- int_outputs_scored: one row per output_number. Scores are points met over positive points (0..1 where no weight is
 -- negative), rounded to 12 digits: equal verdicts give equal scores in any order of summation. is_passed is null where
 -- missing scores leave it open, or the rubric requires nothing. least_score is the lowest possible score.
+-- unscored_reason is null where the output has a score.
 -- materialized: table
 with rubric as (select * from int_rubric_summed),
 
@@ -60,6 +61,12 @@ final as (
         scored.missing_gate_count as unscored_gate_count,
         failures.failed_gates,
         scored.least_score,
+        case
+            when scored.score is not null then null
+            when scored.applied.weighted_count = 0 then 'no_weights: no criterion with a weight applies'
+            when scored.applied.positive_weight <= 0 then 'only_penalties: no criterion that applies gives points'
+            else 'unscored_criteria: a criterion with a weight has no score'
+        end as unscored_reason,
         scored.applied.gate_count,
         case
             when failures.output_number is not null or is_below(scored.score_high, rubric.pass_threshold) then false

@@ -92,16 +92,41 @@ def test_a_gate_among_weighted_criteria_does_not_count_in_the_mean(build):
     assert voice(build(criteria, {"o": {"tone": 0.8, "clean": 0.0}}), "mean") == (0.8,)
 
 
-@pytest.mark.nightly
-def test_a_category_of_penalties_lowers_the_mean_of_the_run(build):
+def test_a_category_of_penalties_has_no_mean_and_lowers_that_of_the_run(build):
     criteria = {
         "met": {"weight": 4.0},
         "rude": {"category": "voice", "weight": -1.0},
         "curt": {"category": "voice", "weight": -1.0},
     }
-    # one of two equal penalties: mean 0.5, weight -2 / 4, contribution -0.25
+    # one of two equal penalties: weight -2 / 4, of which half is lost; 1 - 0.25
     connection = build(criteria, {"o": {"met": 1.0, "rude": 1.0, "curt": 0.0}})
-    assert voice(connection, "mean, weight, contribution") == (0.5, -0.5, -0.25)
+    assert voice(connection, "n, mean, ci_low, p50, weight, contribution") == (0, None, None, None, -0.5, -0.25)
+    assert connection.execute("select mean from run_scores").fetchone() == (0.75,)
+
+
+def test_an_output_with_penalties_only_in_a_category_is_not_in_its_mean(build):
+    # of HealthBench: a has points and a penalty there, (4 - 1) / 4; b has the penalty alone, c brings its own points
+    own = {
+        "a": {"fair": {"category": "voice", "weight": 4.0}, "rude": {"category": "voice", "weight": -1.0}},
+        "b": {"rude": {"category": "voice", "weight": -1.0}},
+        "c": {"fair": {"category": "voice", "weight": 4.0}},
+    }
+    scores = {"a": {"fair": 1.0, "rude": 1.0}, "b": {"rude": 1.0}, "c": {"fair": 1.0}}
+    connection = build(
+        {"met": {"weight": 1.0}}, {name: {"met": 1.0, **found} for name, found in scores.items()}, own=own
+    )
+    assert voice(connection, "output_count, n, mean") == (3, 2, 0.875)
+
+
+def test_penalties_of_the_rubric_reach_below_points_of_the_row(build):
+    # one category: the row gives a point, the rubric takes two, so the least is -2 and the interval reaches below 0
+    criteria = {"met": {"weight": 1.0}, "rude": {"category": "voice", "weight": -2.0}}
+    names = [f"o{place}" for place in range(4)]
+    own = {name: {"fair": {"category": "voice", "weight": 1.0}} for name in names}
+    scores = {name: {"met": 1.0, "fair": 1.0, "rude": float(place < 2)} for place, name in enumerate(names)}
+    connection = build(criteria, scores, own=own, outputs={name: {"case_id": name} for name in names})
+    mean, low, high = voice(connection, "mean, ci_low, ci_high")
+    assert mean == 0 and -2 <= low < -1 < 0.9 < high <= 1  # scores -1, -1, 1, 1 of a range of -2..1
 
 
 def test_a_penalty_among_positive_weights_is_not_in_the_denominator(build):

@@ -13,7 +13,7 @@ METHOD = {"type": "check", "check": "any"}
 SHARES = st.sampled_from([0.25, 0.5, 1.0])
 SCORES = st.sampled_from([None, 0.0, 0.25, 0.5, 1.0, 1.0])
 WEIGHTS = st.sampled_from([-1.0, 0.0, 0.5, 1.0, 3.0])
-COLUMNS = ("score", "score_low", "score_high", "failed_gates", "is_passed")
+COLUMNS = ("score", "score_low", "score_high", "failed_gates", "is_passed", "unscored_reason")
 
 
 @st.composite

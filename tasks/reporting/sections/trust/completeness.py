@@ -42,6 +42,8 @@ def _rows_in(source: ReportSource, refused_count: int) -> Finding:
     parts = f"{counted(scored_count, 'output')} with a score, {output_count - scored_count:,} without one"
     if source.criteria and all(row["is_gate"] for row in source.criteria) and not scored_count:
         parts += " (the rubric has only gates)"
+    if penalised_count := sum(row["output_count"] for row in source.summary.penalised):
+        parts += f" ({penalised_count:,} with penalties only)"
     of_ingest = (row for row in source.summary.costs if row["stage"] == "ingest" and row["criterion_id"] is None)
     row_count = next((row["row_count"] for row in of_ingest), None)
     if not row_count:

@@ -200,6 +200,11 @@ def test_the_head_says_how_sure_the_mean_is_and_which_criterion_has_no_score():
     )
     assert gaps.sentence == ("No output of a model is scored on true, so overall scores are missing or partial.")
     assert verdict.next_steps[0].words == ("gradebook", "why", "r", "c1", "true")
+    penalised = [{"model": "m", "checkpoint": None, "output_count": 1, "of_count": 4}]
+    (fact_of_penalties,) = [
+        each for each in run_verdict(replace(THRESHOLD, penalised=penalised)).facts if each.topic == "penalties"
+    ]
+    assert fact_of_penalties.sentence == "Outputs without a score, as their criteria only take points: 1 of 4 of m."
     optional = [row | {"is_required": False} for row in THRESHOLD.criteria]  # their scores are whole without it
     assert not any(each.topic == "gaps" for each in run_verdict(replace(THRESHOLD, criteria=optional)).facts)
     assert not any(each.topic == "interval" for each in run_verdict(replace(THRESHOLD, pass_threshold=0.3)).facts)

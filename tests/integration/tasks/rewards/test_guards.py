@@ -8,10 +8,10 @@ import pytest
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import read_rows
-from gradebook.tasks.published.summary import summarise
-from gradebook.tasks.reporting.page import write_report
 from gradebook.tasks.lake.schema import make_tables, make_views
 from gradebook.tasks.lake.sql import open_database
+from gradebook.tasks.published.summary import summarise
+from gradebook.tasks.reporting.page import write_report
 from tests.support.new_lakes import write_copy
 from tests.support.published_runs import publish
 from tests.support.samples import write_lines

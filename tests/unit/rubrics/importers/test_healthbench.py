@@ -33,6 +33,12 @@ def test_points_are_weights_and_those_below_zero_are_penalties():
     assert [each["weight"] for each in example().cases[0]["criteria"]] == [8, 6, -7]
 
 
+def test_the_keys_of_healthbench_professional_give_the_same_rows():
+    names = {"prompt": "conversation", "rubrics": "rubric_items", "prompt_id": "id"}
+    professional = {names.get(key, key): value for key, value in row().items()}
+    assert read(professional).cases == read(row()).cases
+
+
 def test_criteria_are_numbered_and_judged_as_met_or_not():
     criteria = example().cases[0]["criteria"]
     assert [each["id"] for each in criteria] == ["c1", "c2", "c3"]

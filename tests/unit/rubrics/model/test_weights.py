@@ -5,7 +5,15 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from gradebook.rubrics.model.rubric import TOP, Rubric, category_weights, effective_weights, score_range, tree_steps
+from gradebook.rubrics.model.rubric import (
+    TOP,
+    Rubric,
+    category_weights,
+    effective_weights,
+    score_range,
+    scored_category_weights,
+    tree_steps,
+)
 
 METHOD = {"type": "check", "check": "length_words", "settings": {"max": 9}}
 
@@ -55,6 +63,13 @@ def test_an_inner_category_has_its_share_of_the_one_around_it():
 def test_a_penalty_counts_against_the_positive_weights_of_its_group():
     tree = rubric([{"id": "x"}], criterion("a", 4, "x"), criterion("p", -1, "x"))
     assert effective_weights(tree) == pytest.approx({"a": 1, "p": -0.25})
+
+
+def test_a_category_of_penalties_is_not_compared():
+    labels = rubric(
+        [], criterion("a", 4, "x"), criterion("p", -1, "x"), criterion("q", -1, "y"), criterion("g", 0, "z")
+    )
+    assert [*scored_category_weights(labels)] == ["x", "z"]  # z has no weights: its criteria count as 1 each
 
 
 def test_the_way_down_from_every_group_is_there():
