@@ -1,5 +1,7 @@
 """Notes of a run: everything that was skipped, changed or left unscored, stated for readers."""
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -18,13 +20,14 @@ from gradebook.tasks.lake.file_digests import CHANGED, changed_newest_files
 from gradebook.tasks.ledger.ledger import answering_models, unreadable_replies
 from gradebook.tasks.planning.plan import RunPlan
 from gradebook.tasks.planning.preferences import preference_criteria
+from gradebook.tasks.ratings.run_ratings import prefers_people
 from gradebook.tasks.runs.function_settings import function_of, runnable_functions
 from gradebook.tasks.runs.run import Run
 from gradebook.tasks.scoring.shards import RECORDED
 from gradebook.tasks.stages.quality import expectation_notes
 from gradebook.tasks.workspace.folder import RunFolder
 
-MOST_MODELS_NAMED = 5
+MOST_NAMED = 5  # models, criteria and columns in a note
 MOST_UNREADABLE_RATE = 0.1  # share of a judge's replies without a note
 
 
@@ -37,9 +40,9 @@ def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | 
     claimed = [criterion.id for criterion in run.rubric.criteria if criterion.method.type == "claims"]
     stepwise = [criterion.id for criterion in run.rubric.stepwise_criteria]
     preferred = [criterion.id for criterion in preference_criteria(run.rubric)]
-    judged = [criterion.id for criterion in run.rubric.asked_criteria]
+    judged, partly_rated = _without_judge(run) if run.judge is None else ([], [])
     is_recorded = run.judge is not None and not isinstance(writer_of(run.judge), JudgeSettings)
-    own_judged_count = own.methods.get("judge", 0)
+    own_judged_count = own.methods.get("judge", 0) if run.judge is None else 0
     sampled = ingested.sample.sentence if ingested.sample else ""
     sentences = {
         sampled: sampled,
@@ -47,20 +50,19 @@ def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | 
             ingested.quarantined_count
         ),
         f"{counted(ingested.duplicate_count, 'repeated row')} stored once": ingested.duplicate_count,
-        f"unknown columns are stored in metadata: {', '.join(ingested.extra_columns[:20])}": ingested.extra_columns,
+        f"unknown columns are stored in metadata: {_first_of(ingested.extra_columns, 20)}": ingested.extra_columns,
         f"{counted(own.output_count, 'output')} with per-case criteria, {own.criterion_count:,} in total": (
             own.output_count
         ),
         f"methods that no row may choose: {_named([], barred_count)} unscored": barred_count,
-        f"functions of packages that are not allowed: {', '.join(barred)} unscored": barred,
+        f"functions of packages that are not allowed: {_first_of(barred)} unscored": barred,
         f"{counted(plan.unmatched_rating_count, 'rating')} of other outputs left out": plan.unmatched_rating_count,
         **{
-            f"{RECORDED[kind].partition(': ')[2]}: {', '.join(names)} unscored": names and is_recorded
+            f"{RECORDED[kind].partition(': ')[2]}: {_first_of(names)} unscored": names and is_recorded
             for kind, names in (("claims", claimed), ("steps", stepwise), ("preference", preferred))
         },
-        f"no --judge: {_named(judged, own_judged_count)} unscored": (
-            (judged or own_judged_count) and run.judge is None
-        ),
+        f"no --judge: {_named(judged, own_judged_count)} unscored": judged or own_judged_count,
+        f"no --judge: {_first_of(partly_rated)} unscored where nobody rated": partly_rated,
     }
     notes = [sentence for sentence, is_true in sentences.items() if is_true]
     notes = [
@@ -92,10 +94,9 @@ def family_notes(run: Run, ingested: Ingested) -> list[str]:
         family = family_of(judge)
         kin = [model for model in ingested.models if family and family_of(model) == family]
         if kin:
-            shown = ", ".join([*kin[:MOST_MODELS_NAMED], *(["..."] if len(kin) > MOST_MODELS_NAMED else [])])
             candidates = "candidate" if len(kin) == 1 else "candidates"
             notes.append(
-                f"the judge {judge} and the {candidates} {shown} seem to be of one family ({family}): "
+                f"the judge {judge} and the {candidates} {_first_of(kin)} seem to be of one family ({family}): "
                 "judges tend to favour their own"
             )
     return notes
@@ -138,13 +139,33 @@ def model_notes(run: Run) -> list[str]:
         if not is_same_model(judge, answering):
             others.setdefault(judge, []).append(answering)
     return [
-        f"the judge {judge} was asked, and replies name another model: {', '.join(names[:MOST_MODELS_NAMED])}"
-        + (", ..." if len(names) > MOST_MODELS_NAMED else "")
+        f"the judge {judge} was asked, and replies name another model: {_first_of(names)}"
         for judge, names in others.items()
     ]
+
+
+def _without_judge(run: Run) -> tuple[list[str], list[str]]:
+    """Ids of the judged criteria without any score in a run without a judge, and of those that people rated in part."""
+    unscored, partly_rated = [], []
+    for criterion in run.rubric.asked_criteria:
+        files = run.folder.verdict_files(criterion.id) if prefers_people(criterion) else []
+        statuses = {
+            status for file in files for status in pq.read_table(file, columns=["status"])[0].unique().to_pylist()
+        }
+        if "scored" not in statuses:
+            unscored.append(criterion.id)
+        elif "unscored" in statuses:
+            partly_rated.append(criterion.id)
+    return unscored, partly_rated
 
 
 def _named(criterion_ids: list[str], own_count: int) -> str:
     """Ids of the rubric's criteria, and the number of per-case criteria."""
     own = counted(own_count, "per-case criterion", "per-case criteria")
-    return ", ".join([*criterion_ids, *([own] if own_count else [])])
+    return ", ".join([*([_first_of(criterion_ids)] if criterion_ids else []), *([own] if own_count else [])])
+
+
+def _first_of(names: Sequence[str], most: int = MOST_NAMED) -> str:
+    """The first names, and how many more there are."""
+    more = len(names) - most
+    return f"{', '.join(names[:most])}{f' and {more:,} more' if more > 0 else ''}"

@@ -1,5 +1,6 @@
 """Notes of a run about its judge."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -40,3 +41,22 @@ def test_a_summary_counts_unscored_verdicts_by_reason(judge: LoopbackJudge, tmp_
     assert (unscored["reason"], unscored["verdict_count"]) == ("unreadable_media", 3)
     assert unscored["example"].startswith("unreadable_media: 0.png")
     assert judge.request_count == 0
+
+
+def test_a_run_without_a_judge_names_what_nobody_rated(tmp_path: Path):
+    outputs = write_outputs(tmp_path / "outputs.jsonl", 2)
+    rubric = tmp_path / "rubric.yaml"
+    names = "abcdefghi"
+    criteria = judged_criteria(*names).replace("{type: judge}", "{type: judge, prefer: human}")
+    rubric.write_text(f"id: r\nversion: 1.0.0\ncriteria:{criteria}", encoding="utf-8")
+    cases = [json.loads(line) for line in outputs.read_text(encoding="utf-8").splitlines()]
+    ratings = [
+        {"case_id": case["case_id"], "model": case["model"], "criterion_id": name, "rater": "anna", "score": 1.0}
+        for name, rated_count in (("a", len(cases)), ("b", 1))
+        for case in cases[:rated_count]
+    ]
+    notes = publish(outputs, rubric, ratings=str(write_lines(tmp_path / "ratings.jsonl", ratings))).run["notes"]
+    assert [note for note in notes if "no --judge" in note] == [
+        "no --judge: c, d, e, f, g and 2 more unscored",
+        "no --judge: b unscored where nobody rated",
+    ]
