@@ -102,6 +102,11 @@ def own_level_scores(
     return scores
 
 
+def judged_names(rubric: Rubric) -> list[str]:
+    """Criteria whose plan files have questions for a level: the rubric's judged ones, then the per-case ones as one."""
+    return [*(criterion.id for criterion in rubric.judged_criteria), CASE_CRITERIA]
+
+
 def case_criteria_files(folder: RunFolder) -> list[Path]:
     """Files of the shards with per-case criteria, in order."""
     return sorted(folder.case_criteria_file(0).parent.glob("*.parquet"))

@@ -10,6 +10,8 @@ import duckdb
 import orjson
 
 from gradebook.rubrics.model.errors import InputError, JudgeSettingsError, UnfinishedError
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.datasets.case_criteria import judged_names
 from gradebook.tasks.judging.replies.recorded_judge import NO_REPLY, RecordedStatus, check_recording
 from gradebook.tasks.judging.settings.judge import JudgeSettings, ReplaySettings
 from gradebook.tasks.lake.address import Lake
@@ -47,14 +49,14 @@ def refuse_record(path: Path, judge: JudgeSettings | ReplaySettings | None) -> N
         raise InputError(f"--record: expected a recording or a new file; {error}") from None
 
 
-def write_recording(lake: Lake, folder: RunFolder, path: Path) -> int:
+def write_recording(lake: Lake, folder: RunFolder, rubric: Rubric, path: Path) -> int:
     """Write the replies of a run: all replies behind the verdicts if published, otherwise the replies so far.
 
     Returns their number; a run without questions yet leaves the file unchanged. Raises `UnfinishedError` if the file
     cannot be written.
     """
     with connect(lake, read_only=True) as connection:
-        if not _find_asked(connection, folder):
+        if not _find_asked(connection, folder, rubric):
             return 0
         further = f"insert into asked by name {query('ledger/further_replicates')}"
         connection.execute(further, {"run_id": folder.run_id})
@@ -69,14 +71,14 @@ def write_recording(lake: Lake, folder: RunFolder, path: Path) -> int:
     return count
 
 
-def _find_asked(connection: duckdb.DuckDBPyConnection, folder: RunFolder) -> bool:
+def _find_asked(connection: duckdb.DuckDBPyConnection, folder: RunFolder, rubric: Rubric) -> bool:
     """Create the table of questions; False if the run has none yet."""
     counted = "select count(*) from runs where run_id = ? and status = 'published'"
     if connection.execute(counted, [folder.run_id]).fetchone() != (0,):
         of_run = {"run_id": folder.run_id}
         connection.execute(f"create temp table asked as {query('ledger/questions_of_published')}", of_run)
         return True
-    plans = [str(file) for file in sorted((folder.path / "plan").glob("*/*.parquet"))]
+    plans = [str(file) for file in folder.plan_files(judged_names(rubric))]
     shards = [str(file) for file in sorted((folder.path / "shards").glob("*.parquet"))]
     if plans and shards:
         of_files = {"plans": plans, "shards": shards}

@@ -4,7 +4,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.prompts.chat import shown_prompt
 from gradebook.rubrics.prompts.prompt import Case, PromptStyle, case_digest, request_key, sees_of
 from gradebook.rubrics.prompts.trajectory import Trajectory
-from gradebook.tasks.datasets.case_criteria import CASE_CRITERIA, own_criteria
+from gradebook.tasks.datasets.case_criteria import CASE_CRITERIA, judged_names, own_criteria
 from gradebook.tasks.judging.money.prices import prompt_bytes
 from gradebook.tasks.judging.opinions.cascade import foresee_needed
 from gradebook.tasks.judging.opinions.rows import rows_of
@@ -47,17 +47,13 @@ _PLACE = ("output_id", "criterion_id", "replicate", "is_swapped", "request_key")
 
 def shard_plan_files(folder: RunFolder, rubric: Rubric, shard_index: int) -> list[Path]:
     """Existing plan files of a shard: the rubric's judged criteria, then the per-case criteria."""
-    names = [criterion.id for criterion in rubric.judged_criteria]
-    files = [folder.plan_file(name, shard_index) for name in (*names, CASE_CRITERIA)]
+    files = [folder.plan_file(name, shard_index) for name in judged_names(rubric)]
     return [file for file in files if file.exists()]
 
 
 def open_keys(folder: RunFolder, rubric: Rubric, judge_index: int, packing: int) -> Iterator[str]:
     """Request keys of a run's questions to one judge, see `asked_keys`; possibly with duplicates."""
-    files: dict[str, list[Path]] = {}
-    for file in sorted(folder.plan_folder.rglob("*.parquet")):
-        files.setdefault(file.name, []).append(file)  # a shard's files have the same name under each criterion
-    for of_shard in files.values():
+    for _, of_shard in groupby(folder.plan_files(judged_names(rubric)), lambda file: file.name):
         planned = pa.concat_tables(pq.read_table(file, columns=[*_PLACE, "judge_index", "status"]) for file in of_shard)
         mine = planned.filter(pc.equal(planned.column("judge_index"), judge_index))
         yield from asked_keys(mine, pc.is_null(mine.column("status")), rubric, packing)

@@ -153,7 +153,7 @@ def recorded(run: Run) -> Iterator[None]:
             else:
                 _write_failure(run, reason[:2_000])
             if run.request.record is not None:
-                write_recording(run.lake, run.folder, Path(run.request.record))
+                write_recording(run.lake, run.folder, run.rubric, Path(run.request.record))
         raise
 
 

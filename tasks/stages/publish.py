@@ -208,7 +208,7 @@ def concluded_run(run: Run) -> Iterator[tuple[RunSummary, duckdb.DuckDBPyConnect
     folder = run.folder
     clock = time.perf_counter(), process_cpu_s()
     if run.request.record is not None:
-        write_recording(run.lake, folder, Path(run.request.record))
+        write_recording(run.lake, folder, run.rubric, Path(run.request.record))
     with connect_up_to_date(run.lake, is_pinned=run.request.has_page) as connection:  # else few queries read the lake
         if run.request.has_page:
             copy_small_tables(connection)

@@ -148,12 +148,17 @@ class RunFolder:
 
     @property
     def plan_folder(self) -> Path:
-        """Plan files of all criteria and shards."""
+        """Plan files of all criteria and shards, of more than one schema: readers name the criteria."""
         return self.path / "plan"
 
     def plan_file(self, criterion_id: str, shard_index: int) -> Path:
         """Request keys of one judged criterion over one shard, and what the ledger has for them."""
         return self.plan_folder / criterion_id / f"shard-{shard_index:05d}.parquet"
+
+    def plan_files(self, criterion_ids: Iterable[str]) -> list[Path]:
+        """Existing plan files of the named criteria by shard, those of a shard in the given order."""
+        files = [file for name in criterion_ids for file in (self.plan_folder / name).glob("shard-*.parquet")]
+        return sorted(files, key=lambda file: file.name)
 
     def case_criteria_file(self, shard_index: int) -> Path:
         """Per-case criteria of one shard; missing if it has none."""

@@ -4,6 +4,7 @@ import base64
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ from gradebook.tasks.stages.submit import Stages
 from tests.integration.tasks.scoring.test_similarity import ROWS, RUBRIC, rows_in, verdicts_in
 from tests.support.loopback_judge import LoopbackJudge
 from tests.support.published_runs import NOW, publish
-from tests.support.samples import write_lines
+from tests.support.samples import judged_criteria, write_lines
 
 EMBEDDER = "model: embedder\nbatch_size: 4\nmax_attempts: 1\nprices: {input_usd: 100, output_usd: 0}\n"
 TEXT_COUNT = len(ROWS)  # each output is its own reference
@@ -75,6 +76,15 @@ def test_each_text_is_embedded_and_paid_for_once(endpoint: LoopbackJudge, tmp_pa
     paid = rows_in(tmp_path, "select count(*), count(distinct request_key), min(cost_usd) > 0 from judgments")
     assert paid == [(TEXT_COUNT, TEXT_COUNT, True)]
     assert verify_ledger(find_lake(asked.lake)).finding_count == 0
+
+
+@pytest.mark.nightly
+def test_a_judge_and_an_embedder_work_in_one_run(endpoint: LoopbackJudge, tmp_path: Path):
+    outputs, rubric, embedder = request_in(tmp_path)
+    rubric.write_text(rubric.read_text(encoding="utf-8") + indent(judged_criteria("kind"), "  "), encoding="utf-8")
+    run = publish(outputs, rubric, judge="m", embedder=embedder, record=str(tmp_path / "kept.jsonl"))
+    assert {row["criterion_id"]: row["coverage_rate"] for row in run.criteria} == {"kind": 1, "like_the_reference": 1}
+    assert len((tmp_path / "kept.jsonl").read_text(encoding="utf-8").splitlines()) == len(ROWS)
 
 
 @pytest.mark.nightly

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -9,6 +10,7 @@ import pytest
 
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.tasks.planning.shard_plan import asked_keys, open_keys
+from gradebook.tasks.planning.similarity import KEY, PlannedKeys, write_planned_keys
 from gradebook.tasks.workspace.folder import RunFolder
 
 LEVELS = [{"id": "bad", "score": 0}, {"id": "good", "score": 1}]
@@ -80,6 +82,9 @@ def test_the_open_keys_of_a_judge_are_found_over_all_plan_files(tmp_path: Path):
             file.parent.mkdir(parents=True, exist_ok=True)
             tables = [planned(criterion_id, {output_id: status}, judge_index=index) for index in (0, 1)]
             pq.write_table(pa.concat_tables(tables), file)
+    keys = np.array([b"of a vector"], KEY)
+    planned_keys = PlannedKeys(np.ones(1, np.int64), keys, keys)
+    write_planned_keys(folder.plan_file("like", 0), planned_keys)  # of the method similarity: other columns
     assert [list(open_keys(folder, RUBRIC, 1, packing)) for packing in (1, 2)] == [
         ["1b0", "2b0"],
         ["1a0", "1b0", "2a0", "2b0"],
