@@ -54,7 +54,7 @@ def verdicts(lake: str, judge: str = "judge.yaml", **words: Any) -> list[tuple[A
     ],
 )
 def test_a_recording_gives_the_very_same_verdicts(judge, faults):
-    judge.faults = list(faults)
+    judge.faults = [*faults]  # it takes them out
     told = verdicts("first", record="kept.jsonl")
     asked_count = judge.request_count
     assert verdicts("second", "replay:kept.jsonl") == told
