@@ -1,21 +1,26 @@
 """Templates of one's own, by which a judge is shown a case: a small part of Jinja's language, without any code.
 
-A template may name values, test whether they are there, and list the context's passages. It has no attributes, calls,
-arithmetic or nested loops, so the length of what it gives is bounded by its own and the case's.
+A template may name values, test whether they are there, and go over lists, such as the context's passages. It has no
+attributes, calls, arithmetic or nested loops. The items of its loops and the characters that it reads and gives are
+counted and limited, so that no template takes more than seconds over any case.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 MOST_TEMPLATE_LENGTH = 20_000
 MOST_NAMES = 50  # places where values are shown
 MOST_RENDERED_LENGTH = 4_000_000
-FILTERS = ("default", "length", "lower", "upper", "trim", "first", "last")
+MOST_READ_LENGTH = 20_000_000  # characters of values that filters and comparisons read
+MOST_ITEMS = 10_000  # that loops go over
+READING_FILTERS = ("lower", "upper", "trim")  # of the whole text
+FILTERS = ("default", "length", *READING_FILTERS, "first", "last")
 TESTS = ("defined", "undefined", "none")
-_SHOW = "show_value"  # function that writes a value
-TAKEN = ("self", "loop", "caller", "varargs", "kwargs", _SHOW)  # names of the language's own
-LIST = "context"  # the only value that may be looped over
+_SHOW, _READ, _ITEMS = "show_value", "read_value", "list_items"  # functions that a compiled template calls
+TEXTS = ("output", "reference")  # of a case; all its other values may be lists
+TAKEN = ("self", "loop", "caller", "varargs", "kwargs", _SHOW, _READ, _ITEMS)  # names of the language's own
 _NODES = frozenset(
     "Template Output TemplateData Name Const If Not And Or Compare Operand Test Filter For CondExpr".split()  # noqa: SIM905
 )
@@ -36,50 +41,109 @@ def render_template(template: str, values: Mapping[str, Any], show: Callable[[An
 
     Raises `TemplateFault` for a value that is not there, and for a text that is too long.
     """
-    from jinja2 import TemplateError, Undefined, UndefinedError
+    from jinja2 import TemplateError, UndefinedError
 
-    def finalize(value: Any) -> str:
-        if isinstance(value, Undefined):
-            raise TemplateFault(f"the template names {value._undefined_name}, which the case has not")
-        return show(value)
-
+    reading = _Reading(show)
+    functions = {_SHOW: reading.show_value, _READ: reading.read_value, _ITEMS: reading.list_items}
+    parts, length = [], 0
     try:
-        text = str(_compiled(template).render({**values, _SHOW: finalize}))
+        for part in _compiled(template).generate({**values, **functions}):
+            parts.append(part)
+            length += len(part)
+            _limit(length, MOST_RENDERED_LENGTH, "gives", "characters")
     except UndefinedError as error:
         raise TemplateFault(f"the template asks for more than the case has: {str(error)[:100]}") from None
     except (TemplateError, TypeError, ValueError, RecursionError) as error:
         raise error if isinstance(error, TemplateFault) else TemplateFault("the template fails on this case") from None
-    if len(text) > MOST_RENDERED_LENGTH:
-        raise TemplateFault(f"the template gives {len(text):,} characters, at most {MOST_RENDERED_LENGTH:,} are shown")
-    return text
+    return "".join(parts)
+
+
+@dataclass(slots=True)
+class _Reading:
+    """Values of a case as one rendering reads them, counted."""
+
+    show: Callable[[Any], str]
+    read_length: int = 0
+    item_count: int = 0
+
+    def show_value(self, value: Any) -> str:
+        from jinja2 import Undefined
+
+        if isinstance(value, Undefined):
+            raise TemplateFault(f"the template names {value._undefined_name}, which the case has not")
+        return self.show(value)
+
+    def read_value(self, value: Any) -> Any:
+        """The value, for a filter or a comparison."""
+        self.read_length += len(value if isinstance(value, str) else str(value))
+        _limit(self.read_length, MOST_READ_LENGTH, "reads", "characters")
+        return value
+
+    def list_items(self, value: Any, name: str) -> list[Any]:
+        """The items of a loop."""
+        from jinja2 import Undefined
+
+        if isinstance(value, Undefined):
+            raise TemplateFault(f"the template names {name}, which the case has not")
+        if not isinstance(value, list):
+            raise TemplateFault(f"the template loops over {name}, which is no list")
+        self.item_count += len(value)
+        _limit(self.item_count, MOST_ITEMS, "loops over", "items")
+        return value
+
+
+def _limit(count: int, most: int, verb: str, what: str) -> None:
+    if count > most:
+        raise TemplateFault(f"the template {verb} more than {most:,} {what}, expected fewer")
 
 
 @lru_cache(maxsize=256)
 def _compiled(template: str) -> Any:
-    from jinja2 import StrictUndefined, TemplateError
-    from jinja2.nodes import Call, Name, Node, Output, TemplateData
-    from jinja2.sandbox import SandboxedEnvironment
+    from jinja2 import TemplateError
 
     if len(template) > MOST_TEMPLATE_LENGTH:
         raise ValueError(f"found a template of {len(template):,} characters, expected at most {MOST_TEMPLATE_LENGTH:,}")
+    try:
+        return _parsed(template)
+    # Jinja and Python walk a template by recursion, and Python limits how deep code is indented.
+    except (TemplateError, RecursionError, SyntaxError, MemoryError) as error:
+        raise ValueError(f"found no template ({str(error)[:200]}), expected Jinja's {{{{ output }}}}") from None
+
+
+def _parsed(template: str) -> Any:
+    from jinja2 import StrictUndefined
+    from jinja2.nodes import Name, Node
+    from jinja2.sandbox import SandboxedEnvironment
+
     environment = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
     environment.globals.clear()
-    try:
-        parsed = environment.parse(template)
-    except (TemplateError, RecursionError) as error:
-        raise ValueError(f"found no template ({str(error)[:200]}), expected Jinja's {{{{ output }}}}") from None
+    parsed = environment.parse(template)
     found = [*parsed.find_all(Node)]
     for node in found:
         if (fault := _fault_of(node)) is not None:
             raise ValueError(f"line {node.lineno}: found {fault}")
     if sum(isinstance(node, Name) for node in found) > MOST_NAMES:
         raise ValueError(f"found more than {MOST_NAMES} names, expected fewer")
-    for output in parsed.find_all(Output):
-        output.nodes = [
-            each if isinstance(each, TemplateData) else Call(Name(_SHOW, "load"), [each], [], None, None)
-            for each in output.nodes
-        ]
+    for node in found:
+        _count(node)
     return environment.from_string(parsed)
+
+
+def _count(node: Any) -> None:
+    """Let a part of a template show, read and go over values by the functions of `_Reading`."""
+    from jinja2.nodes import Call, Compare, Const, Filter, For, Name, Operand, Output, TemplateData
+
+    def call(name: str, *arguments: Any) -> Any:
+        return Call(Name(name, "load"), list(arguments), [], None, None)
+
+    if isinstance(node, Output):
+        node.nodes = [each if isinstance(each, TemplateData) else call(_SHOW, each) for each in node.nodes]
+    elif isinstance(node, Compare | Operand):
+        node.expr = call(_READ, node.expr)
+    elif isinstance(node, Filter) and node.name in READING_FILTERS:
+        node.node = call(_READ, node.node)
+    elif isinstance(node, For) and isinstance(node.iter, Name):
+        node.iter = call(_ITEMS, node.iter, Const(node.iter.name))
 
 
 def _fault_of(node: Any) -> str | None:
@@ -96,12 +160,13 @@ def _fault_of(node: Any) -> str | None:
     if isinstance(node, Name) and (node.name.startswith("_") or node.name in TAKEN):
         return f"the name {node.name}, expected one of the case"
     is_loop = isinstance(node, For)
-    return f"another loop, expected {{% for passage in {LIST} %}} alone" if is_loop and not _is_plain(node) else None
+    expected = "{% for passage in context %}, over a list of the case, without another loop in it"
+    return f"another loop, expected one as {expected}" if is_loop and not _is_plain(node) else None
 
 
 def _is_plain(loop: Any) -> bool:
-    """Whether it goes over the context's passages, and no loop is in it."""
+    """Whether it goes over a value that may be a list, and no loop is in it."""
     from jinja2.nodes import For, Name
 
-    is_plain = isinstance(loop.target, Name) and isinstance(loop.iter, Name) and loop.iter.name == LIST
+    is_plain = isinstance(loop.target, Name) and isinstance(loop.iter, Name) and loop.iter.name not in TEXTS
     return is_plain and not loop.recursive and loop.test is None and not [*loop.find_all(For)]

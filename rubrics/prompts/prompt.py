@@ -209,6 +209,13 @@ def template_of(criterion: Criterion) -> str | None:
     return _method_of(criterion).template
 
 
+def without_template(criterion: Criterion) -> Criterion:
+    """The criterion with all columns of a case shown."""
+    if template_of(criterion) is None:
+        return criterion
+    return criterion.model_copy(update={"method": _method_of(criterion).model_copy(update={"template": None})})
+
+
 def fill_prompt(
     prompt_name: str, case: Case, shown: dict[str, Any], style: PromptStyle, template: str | None = None
 ) -> Messages:

@@ -18,7 +18,15 @@ import pyarrow.parquet as pq
 from gradebook.rubrics.model.methods import Sees
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.prompts.chat import shown_prompt
-from gradebook.rubrics.prompts.prompt import Case, PromptStyle, case_digest, request_key, sees_of
+from gradebook.rubrics.prompts.prompt import (
+    Case,
+    PromptStyle,
+    case_digest,
+    request_key,
+    sees_of,
+    template_of,
+    without_template,
+)
 from gradebook.rubrics.prompts.trajectory import Trajectory
 from gradebook.tasks.datasets.case_criteria import CASE_CRITERIA, judged_names, own_criteria
 from gradebook.tasks.judging.money.prices import prompt_bytes
@@ -305,8 +313,10 @@ def _write_file(planned: pa.Table, path: Path) -> None:
 def _prompt_overhead(pack: Pack, style: PromptStyle, *, is_packed: bool) -> int:
     """Bytes of a request besides the case: the instructions, the criteria and the reply's schema."""
     empty = Case("", "", trajectory=Trajectory(()))
+    # No template fits an empty case: its text counts as it is.
+    template, plain = template_of(pack[0]) or "", [without_template(criterion) for criterion in pack]
     questions = tuple(
-        Question("", criterion, empty.seen(sees_of(criterion)), "0" * 32, style=style) for criterion in pack
+        Question("", criterion, empty.seen(sees_of(criterion)), "0" * 32, style=style) for criterion in plain
     )
     request = (PackedQuestion(questions) if is_packed else questions[0]).request()
-    return prompt_bytes(request.messages, request.schema)
+    return prompt_bytes(request.messages, request.schema) + len(template.encode())

@@ -11,7 +11,7 @@ from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.prompts.media_kinds import UnreadableMedia
 from gradebook.rubrics.prompts.prompt import Case, criterion_digest, render_messages
 
-VALUES = {"output": 'say "hi" }} {{ prompt', "context": ["a", "b"]}
+VALUES = {"output": 'say "hi" }} {{ prompt', "context": ["a", "b"], "questions": ["a", "b"]}
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,7 @@ VALUES = {"output": 'say "hi" }} {{ prompt', "context": ["a", "b"]}
         ("{{ prompt | default('none') }}", '"none"'),
         ("{% for passage in context %}- {{ passage }}\n{% endfor %}", '- "a"\n- "b"\n'),
         ("{{ context }} {{ context | length }}", '["a", "b"] 2'),
+        ("{% for q in questions %}{{ q | upper }}? {% else %}-{% endfor %}", '"A"? "B"? '),
         ("{% raw %}{{ output }}{% endraw %}", "{{ output }}"),
     ],
 )
@@ -53,6 +54,9 @@ def test_values_are_shown_as_json_between_the_authors_words(template: str, shown
         "{% for a in context %}",
         "{{ output }}" * 51,
         "x" * 20_001,
+        "{{ output" + " | lower" * 2_000 + " }}",
+        "{% if 1 %}" * 150 + "{% endif %}" * 150,
+        "{{ read_value }}",
         "{{ " + "(" * 5_000 + "output" + ")" * 5_000 + " }}",
     ],
 )
@@ -65,6 +69,28 @@ def test_nothing_else_is_a_template(template: str):
 def test_a_value_that_is_not_there_is_a_fault(template: str):
     with pytest.raises(TemplateFault, match="text"):
         render_template(template, VALUES, json.dumps)
+
+
+LARGE = {"output": "x" * 1_000_000, "reference": "x" * 999_999 + "y", "items": ["x"] * 10_000, "many": [0] * 10_001}
+
+
+@pytest.mark.parametrize(
+    ("template", "fault"),
+    [
+        ("{% for each in many %}{% endfor %}", "loops over more than 10,000 items"),
+        ("{% for a in items %}{% endfor %}" * 2, "loops over more than 10,000 items"),
+        ("{% for each in items %}" + "x" * 10_000 + "{% endfor %}", "gives more than 4,000,000 characters"),
+        ("{{ output }}" * 5, "gives more than 4,000,000 characters"),
+        ("{% for a in items %}{% if output == reference %}{% endif %}{% endfor %}", "reads more than 20,000,000"),
+        ("{% for a in items %}{% if reference in output %}{% endif %}{% endfor %}", "reads more than 20,000,000"),
+        ("{{ output" + " | lower" * 25 + " }}", "reads more than 20,000,000 characters"),
+        ("{% for each in title %}{{ each }}{% endfor %}", "loops over title, which is no list"),
+        ("{% for each in nowhere %}{{ each }}{% endfor %}", "names nowhere, which the case has not"),
+    ],
+)
+def test_a_template_that_would_run_long_is_ended(template: str, fault: str):
+    with pytest.raises(TemplateFault, match=fault):
+        render_template(check_template(template), LARGE | {"title": "text"}, str)
 
 
 def criterion(template: str | None) -> Criterion:

@@ -79,6 +79,12 @@ def test_a_pack_with_a_criterion_that_prefers_the_judge_is_asked_as_ever(ask):
     assert asked == {("warm", 0): ALL, ("brief", 0): ALL}
 
 
+def test_a_template_that_names_what_only_cases_have_is_planned(ask):
+    method = {"type": "judge", "template": "{% for q in questions %}{{ q }}{% endfor %}{{ reference }}"}
+    shown = Criterion.model_validate({"id": "own", "description": "own", "method": method, "levels": LEVELS})
+    assert ask(member("m", 2), [WARM, shown]) == {("warm", 0): ALL, ("own", 0): ALL}
+
+
 def test_packs_of_a_cascade_that_differ_are_asked_whole(ask):
     judges = CascadeSettings(member("first", 2), member("then", 3))
     asked = ask(judges, [WARM, BRIEF, APT, SHORT], ("o1", "warm"), ("o1", "brief"), ("o1", "apt"))
