@@ -1,8 +1,9 @@
 """Comparison of a judgment with its sources, with the differences and the judgments not checked."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
 import duckdb
@@ -10,12 +11,13 @@ import duckdb
 from gradebook.rubrics.files.case_criteria import read_case_criterion
 from gradebook.rubrics.files.digest import rubric_from_body
 from gradebook.rubrics.model.errors import RubricError
-from gradebook.rubrics.model.methods import Sees
+from gradebook.rubrics.model.methods import PreferenceMethod, Sees
 from gradebook.rubrics.model.outputs import output_id, stored_output
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.model.steps import read_stored_steps
 from gradebook.rubrics.prompts.feedback import FEEDBACK_CRITERION_ID
 from gradebook.rubrics.prompts.media import has_media
+from gradebook.rubrics.prompts.preference import preference_key
 from gradebook.rubrics.prompts.prompt import Case, case_digest, criterion_digest, request_key, sees_of
 from gradebook.rubrics.prompts.trajectory import trajectory_of
 from gradebook.tasks.ledger.rereading import ENDINGS, AskedJudge, misread
@@ -203,6 +205,27 @@ class Verifier:
 
     def _find(self, row: Row, subject: str, found: str | None, expected: str | None) -> None:
         self.verification.find(LedgerMismatch(row["judgment_id"], row["run_id"], subject, found, expected))
+
+
+def preference_keys(row: Row, runs: Mapping[str, PayingRun], rubrics: RubricCache) -> Iterator[tuple[str, str]]:
+    """Keys of both orders of a judged preference, for each judge and replicate of its run; none if they are unknown.
+
+    row: of preferences_to_verify.
+    """
+    run = runs.get(row["run_id"])
+    criterion = None if run is None else rubrics.criterion(run.rubric, row["criterion_id"])
+    is_known = criterion is not None and isinstance(criterion.method, PreferenceMethod)
+    if run is None or criterion is None or not is_known or None in (row["output"], row["other"]):
+        return
+    if has_media(row["prompt"], row["output"]) or has_media(None, row["other"]):
+        return
+    case = stored_case(row)
+    for digest, replicate in product(dict.fromkeys(judge.digest for judge in run.judges), row["replicates"]):
+        first, second = (
+            preference_key(digest, criterion, case, row["other"], replicate, is_swapped=is_swapped)
+            for is_swapped in (False, True)
+        )
+        yield first, second
 
 
 def stored_case(row: Row) -> Case:

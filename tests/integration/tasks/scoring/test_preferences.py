@@ -13,7 +13,8 @@ from gradebook.tasks.judging.opinions.parts import PartVote
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.judging.settings.panels import Opinion
 from gradebook.tasks.lake.address import find_lake
-from gradebook.tasks.lake.connections import connect
+from gradebook.tasks.lake.connections import commit, connect
+from gradebook.tasks.ledger.verify import verify_ledger
 from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.scoring.preferences import _combine
 from gradebook.tasks.stages import batches
@@ -183,6 +184,11 @@ def test_a_panel_and_replicates_vote_on_each_pair_in_both_orders(judge: Loopback
         ("m", 1, "better"),
         ("n", 0, "better"),
     ]
+    verified = verify_ledger(find_lake(lake))
+    assert (verified.verdict_count, verified.findings) == (4, [])
+    spoil = "update opinions set level_id = 'better' where judge = 'n' and level_id = 'same'"
+    commit(find_lake(lake), "spoil", lambda connection, _version: connection.execute(spoil))
+    assert {(each.found, each.expected) for each in verify_ledger(find_lake(lake)).findings} == {("better", "same")}
     words = verdicts_in(tmp_path, "new", "rationale")["wins"]
     assert words.startswith("shown first: better (3 better, 1 same): 1 and 0 stars")
 
