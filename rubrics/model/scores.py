@@ -9,7 +9,7 @@ from gradebook.rubrics.model.rubric import TOP, CaseCriterion, Criterion, Rubric
 NO_WEIGHTS = "no_weights: no criterion with a weight applies"
 ONLY_PENALTIES = "only_penalties: no criterion that applies gives points"
 UNSCORED_CRITERIA = "unscored_criteria: a criterion with a weight has no score"
-_DIGITS = 12  # equal verdicts give equal scores, whatever the order of a sum
+OVERALL_DIGITS = 12  # equal verdicts give equal scores, whatever the order of a sum
 _ERROR = 1e-9  # of a sum of floats
 
 
@@ -140,7 +140,7 @@ def _positive(criteria: Sequence[_Weighted]) -> float:
 
 
 def _share(points: float, base: float) -> float | None:
-    return round(points / base, _DIGITS) if base else None
+    return round(points / base, OVERALL_DIGITS) if base else None
 
 
 def _is_below(score: float | None, mark: float | None) -> bool:

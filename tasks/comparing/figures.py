@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradebook.rubrics.model.rubric import NO_CATEGORY, Rubric, category_weights, scored_category_weights
+from gradebook.rubrics.model.scores import OVERALL_DIGITS
 from gradebook.rubrics.statistics.chance import Chance, adjust_families, chance_of_p
 from gradebook.rubrics.statistics.comparison import (
     CorrectedFigures,
@@ -196,9 +197,11 @@ class RowMaker:
         self, sides: PairedSides, pairs: ScorePairs, bounds: Interval, resample_count: int
     ) -> tuple[PairCounts, PairFigures, OpenFigures | None]:
         known = pairs.is_scored
-        scores = pairs.scores_a[known], pairs.scores_b[known]
+        # As overall scores are, so that the only criterion of a rubric has the figures of the overall score.
+        scores_a, scores_b = (np.round(scores[known], OVERALL_DIGITS) for scores in (pairs.scores_a, pairs.scores_b))
         figures = measure_pairs(
-            *scores,
+            scores_a,
+            scores_b,
             pairs.cases[known],
             bounds=bounds,
             resample_count=resample_count,

@@ -9,6 +9,7 @@ import numpy as np
 from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.rubric import Rubric, effective_weights
+from gradebook.rubrics.model.scores import OVERALL_DIGITS
 from gradebook.rubrics.statistics.comparison import OpenFigures, PairFigures
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval
 from gradebook.rubrics.statistics.rules import CRITERION, OVERALL
@@ -36,7 +37,9 @@ def compare_unpaired(
         raise InputError("--unpaired", "a run whose cases were drawn by stratum", expected)
     found = connection.execute(query("comparing/unpaired_scores"), runs).to_arrow_table()
     criteria, sides = (found.column(name).to_numpy() for name in ("criterion_id", "side"))
-    cases, scores, lows, highs = (found.column(name).to_numpy() for name in ("case_number", "score", "low", "high"))
+    cases = found.column("case_number").to_numpy()
+    # As overall scores are.
+    scores, lows, highs = (np.round(found.column(name).to_numpy(), OVERALL_DIGITS) for name in ("score", "low", "high"))
     named = model_name(groups[0]), model_name(groups[1])
 
     def row(scope: str, scope_id: str, bounds: Interval) -> ComparedRow:

@@ -131,6 +131,8 @@ def test_a_rescored_verdict_is_the_judgment_of_its_run_or_the_earliest(found):
             "create table verdicts as select 'third' as run_id, 'o' as output_id, 'tone' as criterion_id, "
             f"'judge' as method, 'scored' as status, '{found}' as level_id, 'key' as request_key"
         )
-        ledger.execute("create table opinions as from verdicts limit 0")
+        for table in ("opinions", "judged_preferences"):
+            ledger.execute(f"create table {table} as from verdicts limit 0")
+        ledger.execute("create table preference_keys (run_id text, first_key text, second_key text)")
         wrong = ledger.execute(query("ledger/wrong_verdicts"), {"run_id": "third"}).fetchall()
     assert len(wrong) == (found == "other")

@@ -54,6 +54,7 @@ DEEP = rubric(
     missing="skip",
 )
 
+ALONE = rubric("alone", {"id": "tone", "weight": 0.7, "category": "voice"})
 OPTIONAL = rubric("optional", {"id": "tone", "weight": 3}, {"id": "tools", "required": False})
 
 
@@ -133,6 +134,12 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     for name, tone in (("a", 0.5), ("b", 1.0)):
         rows = [{"case_id": case, "scores": scores | {"tone": tone}} for case, scores in gapped.items()]
         runs[f"optional_{name}"] = (OPTIONAL, rows)
+    for name, shift in (("a", 0), ("b", 1)):  # scores of a panel of three, on levels of thirds
+        tones = [((case + shift * (case % 4 > 0)) % 10) / 9 for case in range(60)]
+        runs[f"alone_{name}"] = (
+            ALONE,
+            [{"case_id": f"c{n}", "scores": {"tone": tone}} for n, tone in enumerate(tones)],
+        )
     tones = {"x": 0.0, "y": 0.5, "z": 1.0}
     same = [{"case_id": "c", "output_id": name, "scores": {"tone": tone}} for name, tone in tones.items()]
     for name in "ab":
@@ -197,6 +204,14 @@ def test_regressions_are_named(lake):
 def test_one_test_counts_once_in_the_family(lake):
     found = compare_runs(lake, "long_a", "long_b", Asked(("m", "m"), resample_count=0)).models[0]
     assert found.categories[0].chance == found.criteria[0].chance > found.criteria[0].figures.p
+
+
+@pytest.mark.parametrize("is_unpaired", [False, True])
+def test_the_only_criterion_is_one_test_with_the_overall_score_and_its_category(lake, is_unpaired):
+    # an overall score has 12 digits, the score of a level 16
+    (found,) = compare_runs(lake, "alone_a", "alone_b", Asked(resample_count=0, is_unpaired=is_unpaired)).models
+    assert found.overall is not None and found.overall.figures.p is not None
+    assert {row.figures.p_family for row in found.rows} == {found.overall.figures.p}
 
 
 def test_a_category_is_the_weighted_mean_of_its_criteria(compared):
