@@ -1,6 +1,7 @@
 -- output_scores: one row per run_id, output_id. score is 0..1 (below 0 only through negative weights), null where a
 -- weighted verdict is missing, with score_low and score_high as its bounds. is_passed is null where unknown, or where
--- the rubric has no gate and no threshold to pass. unscored_reason says why there is no score. stratum and inclusion_rate are those of a sample by stratum.
+-- the rubric has no gate and no threshold to pass. unscored_reason says why there is no score. stratum and
+-- inclusion_rate are those of a sample by stratum.
 with run as (select * from stg_run),
 
 outputs as (select * from int_outputs_numbered),

@@ -117,7 +117,9 @@ def _make_preference_keys(
 
 def _verify_verdicts(connection: duckdb.DuckDBPyConnection, run_id: str | None, verification: Verification) -> None:
     verification.verdict_count = _count(connection, _VERDICT_COUNT, {"run": run_id})
-    found = connection.execute(query("ledger/wrong_verdicts"), {"run_id": run_id})
+    make_table(connection, "ledger/looked_up", run_id=run_id)
+    make_table(connection, "ledger/passed_on")
+    found = connection.execute(query("ledger/wrong_verdicts"))
     while rows := found.fetchmany(BATCH_ROWS):
         for run, output, criterion_id, level_id, expected, judgment_id, key in rows:
             where = f"verdict of {output} on {criterion_id}, key {key}"

@@ -37,7 +37,7 @@ MEMBERS = {
     "Lake": "compare run runs sql",
     "Run": "compare criteria failed is_met outputs report scores sql summary to_arrow to_pandas verdicts",
     "Score": "as_dict criteria failed_gates is_passed output_id pass_threshold reward score score_high score_low"
-    " unscored",
+    " unscored unscored_reason",
     "Scorer": "ascore ascore_all close criteria expected_s feedback judge score score_all score_batch weights",
 }
 KINDS = "Criterion CriterionScore Level Rubric"

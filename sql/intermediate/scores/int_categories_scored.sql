@@ -1,7 +1,7 @@
 -- int_categories_scored: one row per output_number, category of a criterion that applies to the output. score is the
--- weighted mean of the category's criteria, of the rubric and per-case; if one kind has only gates there,
--- only the other kind's weights count. It is null where the output has only penalties there. least_score is the lowest possible score. is_met: all gates and thresholds of
--- the category are met, null where unknown.
+-- weighted mean of the category's criteria, of the rubric and per-case; if one kind has only gates there, only the
+-- other kind's weights count. It is null where the output has only penalties there. least_score is the lowest possible
+-- score. is_met: all gates and thresholds of the category are met, null where unknown.
 -- materialized: table
 with categories as (select * from int_categories_summed),
 

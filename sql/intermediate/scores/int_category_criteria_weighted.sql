@@ -1,7 +1,8 @@
 -- int_category_criteria_weighted: one row per category, criterion_number in the category or below it. A per-case
 -- criterion belongs to the category that its row names, with the category_number below 0 and the output_number of its
 -- output. category_weight is the weight within the category, 1 each where the category has no weighted criterion.
--- category_base is the part of it in the category's denominator: the positive weights. weight_rank is 2 for a category with positive weights, 1 with penalties only, 0 with no weight.
+-- category_base is the part of it in the category's denominator: the positive weights. weight_rank is 2 for a category
+-- with positive weights, 1 with penalties only, 0 with no weight.
 -- materialized: table
 with criteria as (select * from int_criteria_weighted),
 

@@ -15,9 +15,7 @@ failures as (
 -- An output without a scored verdict has no row in points: all its sums are 0.
 joined as (
     select
-        outputs.output_number,
-        outputs.group_number,
-        rubric.missing,
+        outputs.output_number, outputs.group_number, rubric.missing,
         coalesce(irregular.applied_totals, rubric.totals) as applied,
         coalesce(irregular.scored_totals, rubric.totals) as present,
         coalesce(irregular.excused_count, 0) as excused_count,
@@ -53,21 +51,16 @@ scored as (
 final as (
     select
         scored.output_number, scored.group_number,
-        scored.score,
-        scored.score_low,
-        scored.score_high,
-        scored.uniform_score,
+        scored.score, scored.score_low, scored.score_high, scored.uniform_score, scored.least_score,
         scored.missing_weighted_count + scored.excused_count + scored.missing_gate_count as unscored_count,
         scored.missing_gate_count as unscored_gate_count,
-        failures.failed_gates,
-        scored.least_score,
+        failures.failed_gates, scored.applied.gate_count,
         case
             when scored.score is not null then null
             when scored.applied.weighted_count = 0 then 'no_weights: no criterion with a weight applies'
             when scored.applied.positive_weight <= 0 then 'only_penalties: no criterion that applies gives points'
             else 'unscored_criteria: a criterion with a weight has no score'
         end as unscored_reason,
-        scored.applied.gate_count,
         case
             when failures.output_number is not null or is_below(scored.score_high, rubric.pass_threshold) then false
             when rubric.require_thresholds and scored.below_threshold_count > 0 then false

@@ -1,6 +1,6 @@
--- preferences_to_verify: one row per run_id, output_id, criterion_id of a judged preference of the run $run_id, or of all
--- runs if it is null, about which a judge was asked, with the other answer, the replicates of its run's votes, and the
--- output_columns of the output, null where the lake lacks them.
+-- preferences_to_verify: one row per run_id, output_id, criterion_id of a judged preference of the run $run_id, or of
+-- all runs if it is null, about which a judge was asked, with the other answer, the replicates of its run's votes, and
+-- the output_columns of the output, null where the lake lacks them.
 with voted as (
     select run_id, list(distinct replicate) as replicates
     from opinions

@@ -12,6 +12,7 @@ import pytest
 
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import commit, connect
+from gradebook.tasks.lake.rows import make_table
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.status import read_status
 from gradebook.tasks.published.summary import RunSummary, summarise
@@ -134,5 +135,7 @@ def test_a_rescored_verdict_is_the_judgment_of_its_run_or_the_earliest(found):
         for table in ("opinions", "judged_preferences"):
             ledger.execute(f"create table {table} as from verdicts limit 0")
         ledger.execute("create table preference_keys (run_id text, first_key text, second_key text)")
-        wrong = ledger.execute(query("ledger/wrong_verdicts"), {"run_id": "third"}).fetchall()
+        make_table(ledger, "ledger/looked_up", run_id="third")
+        make_table(ledger, "ledger/passed_on")
+        wrong = ledger.execute(query("ledger/wrong_verdicts")).fetchall()
     assert len(wrong) == (found == "other")
