@@ -131,6 +131,7 @@ def _overlap(words: _Words, others: _Words) -> float:
 
 
 MOST_CRITERIA = 10  # in one group; with more, the weights become small and the ratings careless
+WORDLESS_METHODS = ("claims", "similarity")  # whose score a description does not change
 FEWEST_CRITERIA = 3  # with fewer, one verdict decides the score
 _STATUS_WORD = re.compile(r"(?:^|_)(?:final|latest|draft|copy|old|tmp|temp|v\d+)$")
 _GENERIC = "output reply response answer text message model result assistant criterion quality"
@@ -176,6 +177,21 @@ def find_duplicate_descriptions(rubric: Rubric) -> Iterator[Remark]:
                 f"found {shorten(criterion.description)} of criteria[{first}] again, expected a question of its own"
             )
             yield Remark(("criteria", index, "description"), message)
+
+
+@register_rule(
+    "same-measure", "warning", "Remove one of the two criteria, or measure the second one by another method."
+)
+def find_same_measures(rubric: Rubric) -> Iterator[Remark]:
+    """Two weighted criteria by claims or similarity have the same settings, so one number counts twice."""
+    seen: dict[str, int] = {}
+    for index, criterion in enumerate(rubric.criteria):
+        if criterion.gate or criterion.method.type not in WORDLESS_METHODS:
+            continue
+        first = seen.setdefault(criterion.method.model_dump_json(), index)
+        if first != index:
+            message = f"found the {criterion.method.type} of criteria[{first}] again, expected another measure"
+            yield Remark(("criteria", index, "method"), message)
 
 
 @register_rule("description-repeats-name", "warning", "State in the description what a reader should look for.")

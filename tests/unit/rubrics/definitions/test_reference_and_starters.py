@@ -208,9 +208,11 @@ def test_a_criterion_that_a_starter_uses_and_weighs_has_a_question_and_a_rationa
     assert [each.id for each in used if each.rationale in dict(inherited).values()] == []
 
 
-def test_what_a_companion_puts_into_the_writers_mouth_is_held_against_the_entry():
-    method = read_rubric("daily_reflection").criterion("hallucination_risk").method
-    assert method.model_dump(exclude_defaults=True) == {"type": "claims", "against": "prompt"}
+@pytest.mark.parametrize("name", FIGURES)
+def test_what_is_made_up_is_no_second_count_of_the_claims_with_a_source(name: str):
+    methods = {each.id: each.method.type for each in read_rubric(name).criteria}
+    assert methods["hallucination_risk"] == "judge"  # sees prompt, context and reference, and asks for none of them
+    assert methods.get("groundedness", "claims") == "claims"
 
 
 def weighted_criteria(rubric: Rubric) -> list[Criterion]:
