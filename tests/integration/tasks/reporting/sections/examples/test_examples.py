@@ -37,7 +37,7 @@ criteria:
     gate: true
     method: {{type: check, check: length_words, settings: {{max: {most}}}}}
 """
-RUBRIC = parse_rubric(TEXT.format(version="1.0.0", most=9), "rubric.yaml")
+RUBRIC = parse_rubric(TEXT.format(version="1.0.0", most=9) + "overall: {scale: {min: 1, max: 5}}\n", "rubric.yaml")
 OTHER = parse_rubric(TEXT.format(version="1.1.0", most=8), "rubric.yaml")
 HOSTILE = (
     "<script>alert(1)</script>",
