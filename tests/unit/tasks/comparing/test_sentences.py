@@ -21,7 +21,7 @@ def test_the_default_release_rule_is_met_or_says_how_many_cases_it_takes():
     )
     same = measure_pairs(np.zeros(500), np.zeros(500), np.arange(500))
     met = ComparedRow("a", "b", "overall", "", None, PairCounts(0, 0, 0, 0), same)
-    assert release_sentence(met).endswith("is met: the 95% interval begins at -0.006.")
+    assert release_sentence(met).endswith("is met: the 95% interval begins at -0.007.")
 
 
 def test_a_remark_on_several_rows_is_said_once():
