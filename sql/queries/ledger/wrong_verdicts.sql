@@ -52,7 +52,7 @@ final as (
         judgment_id,
         request_key,
     from possible
-    where not coalesce(list_contains(levels, level_id), false)
+    where level_id is distinct from levels[1] and not coalesce(list_contains(levels, level_id), false)
     order by run_id, output_id, criterion_id
 )
 

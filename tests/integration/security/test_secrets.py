@@ -100,7 +100,7 @@ LATER = (
         "checks list",
         "checks try length_words --text a --set max=3",
     ),
-    *("ratings list", "ratings show c1", "export ratings --out ratings.csv", "outcomes list"),
+    *("ratings list", "ratings show c1", "ratings take RUN", "export ratings --out ratings.csv", "outcomes list"),
     *(
         "outcomes import clicks.csv --name clicks",
         "outcomes show RUN",

@@ -102,7 +102,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     publish(outputs, first, ratings=write_ratings(folder, 5, "liked"), run_id="a", baseline="latest", fail_if=OWN_RULE)
     write_scores(lake_in(folder), "z", read_rubric(str(first)), [output("z")])
     ratings = write_ratings(folder, 3, "disliked")
-    outputs = write_outputs(folder, "b", 3, "m", "n")
+    outputs = write_outputs(folder, "b", 2, "m", "n")
     publish(outputs, first, ratings=ratings, run_id="b", baseline="latest", fail_if=RULE)
     outputs = write_outputs(folder, "c", 3, "m", "new")
     publish(outputs, later, run_id="c", baseline="b", fail_if="mean_diff < 0")

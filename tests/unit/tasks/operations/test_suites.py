@@ -253,8 +253,10 @@ def test_object_storage_of_a_suites_file_is_the_operator_s_to_allow(tmp_path, mo
         assert faults_of(tmp_path, text)[0].startswith(f"1: data: found '{data}', expected a folder, or s3://BUCKET/")
 
 
-# Keys of free text that name no file and no address: columns, rules, times, packages, runs of the lake.
-NO_PLACES = {"column_map", "stratify", "allow_functions", "deadline", "baseline", "require", "fail_if", "stop", "id"}
+# Keys of free text that name no file and no address: columns, rules, times, packages, models, runs of the lake.
+NO_PLACES = {
+    *("column_map", "stratify", "allow_functions", "deadline", "baseline", "require", "fail_if", "stop", "id", "model"),
+}
 
 
 def test_every_key_of_text_either_names_no_place_or_is_refused_elsewhere(tmp_path, monkeypatch):
