@@ -11,18 +11,18 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.reporting.drawing.templates import environment, render
 from gradebook.tasks.reporting.sections.agents import read_agents
-from gradebook.tasks.reporting.sections.change.change import read_change
+from gradebook.tasks.reporting.sections.agreement import report_verdict
+from gradebook.tasks.reporting.sections.change import read_change
 from gradebook.tasks.reporting.sections.cost import read_cost
 from gradebook.tasks.reporting.sections.criteria import read_criteria
 from gradebook.tasks.reporting.sections.examples import read_examples
 from gradebook.tasks.reporting.sections.guards import read_guards
 from gradebook.tasks.reporting.sections.history import read_history
 from gradebook.tasks.reporting.sections.outcomes import read_outcomes_section
-from gradebook.tasks.reporting.sections.people.agreement import report_verdict
-from gradebook.tasks.reporting.sections.people.people import read_people
-from gradebook.tasks.reporting.sections.scores.scores import read_scores
+from gradebook.tasks.reporting.sections.people import read_people
+from gradebook.tasks.reporting.sections.scores import read_scores
 from gradebook.tasks.reporting.sections.spread import read_spread
-from gradebook.tasks.reporting.sections.trust.trust import read_trust
+from gradebook.tasks.reporting.sections.trust import read_trust
 from gradebook.tasks.reporting.source.report_source import ReportSource, opened_source, read_source
 from gradebook.tasks.system.files import write_text
 

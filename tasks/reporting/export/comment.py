@@ -17,8 +17,8 @@ from gradebook.tasks.reporting.export.run_tables import (
     rows_cut,
     sides_words,
 )
-from gradebook.tasks.reporting.sections.people.agreement import report_verdict
-from gradebook.tasks.reporting.sections.scores.scores import score_table
+from gradebook.tasks.reporting.sections.agreement import report_verdict
+from gradebook.tasks.reporting.sections.scores import score_table
 from gradebook.tasks.reporting.source.report_source import MOST_DRAWN, ReportSource
 from gradebook.tasks.system.number_format import rate_words
 

@@ -17,8 +17,8 @@ from gradebook.tasks.reporting.drawing.marking import visible
 from gradebook.tasks.reporting.export.comment import run_comment
 from gradebook.tasks.reporting.export.run_tables import compared_rows, sides_words, weight_words
 from gradebook.tasks.reporting.page import run_page
-from gradebook.tasks.reporting.sections.people.agreement import report_verdict
-from gradebook.tasks.reporting.sections.scores.scores import mean_interval_words
+from gradebook.tasks.reporting.sections.agreement import report_verdict
+from gradebook.tasks.reporting.sections.scores import mean_interval_words
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource, opened_source
 from gradebook.tasks.system.number_format import difference_interval_words, score_words, signed_words
 

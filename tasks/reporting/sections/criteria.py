@@ -18,7 +18,7 @@ from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.verdict import question_words
 from gradebook.tasks.reporting.drawing.charts import draw, labels_of, shortened
 from gradebook.tasks.reporting.drawing.figures import Figure, Table, anchor_of, table_of
-from gradebook.tasks.reporting.sections.scores.weights import weights_of
+from gradebook.tasks.reporting.sections.scores import weights_of
 from gradebook.tasks.reporting.source.criteria_tree import MeasuredCriterion, measured_criteria
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource
 from gradebook.tasks.system.number_format import (

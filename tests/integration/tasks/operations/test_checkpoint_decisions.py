@@ -168,8 +168,8 @@ def test_the_gate_s_event_has_differences_with_intervals(line):
     overall = told["differences"]["best"]["rows"][0]
     assert (overall["scope"], overall["mean_diff"]) == ("overall", pytest.approx(-1 / 3))
     assert overall["diff_low"] < overall["mean_diff"] < overall["diff_high"]
-    # 4 of 12 cases fell by 1. A quarter of further cases that rise by 1 would make up for it: 12 cases show none of them
-    # with a chance of 0.75^12 on one side. The best was chosen from two checkpoints, so p counts twice.
+    # 4 of 12 cases fell by 1. A quarter of further cases that rise by 1 would make up for it: 12 cases show none of
+    # them with a chance of 0.75^12 on one side. The best was chosen from two checkpoints, so p counts twice.
     assert overall["p"] == pytest.approx(2 * 2 * 0.75**12)
     assert (told["differences"]["latest"]["run_id"], told["step"], told["report"]) == ("run-2", 7, "report.html")
 

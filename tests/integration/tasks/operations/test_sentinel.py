@@ -21,7 +21,7 @@ from gradebook.tasks.ledger.spending import read_spending
 from gradebook.tasks.operations.anchors import AnchorChoice, WatchRequest, choose_outputs, make_anchors
 from gradebook.tasks.operations.sentinel import Watch, price_watch, watch_judge
 from gradebook.tasks.published.summary import summarise
-from gradebook.tasks.reporting.sections.trust.anchor_findings import anchor_findings
+from gradebook.tasks.reporting.sections.trust import anchor_findings
 from gradebook.tasks.reporting.source.findings import Sign
 from gradebook.tasks.reporting.source.report_source import opened_source
 from tests.support.law_over import law_over

@@ -18,10 +18,10 @@ from gradebook.tasks.published.verdict import Grounds, run_verdict
 from gradebook.tasks.reporting.export.comment import artifact_texts, run_comment
 from gradebook.tasks.reporting.export.picture import picture_parts
 from gradebook.tasks.reporting.page import run_page
-from gradebook.tasks.reporting.sections.change.change import read_change
-from gradebook.tasks.reporting.sections.people.agreement import report_verdict
-from gradebook.tasks.reporting.sections.people.people import read_people
-from gradebook.tasks.reporting.sections.trust.trust import read_trust
+from gradebook.tasks.reporting.sections.agreement import report_verdict
+from gradebook.tasks.reporting.sections.change import read_change
+from gradebook.tasks.reporting.sections.people import read_people
+from gradebook.tasks.reporting.sections.trust import read_trust
 from gradebook.tasks.reporting.source.findings import Sign
 from gradebook.tasks.reporting.source.report_source import opened_source
 from tests.support.nightly import nightly

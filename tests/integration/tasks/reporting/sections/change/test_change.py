@@ -24,9 +24,15 @@ from gradebook.tasks.comparing.sentences import (
 )
 from gradebook.tasks.published.summary import summarise
 from gradebook.tasks.reporting.drawing.templates import render
-from gradebook.tasks.reporting.sections.change.change import read_change
-from gradebook.tasks.reporting.sections.change.decomposition import ALL, REST, AddedPart, added_parts, decomposition_of
-from gradebook.tasks.reporting.sections.change.forest import forest_of
+from gradebook.tasks.reporting.sections.change import (
+    ALL,
+    REST,
+    AddedPart,
+    added_parts,
+    decomposition_of,
+    forest_of,
+    read_change,
+)
 from gradebook.tasks.reporting.source.report_source import ReportSource, opened_source
 from tests.support.scored_lake import make_lake, write_scores
 

@@ -10,9 +10,9 @@ from gradebook.tasks.agreement.statements import add_statements_of_run
 from gradebook.tasks.lake.connections import commit, connect
 from gradebook.tasks.published.summary import summarise
 from gradebook.tasks.reporting.page import write_report
-from gradebook.tasks.reporting.sections.people.agreement import read_agreement
-from gradebook.tasks.reporting.sections.people.people import read_people
-from gradebook.tasks.reporting.sections.trust.trust import read_trust
+from gradebook.tasks.reporting.sections.agreement import read_agreement
+from gradebook.tasks.reporting.sections.people import read_people
+from gradebook.tasks.reporting.sections.trust import read_trust
 from tests.support.rated_lake import JUDGED, RATED, TEXT, JudgedRun, add_rows, publish_runs, ratings_of, source_of
 from tests.support.replicated_lake import make_rubric, write_replicates
 from tests.support.scored_lake import make_lake

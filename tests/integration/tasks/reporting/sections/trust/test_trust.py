@@ -2,7 +2,7 @@
 
 import pytest
 
-from gradebook.tasks.reporting.sections.trust.trust import read_trust
+from gradebook.tasks.reporting.sections.trust import read_trust
 from gradebook.tasks.reporting.source.findings import Sign
 from tests.support.rated_lake import JUDGED, RATED, JudgedRun, publish_runs, ratings_of, source_of
 from tests.support.scored_lake import make_lake

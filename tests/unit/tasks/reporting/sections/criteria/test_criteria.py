@@ -20,7 +20,7 @@ from gradebook.tasks.reporting.sections.criteria import (
     read_criteria,
     read_weak_spots,
 )
-from gradebook.tasks.reporting.sections.scores.weights import weights_of
+from gradebook.tasks.reporting.sections.scores import weights_of
 from gradebook.tasks.reporting.source.criteria_tree import MeasuredCriterion, measured_criteria
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource
 

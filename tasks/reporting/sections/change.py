@@ -1,0 +1,335 @@
+"""Section "What changed": difference from the run compared with, its parts, forest of intervals."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gradebook.rubrics.model.counts import counted
+from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
+from gradebook.tasks.comparing.attribution import UNSCORED
+from gradebook.tasks.comparing.figures import ComparedRow, worst_first
+from gradebook.tasks.comparing.gate import GateFinding
+from gradebook.tasks.comparing.run_comparison import RunComparison
+from gradebook.tasks.comparing.sentences import (
+    case_sentences,
+    caution_sentences,
+    direction_words,
+    imbalance_sentences,
+    improvement_sentence,
+    left_out_sentences,
+    outcome_sentences,
+    outcome_word,
+    overall_row,
+    regression_sentence,
+    row_name,
+    unchanged_sentence,
+)
+from gradebook.tasks.lake.rows import Row, model_name
+from gradebook.tasks.reporting.drawing.charts import draw, labels_of
+from gradebook.tasks.reporting.drawing.figures import Figure, Table, table_of
+from gradebook.tasks.reporting.source.report_source import MOST_DRAWN, ReportSource
+from gradebook.tasks.system.number_format import difference_interval_words, p_words, score_words, signed_words
+
+MOST_BARS = 15
+NOTHING = 1e-9  # rounding error of a sum of floats
+UNSEEN = 5e-4  # rounds to 0 with three digits
+REST = "not explained by criteria"
+ALL = "total"
+BY_RUBRIC, BY_NONE = "with the rubric's weights", "with uniform weights"
+
+
+@dataclass(frozen=True, slots=True)
+class AddedPart:
+    """Part of the difference due to one criterion. uniform_part: with uniform weights; None if unknown."""
+
+    name: str
+    part: float
+    uniform_part: float | None
+
+
+def part_words(part: float | None) -> str:
+    """Part with its sign; a part that rounds to 0 has no minus sign."""
+    return signed_words(0.0 if part is not None and abs(part) < UNSEEN else part)
+
+
+def decomposition_of(rows: Sequence[ComparedRow], figures: Sequence[Row], place: int) -> Figure | None:
+    """Draw the parts of the overall difference, largest loss first; None if the rubrics differ or no part is known.
+
+    figures: rows of the mart `run_comparisons` for the same two models.
+    """
+    overall = overall_row(rows)
+    if overall is None or overall.figures.mean_diff is None:
+        return None
+    parts = added_parts(figures, overall.figures.mean_diff)
+    if not parts:
+        return None
+    bars = _bars(parts)
+    labels = labels_of(bar.name for bar in bars)
+    svg = draw(
+        "decomposition",
+        {"rows": [mark for bar in bars for mark in _marks(bar, labels[bar.name])]},
+        names=list(labels.values()),
+        height=26 * len(bars),
+    )
+    title = "Parts of the overall difference"
+    return Figure(
+        f"parts-{place}", title, _parts_sentence(parts, bars[-1]), svg, _table(f"{title}: {overall.pair_name}", parts)
+    )
+
+
+def added_parts(figures: Sequence[Row], difference: float) -> tuple[AddedPart, ...]:
+    """Parts from these rows of the mart, largest loss first, the remainder last. They add up to the difference."""
+    of_criteria = [row for row in figures if row["scope"] == CRITERION and row["part"] is not None]
+    parts = [AddedPart(row["scope_id"], row["part"], row["uniform_part"]) for row in of_criteria]
+    parts.sort(key=lambda part: part.part)
+    left_over = next((row for row in figures if row["scope"] == OVERALL and row["part"] is not None), None)
+    if left_over is not None and max(abs(left_over["part"]), abs(left_over["uniform_part"] or 0.0)) > NOTHING:
+        parts.append(AddedPart(UNSCORED, left_over["part"], left_over["uniform_part"]))
+    rest = difference - sum(part.part for part in parts)
+    if parts and abs(rest) > NOTHING:
+        parts.append(AddedPart(REST, rest, None))
+    return tuple(parts)
+
+
+def _bars(parts: Sequence[AddedPart]) -> list[AddedPart]:
+    """The largest parts, one bar for all others, and the sum."""
+    widest = sorted(parts, key=lambda part: -abs(part.part))[:MOST_BARS]
+    bars = [part for part in parts if part in widest]
+    others = [part for part in parts if part not in widest]
+    if others:
+        bars.append(_together(counted(len(others), "other"), others))
+    return [*bars, _together(ALL, parts)]
+
+
+def _together(name: str, parts: Sequence[AddedPart]) -> AddedPart:
+    known = [part.uniform_part for part in parts if part.uniform_part is not None]
+    uniform = sum(known) if len(known) == len(parts) else None
+    return AddedPart(name, sum(part.part for part in parts), uniform)
+
+
+def _marks(bar: AddedPart, label: str) -> Iterator[Row]:
+    for weights, part in ((BY_RUBRIC, bar.part), (BY_NONE, bar.uniform_part)):
+        if part is not None:
+            kind = "sum" if bar.name == ALL else "loss" if part < 0 else "gain"
+            words = part_words(part)
+            tip = f"{label}: {words} {weights}"
+            yield {"name": label, "weights": weights, "part": part, "kind": kind, "words": words, "tip": tip}
+
+
+def _table(caption: str, parts: Sequence[AddedPart]) -> Table:
+    return table_of(
+        caption,
+        ("Criterion",),
+        (BY_RUBRIC.capitalize(), BY_NONE.capitalize()),
+        ((part.name, part_words(part.part), part_words(part.uniform_part)) for part in (*parts, _together(ALL, parts))),
+    )
+
+
+def _parts_sentence(parts: Sequence[AddedPart], whole: AddedPart) -> str:
+    """Sentence with the difference, its largest loss and gain, and the difference with uniform weights."""
+    named = [part for part in parts if part.name not in (UNSCORED, REST)] or parts
+    lowest, highest = (choose(named, key=lambda part: part.part) for choose in (min, max))
+    sentence = f"The overall difference of {part_words(whole.part)} is the sum of {counted(len(parts), 'part')}"
+    words = [f"the largest loss is from {lowest.name} ({signed_words(lowest.part)})"] if lowest.part < -UNSEEN else []
+    words += (
+        [f"the largest gain is from {highest.name} ({signed_words(highest.part)})"] if highest.part > UNSEEN else []
+    )
+    sentence += f": {' and '.join(words)}." if words else "."
+    if whole.uniform_part is None:
+        sentence += " The difference with uniform weights is unknown: some outputs have no uniform score."
+    else:
+        sentence += f" With uniform weights the difference would be {part_words(whole.uniform_part)}."
+    if any(part.name == UNSCORED for part in parts):
+        sentence += f" {UNSCORED} is the part due to verdicts that are missing on one side."
+    return sentence
+
+
+MOST_ROWS = 20
+
+
+def forest_of(rows: Sequence[ComparedRow], place: int) -> Figure | None:
+    """Draw the overall difference and those of the criteria. rows: regressions first. None if nothing is compared."""
+    known = [row for row in rows if row.scope != CATEGORY and row.figures.mean_diff is not None]
+    if not known:
+        return None
+    widest = sorted(known, key=lambda row: -abs(row.figures.mean_diff or 0.0))[:MOST_ROWS]
+    drawn = [row for row in known if row in widest or row is known[0]]
+    labels = labels_of(row_name(row) for row in drawn)
+    svg = draw(
+        "differences",
+        {"rows": [_mark(row, labels[row_name(row)]) for row in drawn]},
+        names=list(labels.values()),
+        height=20 * len(drawn),
+    )
+    table = table_of(
+        f"Differences with their intervals: {known[0].pair_name}",
+        ("Compared", "Beyond chance"),
+        ("B - A", "95% interval", "p adjusted"),
+        (_forest_cells(row) for row in known),
+        [index for index, row in enumerate(known) if row.is_regression],
+    )
+    return Figure(
+        f"differences-{place}", "Differences with their 95% intervals", _forest_sentence(known, drawn), svg, table
+    )
+
+
+def _mark(row: ComparedRow, label: str) -> Row:
+    found = row.figures
+    interval = difference_interval_words(found.diff_low, found.diff_high)
+    tip = f"{label}: {signed_words(found.mean_diff)}, 95% interval {interval}"
+    words = f"{outcome_word(row)} beyond chance" if row.outcome.is_beyond else "may be chance"
+    return {
+        "name": label,
+        "difference": found.mean_diff,
+        "low": found.diff_low,
+        "high": found.diff_high,
+        "verdict": words,
+        "tip": f"{tip}; {words}",
+    }
+
+
+def _forest_cells(row: ComparedRow) -> tuple[str, ...]:
+    found = row.figures
+    span = difference_interval_words(found.diff_low, found.diff_high)
+    return row_name(row), outcome_word(row), signed_words(found.mean_diff), span, p_words(row.chance)
+
+
+def _forest_sentence(known: Sequence[ComparedRow], drawn: Sequence[ComparedRow]) -> str:
+    """Sentence with the largest fall and rise, and the number of differences beyond chance."""
+    criteria = [row for row in known if row.scope != OVERALL] or known
+    low, high = (choose(criteria, key=lambda row: row.figures.mean_diff or 0.0) for choose in (min, max))
+    words = [f"{low.name} fell most, by {_by(low)}"] if (low.figures.mean_diff or 0.0) < 0 else []
+    words += [f"{high.name} rose most, by {_by(high)}"] if (high.figures.mean_diff or 0.0) > 0 else []
+    beyond = sum(row.outcome.is_beyond for row in known)
+    more = len(known) - len(drawn)
+    hidden = f" The table has {more:,} more, with smaller differences." if more else ""
+    found = " and ".join(words) or "No mean fell or rose"
+    verb = "is" if beyond == 1 else "are"
+    return f"{found}; {beyond:,} of {counted(len(known), 'difference')} {verb} beyond chance.{hidden}"
+
+
+def _by(row: ComparedRow) -> str:
+    found = row.figures
+    words = score_words(abs(found.mean_diff or 0.0))
+    if found.diff_low is None:
+        return words
+    return f"{words} (95% interval {difference_interval_words(found.diff_low, found.diff_high)})"
+
+
+WORDS = ("Compared", "Beyond chance")
+NUMBERS = ("A", "B", "B - A", "95% interval", "p adjusted", "{0}", "{1}", "Tied", "Pairs", "Detectable")
+MOST_CAUTIONS = 3  # shown with the table; a longer list is behind a click
+ALIKE = "Only cases with an answer on both sides are compared, on criteria with the same text on both sides."
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedPair:
+    """Comparison of two models. worse, better: sentences on changes beyond chance; unchanged: sentence without any.
+
+    sentences: facts that are not in the table. cautions: warnings about rough or conflicting figures, if too many to
+    show among the sentences. figures: empty if enough pairs are drawn already, or nothing is compared.
+    """
+
+    name: str
+    worse: str | None
+    better: str | None
+    unchanged: str | None
+    table: Table
+    sentences: tuple[str, ...]
+    cautions: tuple[str, ...]
+    figures: tuple[Figure, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeContents:
+    """Contents of the section. sides: sentence that names sides A and B; None if there is no comparison.
+
+    fault: reason why the run's own models can't be compared. undrawn: sentence on the number of pairs without pictures.
+    """
+
+    sides: str | None
+    fault: str | None
+    gate: GateFinding | None
+    pairs: tuple[ChangedPair, ...]
+    undrawn: str | None
+
+
+def read_change(source: ReportSource) -> ChangeContents:
+    """Read the comparison; without one, the contents have only the reason."""
+    comparison = source.comparison
+    if comparison is None:
+        return ChangeContents(None, source.comparison_fault, None, (), None)
+    figures = _figures_by_pair(comparison)
+    pairs = tuple(
+        _changed(pair.name, pair.rows, figures.get(_names_of(pair.rows), ()), place)
+        for place, pair in enumerate(comparison.models, start=1)
+    )
+    more = len(pairs) - MOST_DRAWN
+    undrawn = f"The last {counted(more, 'pair')} of models have no pictures." if more > 0 else None
+    return ChangeContents(_sides_of(source, comparison), None, comparison.gate, pairs, undrawn)
+
+
+def _changed(name: str, rows: tuple[ComparedRow, ...], figures: tuple[Row, ...], place: int) -> ChangedPair:
+    """Make the contents of a pair of models. place: number of the pair from 1, part of its pictures' ids."""
+    ordered = worst_first(rows)
+    worse, better = regression_sentence(rows), improvement_sentence(rows)
+    unchanged = None if worse or better else unchanged_sentence(rows)
+    drawn = (forest_of(ordered, place), decomposition_of(rows, figures, place)) if place <= MOST_DRAWN else ()
+    cautions = tuple(caution_sentences(ordered))
+    shown = cautions if len(cautions) <= MOST_CAUTIONS else ()
+    of_missing = (*left_out_sentences(rows), *imbalance_sentences(rows))
+    sentences = (*of_missing, *outcome_sentences(rows), *case_sentences(rows), *shown)
+    flagged = [index for index, row in enumerate(ordered) if row.is_regression]
+    return ChangedPair(
+        name,
+        worse,
+        better,
+        unchanged,
+        table_of(f"{name}: regressions first", WORDS, _numbers(rows), map(_cells, ordered), flagged),
+        tuple(sentence for sentence in sentences if sentence not in (unchanged or "")),
+        () if cautions == shown else cautions,
+        tuple(figure for figure in drawn if figure is not None),
+    )
+
+
+def _numbers(rows: tuple[ComparedRow, ...]) -> tuple[str, ...]:
+    return tuple(heading.format(*direction_words(rows)) for heading in NUMBERS)
+
+
+def _cells(row: ComparedRow) -> tuple[str, ...]:
+    found = row.figures
+    return (
+        row_name(row),
+        f"{outcome_word(row)} (rough)" if row.caution else outcome_word(row),
+        score_words(found.mean_a),
+        score_words(found.mean_b),
+        signed_words(found.mean_diff),
+        difference_interval_words(found.diff_low, found.diff_high),
+        p_words(row.chance),
+        *(f"{count:,}" for count in (found.better_count, found.worse_count, found.tied_count, found.n)),
+        score_words(found.detectable_diff),
+    )
+
+
+def _sides_of(source: ReportSource, comparison: RunComparison) -> str:
+    """Sentence that names sides A and B."""
+    other = comparison.baseline_run_id
+    if other == comparison.run_id:
+        a, b = _names_of(comparison.models[0].rows)
+        which = "the two models" if len(source.groups) == 2 else "the two models with the highest means"
+        return f"A is {a} and B is {b}: {which} of this run. {ALIKE}"
+    if source.is_against:
+        return f"A is run {other}, named by --against, and B is this run. {ALIKE}"
+    return f"A is the baseline, run {other}, and B is this run. {ALIKE}"
+
+
+def _figures_by_pair(comparison: RunComparison) -> dict[tuple[str, str], tuple[Row, ...]]:
+    """Rows of the mart by the names of models A and B."""
+    found: dict[tuple[str, str], list[Row]] = {}
+    for row in comparison.figures:
+        a = model_name({"model": row["baseline_model"], "checkpoint": row["baseline_checkpoint"]})
+        found.setdefault((a, model_name(row)), []).append(row)
+    return {names: tuple(rows) for names, rows in found.items()}
+
+
+def _names_of(rows: tuple[ComparedRow, ...]) -> tuple[str, str]:
+    return (rows[0].model_a, rows[0].model_b) if rows else ("", "")

@@ -1,1 +1,0 @@
-"""Change since the run compared with: difference, its parts, forest of intervals."""

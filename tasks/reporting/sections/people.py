@@ -1,0 +1,379 @@
+"""Section "Judge and people": agreement, opinions, raters, preferences, decision study."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradebook.rubrics.model.counts import counted
+from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.statistics.agreement import Measure
+from gradebook.rubrics.statistics.intervals import DIFFERENCES, mean_interval, measure_mean
+from gradebook.rubrics.statistics.rules import OVERALL
+from gradebook.tasks.agreement.mart import JUDGE_RATERS, RATERS
+from gradebook.tasks.agreement.raters import ModelMean, RaterRow, compare_raters
+from gradebook.tasks.comparing.aa_test import study_run
+from gradebook.tasks.comparing.decision_study import Components, Option
+from gradebook.tasks.lake.rows import Row, model_name
+from gradebook.tasks.lake.sql import query
+from gradebook.tasks.published.summary import other_model
+from gradebook.tasks.reporting.drawing.charts import draw, shortened
+from gradebook.tasks.reporting.drawing.figures import Figure, Table, table_of
+from gradebook.tasks.reporting.sections.agreement import (
+    MOST_DRAWN,
+    CurrentAgreement,
+    agreement_table,
+    bias_figure,
+    confusion_figures,
+    means_figure,
+    means_table,
+    rated_words,
+    rates_figure,
+    read_agreement,
+)
+from gradebook.tasks.reporting.source.report_source import Group, ReportSource
+from gradebook.tasks.reporting.source.rows_layout import short_names
+from gradebook.tasks.system.number_format import (
+    difference_interval_words,
+    interval_words,
+    price_words,
+    rate_words,
+    score_words,
+    signed_words,
+    sqrt_words,
+)
+
+MOST_CRITERIA = 12  # in one picture
+SHAPES = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down", "triangle-right", "triangle-left")
+_NOISE_NUMBERS = (
+    "Outputs",
+    "Opinions",
+    "Output sd",
+    "Judge sd",
+    "Noise share",
+    "Flips",
+    "Swap flips",
+    "Agreement",
+    "Votes",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rate:
+    """Chart of a rate in judge_noise. is_high_bad: whether high values are the ones to look at."""
+
+    column: str
+    id: str
+    title: str
+    axis: str
+    reading: str  # sentence on the worst row, with {rate}, {criterion} and {model}
+    is_high_bad: bool = True
+
+
+_RATES = (
+    _Rate(
+        "flip_rate",
+        "people-flips",
+        "How often the judge contradicts itself",
+        "pairs of replies with different levels",
+        "Highest flip rate: two replies to the same question differ in {rate} of the pairs on {criterion} of {model}",
+    ),
+    _Rate(
+        "swap_flip_rate",
+        "people-swaps",
+        "How often the order of the levels decides",
+        "replies with another level in reverse order",
+        "Highest rate: with the levels in reverse order, the level differs in {rate} on {criterion} of {model}",
+    ),
+    _Rate(
+        "agreement_rate",
+        "people-judges",
+        "How often two judges gave the same level",
+        "pairs of judges with the same level",
+        "Lowest rate: two judges gave the same level in {rate} of the pairs on {criterion} of {model}",
+        is_high_bad=False,
+    ),
+    _Rate(
+        "judge_part",
+        "people-noise",
+        "How much of the scores' variance is judge noise",
+        "judge noise as a part of the variance",
+        "Highest share: {rate} of the variance of single scores on {criterion} of {model} is judge noise, not a "
+        "difference between outputs",
+    ),
+)
+
+
+def noise_figures(source: ReportSource) -> tuple[Figure, ...]:
+    """Draw each known rate; no figures if the judge gave one opinion of each output."""
+    rows = [row | {"judge_part": judge_part(row)} for row in source.summary.noise]
+    figures = (_figure(source, rate, [row for row in rows if row[rate.column] is not None]) for rate in _RATES)
+    return tuple(figure for figure in figures if figure is not None)
+
+
+def judge_part(row: Row) -> float | None:
+    """Share (0..1) of judge noise in the variance of single scores; None if unknown, or if all scores are equal."""
+    if row["output_variance"] is None or row["judge_variance"] is None:
+        return None
+    total = row["output_variance"] + row["judge_variance"]
+    return row["judge_variance"] / total if total else None
+
+
+def noise_table(rows: Sequence[Row]) -> Table:
+    """Table of the rows of judge_noise."""
+    return table_of("Agreement of opinions", ("Criterion", "Model"), _NOISE_NUMBERS, map(_noise_cells, rows))
+
+
+def _noise_cells(row: Row) -> tuple[str, ...]:
+    return (
+        row["criterion_id"],
+        model_name(row),
+        f"{row['n']:,}",
+        f"{row['opinion_count']:,}",
+        sqrt_words(row["output_variance"]),
+        sqrt_words(row["judge_variance"]),
+        rate_words(judge_part(row)),
+        rate_words(row["flip_rate"]),
+        rate_words(row["swap_flip_rate"]),
+        rate_words(row["agreement_rate"]),
+        votes_words(row["effective_votes"]),
+    )
+
+
+def votes_words(votes: float | None) -> str:
+    """Effective number of independent judges, as text."""
+    return "–" if votes is None else f"{votes:.2f}"
+
+
+def _figure(source: ReportSource, rate: _Rate, rows: list[Row]) -> Figure | None:
+    ranked = sorted(rows, key=lambda row: (row[rate.column] * (-1 if rate.is_high_bad else 1), row["criterion_id"]))
+    criteria = list(dict.fromkeys(row["criterion_id"] for row in ranked))
+    drawn = [row for row in ranked if source.group_of(row) in source.drawn_groups]
+    marks = [_mark(source, rate, row) for row in drawn if row["criterion_id"] in criteria[:MOST_CRITERIA]]
+    if not marks:
+        return None
+    groups = [group for group in source.drawn_groups if any(mark["model"] == group.label for mark in marks)]
+    names = list(dict.fromkeys(mark["criterion"] for mark in marks))
+    svg = draw(
+        "noise_rates",
+        {"rows": marks},
+        criteria=names,
+        models=[group.label for group in groups],
+        colours=[group.colour for group in groups],
+        shapes=list(SHAPES[: len(groups)]),
+        title=rate.axis,
+        height=max(60, 26 * len(names)),
+    )
+    numbers = table_of(rate.title, ("Criterion", "Model"), ("Outputs", "Rate"), _numbers(rate, ranked))
+    return Figure(rate.id, rate.title, _noise_sentence(rate, ranked, len(criteria)), svg, numbers)
+
+
+def _numbers(rate: _Rate, rows: Sequence[Row]) -> list[tuple[str, ...]]:
+    return [(row["criterion_id"], model_name(row), f"{row['n']:,}", rate_words(row[rate.column])) for row in rows]
+
+
+def _mark(source: ReportSource, rate: _Rate, row: Row) -> Row:
+    name, model = shortened(row["criterion_id"]), source.group_of(row).label
+    tip = f"{name}, {model}: {rate_words(row[rate.column])} of {counted(row['n'], 'output')}"
+    return {"criterion": name, "model": model, "rate": row[rate.column], "tip": tip}
+
+
+def _noise_sentence(rate: _Rate, ranked: Sequence[Row], criterion_count: int) -> str:
+    worst = ranked[0]
+    words = rate.reading.format(
+        rate=rate_words(worst[rate.column]), criterion=worst["criterion_id"], model=model_name(worst)
+    )
+    votes = worst["effective_votes"] if rate.column == "agreement_rate" else None
+    worth = f"; the judges count as {votes_words(votes)} independent ones there" if votes is not None else ""
+    more = f" The table has {criterion_count - MOST_CRITERIA:,} more." if criterion_count > MOST_CRITERIA else ""
+    return f"{words}{worth}.{more}"
+
+
+NUMBERS = ("Outputs", "Overall rating", "Weighted score", "Difference", "95% interval", "Correlation")
+
+
+def overall_table(source: ReportSource) -> Table | None:
+    """Table by model of the outputs with both; None without. Reads latest_ratings, which the agreement makes."""
+    found: dict[Group, list[Row]] = {}
+    for row in source.rows(query("reporting/overall_ratings"), run_id=source.run_id):
+        found.setdefault(source.group_of(row), []).append(row)
+    if not found:
+        return None
+    names = short_names(source.groups)
+    cells = [(names[group], *_overall_cells(found[group])) for group in source.groups if group in found]
+    return table_of("Overall ratings of people beside the weighted score", ("Model",), NUMBERS, cells)
+
+
+def _overall_cells(rows: list[Row]) -> tuple[str, ...]:
+    ratings, scores = (np.array([row[name] for row in rows], dtype=np.float64) for name in ("rating", "score"))
+    _, cases = np.unique([row["case_id"] for row in rows], return_inverse=True)
+    mean = measure_mean(scores - ratings, cases)
+    interval = mean_interval(mean, bounds=DIFFERENCES)
+    low, high = (None if np.isnan(end) else float(end) for end in (interval.low, interval.high))
+    varies = min(np.ptp(ratings), np.ptp(scores)) > 0
+    return (
+        f"{len(rows):,}",
+        score_words(float(ratings.mean())),
+        score_words(float(scores.mean())),
+        signed_words(float(mean.mean)),
+        difference_interval_words(low, high),
+        score_words(float(np.corrcoef(ratings, scores)[0, 1]) if varies else None),
+    )
+
+
+_PREFERENCE_NUMBERS = ("Pairs", "Wins", "Ties", "Losses", "Win rate", "95% interval", "Position flips")
+
+
+def preference_table(rows: Sequence[Row]) -> Table:
+    """Table of rows of preference_rates with their win rates."""
+    return table_of(
+        "Preferences of the judge", ("Criterion", "Model", "Against"), _PREFERENCE_NUMBERS, map(_preference_cells, rows)
+    )
+
+
+def _preference_cells(row: Row) -> tuple[str, ...]:
+    counts = (f"{row[name]:,}" for name in ("pair_count", "win_count", "tie_count", "loss_count"))
+    interval = interval_words(row["ci_low"], row["ci_high"], rate_words)
+    rates = (rate_words(row["win_rate"]), interval, rate_words(row["position_flip_rate"]))
+    return (row["criterion_id"], model_name(row), other_model(row), *counts, *rates)
+
+
+_IS_SHARED = "select count(distinct rater) > 1 as is_shared from latest_ratings"
+_OF_RATERS = ("Ratings", "Severity", "With decisions", "With gold")
+_OF_MODELS = ("Outputs", "Mean rating", "Adjusted", "95% interval")
+
+
+def rater_tables(source: ReportSource) -> Iterator[Table]:
+    """Raters, if there are several, and the models' means if severity is known. Reads latest_ratings."""
+    if not source.rows(_IS_SHARED)[0]["is_shared"]:
+        return
+    found = compare_raters(source.lake, source.run_id)
+    yield table_of("Raters", ("Rater",), _OF_RATERS, map(_rater_cells, found.rows))
+    if any(each.severity for each in found.rows):
+        caption = "Mean ratings, adjusted for the raters' severity"
+        yield table_of(caption, ("Model",), _OF_MODELS, map(_model_cells, found.models))
+
+
+def _rater_cells(row: RaterRow) -> tuple[str, ...]:
+    severity = "–" if row.severity is None else signed_words(row.severity)
+    return (row.rater, f"{row.rating_count:,}", severity, _share(row.decisions), _share(row.gold))
+
+
+def _share(found: Measure) -> str:
+    return f"{rated_words(found)} of {found.n:,}" if found.n else "–"
+
+
+def _model_cells(row: ModelMean) -> tuple[str, ...]:
+    mean = row.mean
+    means = (score_words(mean.plain), score_words(mean.adjusted))
+    return (row.model, f"{mean.n:,}", *means, mean.reason or interval_words(mean.ci_low, mean.ci_high))
+
+
+_OF_OPTIONS = ("Cases", "Samples", "Replicates", "Standard error", "Price")
+
+
+def study_tables(source: ReportSource) -> Iterator[Table]:
+    """Both tables; none unless the judge replied several times to a question."""
+    if not any(row["judge_variance"] is not None for row in source.summary.noise):
+        return
+    try:
+        study = study_run(source.connection, source.lake, source.run_id)
+    except InputError:  # replies of this kind are no replicates: `gradebook noise` gives the reason
+        return
+    if study.components:
+        facets = tuple(dict.fromkeys(name for each in study.components for name in each.variances))
+        rows = (_component_cells(each, facets) for each in study.components)
+        headings = (*(name.replace("_", " ").capitalize() for name in facets), "Scores")
+        yield table_of("Standard deviation by source", ("Model", "Score"), headings, rows)
+    if study.options:
+        caption = "What more would gain: standard error of the mean overall score"
+        yield table_of(caption, ("Model", "More"), _OF_OPTIONS, map(_option_cells, study.options))
+
+
+def _component_cells(found: Components, facets: tuple[str, ...]) -> tuple[str, ...]:
+    name = "overall" if found.scope == OVERALL else found.scope_id
+    known = (found.variances.get(facet) for facet in facets)
+    deviations = ("–" if value is None else sqrt_words(value) for value in known)
+    return (found.model, f"{name} (people)" if found.kind == "rater" else name, *deviations, f"{found.n:,}")
+
+
+def _option_cells(found: Option) -> tuple[str, ...]:
+    counts = (f"{count:,.4g}" for count in (found.case_count, found.sample_count, found.replicate_count))
+    price = "–" if found.cost_usd is None else price_words(found.cost_usd)
+    return (found.model, found.more or "this run", *counts, f"{found.standard_error:.4f}", price)
+
+
+_RATED = """
+select count(distinct rater) as rater_count, count(*) as rating_count, count(distinct output_id) as output_count,
+    count(distinct criterion_id) as criterion_count
+from latest_ratings
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PeopleContents:
+    """Contents of the section. sentences: the ratings behind it, and their limits.
+
+    tables: tables without a picture. calibration_fault: reason if no mean could be corrected, else None.
+    """
+
+    sentences: tuple[str, ...]
+    agreement_figures: tuple[Figure, ...]
+    means_figure: Figure | None
+    noise_figures: tuple[Figure, ...]
+    tables: tuple[Table, ...]
+    calibration_fault: str | None
+
+
+def read_people(source: ReportSource) -> PeopleContents | None:
+    """Read the current agreement; None without ratings and with one opinion of each output."""
+    agreement, means = read_agreement(source), source.summary.means
+    noise, fault = source.summary.noise, source.summary.calibration_fault
+    overall = overall_table(source)
+    preferences = source.summary.preferences
+    if not (agreement.parts or means or noise or fault or overall or preferences or source.summary.offered):
+        return None
+    table, means_drawn = agreement_table(agreement), means_figure(source, means)
+    figures = _agreement_figures(source, agreement, table)
+    tables = (
+        *([table] if agreement.parts and not figures else []),
+        *([means_table(means)] if means and means_drawn is None else []),
+        *([noise_table(noise)] if noise else []),
+        *([overall] if overall else []),
+        *([preference_table(preferences)] if preferences else []),
+        *rater_tables(source),
+        *study_tables(source),
+    )
+    sentences = tuple(_rating_sentences(source, agreement))
+    return PeopleContents(sentences, figures, means_drawn, noise_figures(source), tables, fault)
+
+
+def _agreement_figures(source: ReportSource, agreement: CurrentAgreement, table: Table) -> tuple[Figure, ...]:
+    figures = (rates_figure(agreement, table), bias_figure(agreement, table), *confusion_figures(source, agreement))
+    return tuple(figure for figure in figures if figure is not None)
+
+
+def _rating_sentences(source: ReportSource, agreement: CurrentAgreement) -> list[str]:
+    """Sentences with the counts of ratings, and what the section can't show."""
+    offered = source.summary.offered
+    others = [f"{offered[0].upper()}{offered[1:]}."] if offered else []
+    if not (agreement.together(JUDGE_RATERS) or agreement.together(RATERS)):
+        return others
+    (rated,) = source.rows(_RATED)
+    raters = counted(rated["rater_count"], "person", "people")
+    outputs = f"{rated['output_count']:,} of the {counted(source.summary.run['output_count'], 'output')}"
+    criteria = counted(rated["criterion_count"], "criterion", "criteria")
+    sentences = [f"{raters} gave {counted(rated['rating_count'], 'rating')} of {outputs}, on {criteria}."]
+    if agreement.note:
+        sentences.append(f"{agreement.note[0].upper()}{agreement.note[1:]}.")
+    if not agreement.together(JUDGE_RATERS):
+        sentences.append("No rated output has a verdict from another source, so nothing is compared with people.")
+    drawable = sum(bool(part.confusion) for part in agreement.together(JUDGE_RATERS))
+    if drawable > MOST_DRAWN:
+        sentences.append(f"Levels are drawn for the {MOST_DRAWN} of {drawable:,} criteria with the least agreement.")
+    if not agreement.is_as_published:
+        sentences.append(
+            "Ratings changed since the run was published: this section uses the ratings now in the lake, while the "
+            "published table agreement has the figures of that time."
+        )
+    return [*sentences, *others]

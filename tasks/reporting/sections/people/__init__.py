@@ -1,1 +1,0 @@
-"""Judge and people: agreement, confusion, corrected means, opinions."""

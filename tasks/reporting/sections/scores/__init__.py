@@ -1,1 +1,0 @@
-"""Scores by model, and the weights behind them."""

@@ -1,1 +1,0 @@
-"""Whether the numbers can be trusted: completeness, provenance, replies."""
