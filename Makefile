@@ -35,13 +35,13 @@ demo: $(STAMP)  ## score the shipped example, no key needed
 	@$(VENV)/bin/gradebook demo --prefect $(ARGS)
 
 test: $(DEV_STAMP)  ## what a change has to pass, in parallel (ARGS="-k words" for some)
-	@$(TEST) $(BY_FILE) -m "not (nightly or server or browser)" --cpu-budget $(TEST_BUDGET) $(ARGS)
+	@$(TEST) $(BY_FILE) -m "not (nightly or server or browser or postgres)" --cpu-budget $(TEST_BUDGET) $(ARGS)
 
 test-quick: $(DEV_STAMP)  ## units, laws of form, SQL and the talk with judges: while you work (ARGS as above)
 	@$(TEST) $(BY_FILE) -m "not (nightly or slow or server or postgres or browser or hypothesis)" --cpu-budget $(QUICK_BUDGET) $(QUICK) $(ARGS)
 
 test-nightly: $(DEV_STAMP)  ## whole matrices, seeds, kill points, second examples, Prefect servers, chromium: minutes
-	@$(TEST) -m "nightly or server or browser or hypothesis" --hypothesis-profile nightly --cpu-budget $(NIGHTLY_BUDGET) $(ARGS)
+	@$(TEST) -m "nightly or server or browser or postgres or hypothesis" --hypothesis-profile nightly --cpu-budget $(NIGHTLY_BUDGET) $(ARGS)
 
 test-browser: $(DEV_STAMP)  ## open the pages in chromium, with the network off; a part of `make test-nightly` where chromium is
 	@$(RUN) pytest tests/integration/browser $(ARGS)

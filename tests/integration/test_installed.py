@@ -149,6 +149,7 @@ def test_the_module_runs_beside_the_user_s_modules(environment, folder, path):
     assert "length_words" in run([python, "-m", "gradebook", "checks", "list"], folder, plain_environment(path))
 
 
+@pytest.mark.nightly
 def test_the_version_is_that_of_the_wheel(environment, wheel, folder):
     version = run([environment / "bin" / "gradebook", "--version"], folder, plain_environment())
     assert version == f"gradebook {wheel.name.split('-')[1]}\n"

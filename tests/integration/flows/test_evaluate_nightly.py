@@ -75,6 +75,7 @@ async def read_night(name: str) -> tuple[Any, list[str]]:
     return last.state, [str(each.data) for each in artifacts if each.key == "night-nightly"]
 
 
+@pytest.mark.nightly
 def test_a_failed_suite_is_named_and_the_next_night_is_compared_with_this_one(gradebook, folder):
     suites = folder / "night.suites.yaml"
     ended = gradebook("nightly", suites, "--date", "2026-11-21", "--json")

@@ -219,6 +219,7 @@ def test_per_case_criteria_are_judged_by_the_panel_too(evaluate, gradebook, judg
 CASCADE = "cascade: {first: cheap.yaml, then: dear.yaml, when: {disagreement: true}}"
 
 
+@pytest.mark.nightly
 def test_a_cascade_asks_the_expensive_judge_only_where_the_cheap_one_disagrees_with_itself(
     evaluated, gradebook, judge, other, tmp_path
 ):

@@ -312,6 +312,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bool, "subpro
     return folder, is_cut_off, finished
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_prefect_s_temporary_server_is_silent_records_the_run_and_ends_with_the_command(alone):
     folder, _, finished = alone

@@ -127,6 +127,7 @@ def test_rows_of_published_runs_stay_as_they_were(story: Story):
     assert story.later == story.published
 
 
+@pytest.mark.nightly
 def test_rows_of_published_runs_are_the_same_at_their_versions(story: Story):
     assert story.at_versions == story.published
 

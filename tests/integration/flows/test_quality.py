@@ -53,6 +53,7 @@ def query(gradebook: Any, sql: str) -> list[dict[str, Any]]:
 
 
 # -------- a team's suites
+@pytest.mark.nightly
 def test_a_critical_expectation_of_outputs_stops_the_run_before_a_request_and_is_recorded(
     evaluate, gradebook, judge, outputs, rubric, suites
 ):
@@ -108,6 +109,7 @@ def test_an_expectation_that_cannot_be_computed_is_not_met_and_says_why(evaluate
     assert "expect_column_mean_to_be_between(column=model, min_value=0.0): not computed: " in note
 
 
+@pytest.mark.nightly
 def test_the_shipped_suites_run_where_they_are_asked_for(evaluate, gradebook, judge, outputs, rubric):
     evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini", "--suites")
     found = query(

@@ -13,6 +13,7 @@ from tests.support.samples import judged_criteria, write_outputs, write_rubric
 GOOD, BAD = "It is understood at first reading.", "It can't be understood."
 
 
+@pytest.mark.nightly
 def test_a_set_is_made_listed_priced_and_asked(gradebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPENAI_API_KEY", "key")
     monkeypatch.chdir(tmp_path)

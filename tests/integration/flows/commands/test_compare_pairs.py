@@ -87,6 +87,7 @@ def row_of(found: Any, criterion: str, model: str = "m") -> Any:
     return row
 
 
+@pytest.mark.nightly
 def test_pairs_of_models_come_first_then_the_order_of_the_rubric(compared):
     rows = compared("a", "b")["criteria"]
     assert [(row["model_a"], row["criterion_id"]) for row in rows] == [

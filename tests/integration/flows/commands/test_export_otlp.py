@@ -52,6 +52,7 @@ def test_otlp_has_an_event_for_each_score(lake: Lake):
     ] == [("recovered", 0.0, "fail"), ("searched", 1.0, "pass"), ("agent", 0.5, "fail")]
 
 
+@pytest.mark.nightly
 def test_other_systems_get_their_shapes(lake: Lake):
     langfuse, phoenix = (traced_scores(lake, "traced", shape) for shape in ("langfuse", "phoenix"))
     assert [(row["traceId"], row["name"], row["value"]) for row in langfuse] == [

@@ -111,6 +111,7 @@ def test_what_the_judge_said_of_a_preferred_output_in_another_run_is_its_word(la
     assert preferring == plain
 
 
+@pytest.mark.nightly
 def test_where_the_judge_said_nothing_of_preferred_outputs_the_run_says_so(lake):
     found = calibrate_run(lake, "alone")
     assert found.rows == ()

@@ -53,6 +53,7 @@ def test_the_terminal_shows_raters_pairs_and_why_an_interval_is_missing(gradeboo
     assert "pairs of raters" not in gradebook("raters", "r", lake).out
 
 
+@pytest.mark.nightly
 def test_labels_are_settled_from_raters_and_the_judge(gradebook, lake, tmp_path):
     shown = gradebook("raters", "r", "--labels", lake)
     assert "note: tone: found 8 outputs with two labels or more, expected 100" in shown.out

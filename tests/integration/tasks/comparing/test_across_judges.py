@@ -59,6 +59,7 @@ def test_a_rule_against_latest_of_another_judge_is_unknown_and_fails(folder):
     assert str(unmet) == f"gate undecided: required not ({RULE}), found {APART}; see --across-judges"
 
 
+@pytest.mark.nightly
 def test_a_rule_is_evaluated_across_judges_if_asked(folder):
     found = summarise(lake_in(folder), "c").comparison
     assert found is not None and found.gate is not None
@@ -72,6 +73,7 @@ def test_compare_refuses_a_rule_across_judges(folder):
     assert found.gate is not None and not found.gate.is_failed
 
 
+@pytest.mark.nightly
 def test_every_surface_names_the_judges(folder, capsys):
     found = compare_runs(lake_in(folder), "a", "b")
     assert found.as_json()["judges"] == APART

@@ -105,6 +105,7 @@ def stopping_of(folder: Path, run_id: str) -> Row:
     return dict(json.loads(row["settings"])["stopping"])
 
 
+@pytest.mark.nightly
 def test_a_stopped_run_asks_no_further_judgment_and_has_no_gap(stopped):
     run, found = stopped.summary.run, stopping_of(stopped.folder, "worse")
     stopped_at = found["stopped_at"]

@@ -63,6 +63,7 @@ def test_a_published_run_is_not_read_back_for_another_sample(files):
         publish(*files, run_id="part")
 
 
+@pytest.mark.nightly
 def test_a_run_over_a_sample_is_compared_on_the_cases_of_both(files):
     publish(*files, run_id="whole")
     comparison = publish(*files, sample=5, baseline="whole").comparison

@@ -16,7 +16,7 @@ from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.lake.versions import find_version, list_versions
 from tests.support.samples import query, write_lines
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.nightly, pytest.mark.slow]
 LIBRARY = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), os.environ.get("LIBFAKETIME"))
 CLOCKS = {"first": "+2d", "second": "+0d", "third": "-1d"}  # each beside the true time
 RUBRIC = """

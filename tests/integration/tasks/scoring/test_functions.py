@@ -336,6 +336,7 @@ def test_a_vectorised_function_that_fails_leaves_all_its_rows_unscored(pool, out
     assert scored(pool, shard("a", output, "b"), name="my_checks:acting")["reason"].to_pylist() == [reason] * 3
 
 
+@pytest.mark.nightly
 def test_a_call_that_takes_too_long_is_stopped():
     settings = SETTINGS.model_copy(update={"row_time_limit_s": 0.2, "time_limit_s": 1.0})
     with FunctionPool(settings) as pool:

@@ -158,6 +158,7 @@ def test_a_lost_judge_goes_on_where_it_stopped_and_a_lost_reply_is_a_gap(judge: 
     assert verdicts_in(tmp_path, "new", "reason")["loses"] == "parse_error"
 
 
+@pytest.mark.nightly
 def test_a_panel_and_replicates_vote_on_each_pair_in_both_orders(judge: LoopbackJudge, tmp_path: Path):
     def write(body: dict[str, Any]) -> str:
         if body["model"] != "contrary":

@@ -54,6 +54,7 @@ def test_a_client_shakes_hands_lists_tools_and_calls_one_in_a_process(lake):
     assert (fourth["result"], ended.stderr) == ({}, "")
 
 
+@pytest.mark.nightly
 def test_each_tool_is_described_by_a_schema_and_only_reads(lake):
     for tool in TOOLS.values():
         described = tool.described()
