@@ -200,6 +200,7 @@ def test_the_form_of_a_deployment_says_what_each_parameter_is(deployed, name):
     assert [parameter for parameter, words in shown.items() if not words.get("description")] == []
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.server
 def test_the_form_of_a_deployment_knows_what_each_parameter_may_be(deployed):
@@ -208,6 +209,7 @@ def test_the_form_of_a_deployment_knows_what_each_parameter_may_be(deployed):
     assert (outputs["max_bad_rate"]["minimum"], outputs["max_bad_rate"]["maximum"]) == (0, 1)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.server
 def test_the_sweep_is_deployed_with_a_schedule_that_is_off(deployed):
@@ -326,6 +328,7 @@ def test_prefect_s_temporary_server_is_silent_records_the_run_and_ends_with_the_
     assert {"flow", "ingest", "length · shard 0", "publish", "report"} <= states.keys()
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_flow_with_checks_only_needs_no_network(alone):
     _, is_cut_off, finished = alone

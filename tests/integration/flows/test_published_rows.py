@@ -17,7 +17,7 @@ from tests.support.loopback_judge import LoopbackJudge
 from tests.support.nightly import nightly
 from tests.support.samples import write_lines, write_outputs, write_rubric
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.nightly, pytest.mark.slow]
 TABLES = """
 select table_name from duckdb_columns()
 where database_name = 'lake' and column_name = 'run_id'
@@ -122,12 +122,10 @@ def version_of(lake: Lake, run_id: str) -> int:
     return int(version)
 
 
-@pytest.mark.nightly
 def test_rows_of_published_runs_stay_as_they_were(story: Story):
     assert story.later == story.published
 
 
-@pytest.mark.nightly
 def test_rows_of_published_runs_are_the_same_at_their_versions(story: Story):
     assert story.at_versions == story.published
 

@@ -39,6 +39,7 @@ def start(folder: Path, code: str, *arguments: str, **more: str) -> "subprocess.
     return subprocess.Popen([sys.executable, "-c", code, *arguments], cwd=folder, env=settings, **pipes)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_run_is_a_flow_where_a_variable_or_the_active_profile_names_a_server(tmp_path):
     started = {}
