@@ -2,8 +2,8 @@
 
 python bench/inference.py [PART ...] [--rounds 10000] [--sizes 20 50]
 
-Parts: differences, power, means, passes, unpaired, stop, slices, checkpoints; all by default. "Before" is gradebook of
-November 2026: t with Hall's transformation, and the rule of three where under 5 cases moved; of passes t; of different
+Parts: differences, search, power, means, passes, unpaired, stop, slices, checkpoints; all by default. "Before" is
+gradebook of November 2026: t with Hall's transformation, and the rule of three where under 5 cases moved; of passes t; of different
 cases Welch's t; of means the effective sample size alone. A cell has the coverage in percent, and in brackets the truth
 below and above the interval. Weak spots: 300 outputs with 6 metadata keys of 5 values and 5 criteria. "Interval": the
 former rule, a slice whose 95% interval lies below the mean of the rest.
@@ -214,6 +214,34 @@ def cover(
         print(f"{name:36}" + "".join(f"{cell:>20}" for cell in cells), flush=True)
 
 
+LOST = (0.005, 0.01, 0.02, 0.03, 0.05, 0.08, 0.15)
+SEARCHED: dict[str, tuple[float, Draw]] = {
+    **{
+        f"-{loss:g} in {share:.1%}, else +-{spread:g}": (-share * loss, jitter(spread, share, loss))
+        for spread in (0.005, 0.02, 0.05, 0.1, 0.2, 0.3)
+        for share in LOST
+        for loss in (0.3, 0.8, 1.0)
+    },
+    **{
+        f"+1 in {gain:.1%}, -1 in {loss:.1%}": (gain - loss, choice([1, 0, -1], [gain, 1 - gain - loss, loss]))
+        for gain in (0.0, 0.005, 0.01, 0.02, 0.04, 0.08, 0.15)
+        for loss in LOST
+    },
+}
+
+
+def search_worlds(round_count: int) -> None:
+    """Print, for each number of pairs, the three worlds in which the lower end is most often above the true mean."""
+    rng = np.random.default_rng(8)
+    for n in (20, 50, 100, 200, 400):
+        missed = []
+        for name, (truth, draw) in SEARCHED.items():
+            low, _ = difference_now(draw(rng, (round_count, n)))
+            missed.append((100 * float((low > truth + 1e-9).mean()), name))
+        worst = "; ".join(f"{share:.1f} {name}" for share, name in sorted(missed, reverse=True)[:3])
+        print(f"{n} pairs, {len(missed)} worlds: {worst}", flush=True)
+
+
 POWER: dict[str, Callable[[int], Draw]] = {
     **{f"normal, sd {sd:g}": lambda n, sd=sd: jitter(sd, 0, 0, 2.8 * sd / np.sqrt(n)) for sd in (0.05, 0.1, 0.2, 0.3)},
     **{
@@ -422,6 +450,7 @@ def main() -> None:
     sizes, rounds = (known := parser.parse_known_args()[0]).sizes, known.rounds
     parts: dict[str, Callable[[], None]] = {
         "differences": lambda: cover(DIFFERENCES, difference_before, difference_now, rounds, sizes),
+        "search": lambda: search_worlds(rounds),
         "power": lambda: find_differences(rounds, sizes),
         "means": lambda: cover(MEANS, mean_before, mean_now, rounds, sizes),
         "passes": lambda: cover(PASSES, t_ends, difference_now, rounds, (30, 35, 70, 160, *sizes)),
