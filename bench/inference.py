@@ -3,10 +3,10 @@
 python bench/inference.py [PART ...] [--rounds 10000] [--sizes 20 50]
 
 Parts: differences, search, power, means, passes, unpaired, stop, slices, checkpoints; all by default. "Before" is
-gradebook of November 2026: t with Hall's transformation, and the rule of three where under 5 cases moved; of passes t;
-of different cases Welch's t; of means the effective sample size alone. A cell has the coverage in percent, and in brackets the truth
-below and above the interval. Weak spots: 300 outputs with 6 metadata keys of 5 values and 5 criteria. "Interval": the
-former rule, a slice whose 95% interval lies below the mean of the rest.
+gradebook of November 2026: t with Hall's transformation, and the rule of three where under 5 cases moved; of passes
+t; of different cases Welch's t; of means the effective sample size alone. A cell has the coverage in percent, and in
+brackets the truth below and above the interval. Weak spots: 300 outputs with 6 metadata keys of 5 values and 5
+criteria. "Interval": the former rule, a slice whose 95% interval lies below the mean of the rest.
 """
 
 import argparse
