@@ -64,12 +64,12 @@ def unchanged_sentence(rows: Sequence[ComparedRow]) -> str:
     if not any(row.figures.n for row in rows):
         return "No case has a score on both sides."
     is_paired, overall = all(row.is_paired for row in rows), overall_row(rows)
+    unknown = ", and overall scores are not compared as the rubrics differ" if overall is None else ""
     if all(row.is_unchanged for row in rows):
         pairs = counted(max(row.figures.n + row.counts.unscored_count for row in rows), "pair")
-        return f"No output changed: A and B have the same outputs with the same verdicts in {pairs}."
+        return f"No output changed: A and B have the same outputs with the same verdicts in {pairs}{unknown}."
     if any(row.outcome is Chance.UNKNOWN and row.is_left_open for row in rows):
         return f"Missing scores leave open what changed: {_left_open_words(rows)}."
-    unknown = ", and overall scores are not compared as the rubrics differ" if overall is None else ""
     if is_paired and not any(row.figures.better_count + row.figures.worse_count for row in rows):
         return f"{_no_change_words(rows)}{unknown}."
     if all(row.chance is None for row in rows):
