@@ -119,7 +119,7 @@ def test_a_run_is_published_once_whatever_happens_to_its_commit(
         server.restart()
     else:
         proxy.is_reached, proxy.lost_count = fault == "lost", 1
-    code, out, err = evaluation.wait(40)
+    code, out, err = evaluation.wait(120)
     assert code == 0, err
     counts = (
         "select (select count(*) from runs where status = 'published') r, (select count(*) from outputs) o, "
