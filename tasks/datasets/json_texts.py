@@ -18,6 +18,9 @@ _UNSIGNED, _SIGNED = b"0" * 20, b"-" + b"0" * 19  # the shortest numbers that ma
 # Escapes in turn, so that the second half of a pair, or an escaped backslash, starts none.
 _ESCAPES = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<half>u[dD][89a-fA-F]..)|.)", re.DOTALL)
 
+# What Python reads and `orjson` refuses; other texts are refused by both, the second time slowly.
+_ODD = re.compile(rb"NaN|Infinity|\\u[dD][89a-fA-F]|[0-9][eE][+-]?[0-9]|[0-9]{300}")
+
 
 def load_json(text: bytes | str, notes: Notes) -> Any:
     """Value of a JSON text. NaN and Infinity are null, and numbers beyond 64 bits are texts of their digits.
@@ -27,6 +30,8 @@ def load_json(text: bytes | str, notes: Notes) -> Any:
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError as error:
+        if not _ODD.search(text if isinstance(text, bytes) else text.encode(errors="replace")):
+            raise
         return _load_odd(text, error, notes)
     return _read_slowly(text, notes) if _has_long_number(text) else value
 
