@@ -66,7 +66,7 @@ def criteria_table(run_id: str, rubric: Rubric) -> pa.Table:
 
 
 def rubric_questions(rubric: Rubric) -> list[dict[str, Any]]:
-    """What people are asked: id, digest and levels of each criterion and of the overall row."""
+    """Questions to people: id, digest and levels of each criterion and of the overall row."""
     asked: list[tuple[str, Criterion | Overall]] = [(criterion.id, criterion) for criterion in rubric.criteria]
     asked += [(OVERALL, rubric.overall)] if rubric.overall else []
     return [

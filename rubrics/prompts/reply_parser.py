@@ -265,7 +265,7 @@ def _decoded(text: str) -> object:
 
 
 def _shape_fault(error: ValidationError) -> str:
-    """What is wrong with a JSON value: the first fault, and its key."""
+    """First fault of a JSON value, and its key."""
     first = error.errors(include_url=False)[0]
     told = first["msg"]
     if first["input"] is None:

@@ -82,7 +82,7 @@ class PairFigures:
 
 @dataclass(frozen=True, slots=True)
 class OpenFigures:
-    """What pairs that lack a score leave open: figures over all pairs, whatever the missing scores are.
+    """Bounds of the figures over all pairs, whatever the missing scores are.
 
     p_missing: whether scores are missing equally often on both sides, by McNemar's exact test. least_diff, most_diff:
     bounds of mean_diff; least_low, most_high: of its interval, with all missing scores at the end that counts against,

@@ -51,7 +51,7 @@ def chat_messages(given: Any, role: str = "user") -> list[Message]:
 
 
 def answered_messages(given: Any) -> list[Message]:
-    """What a model gave back as messages; an object that is none, such as a structured answer, is the answer's text."""
+    """Reply of a model as messages; an object that is none, such as a structured answer, is the answer's text."""
     value = decoded(given)
     messages = chat_messages(value, "assistant")
     if messages or not isinstance(value, list | dict) or not value or holds_messages(value, "assistant"):

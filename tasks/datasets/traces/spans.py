@@ -114,7 +114,7 @@ def row_of_spans(trace_id: str, ordered: OrderedSpans, default_model: str) -> di
 
 
 def _divided(asked: Sequence[Message]) -> tuple[list[Message], list[Message]]:
-    """What was asked, and the calls of tools after it with their results, which are a run's own work."""
+    """Messages of the question, and the calls of tools after it with their results, which are a run's own work."""
     last = max((place for place, message in enumerate(asked) if message["role"] == "user"), default=-1)
     begin = last + 1 + sum(1 for _ in takewhile(lambda message: message["role"] == "system", asked[last + 1 :]))
     done = list(asked[begin:])

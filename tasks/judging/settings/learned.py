@@ -36,7 +36,7 @@ def refused_setting(settings: ModelSettings, parameter: str | None, reason: str)
 def store_learned(root: Path, refused: RefusedSetting) -> None:
     """Store what a refusal taught in a lake's folder, for this run and later ones."""
     base_url, model, setting, *_ = refused.args
-    values = {setting: next(value for name, value in LEARNED.values() if name == setting)}
+    values = {setting: dict(LEARNED.values())[setting]}
     learned = _read(root)
     name = f"{model} at {base_url}"
     write_text(root / FILE, json.dumps(learned | {name: learned.get(name, {}) | values}, indent=1))

@@ -106,7 +106,7 @@ class Failure:
 
     @property
     def remedy(self) -> str | None:
-        """What to set in the judge file where the endpoint refuses a parameter."""
+        """Setting of the judge file to change where the endpoint refuses a parameter."""
         return REMEDIES.get(self.parameter or "")
 
 
