@@ -55,4 +55,5 @@ def _answer(server: socket.socket, client: socket.socket, is_lost: threading.Eve
     with suppress(OSError):
         while (answer := server.recv(2**20)) and not is_lost.is_set():
             client.sendall(answer)
+    with suppress(OSError):  # also where the server was killed before it read all, which resets its end
         client.shutdown(socket.SHUT_RDWR)
