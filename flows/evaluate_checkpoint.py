@@ -93,5 +93,6 @@ def refuse_foreign(places: tuple[str | None, ...], endpoint: str | None, folders
         if place is not None and not any(is_below(place, root) for root in roots):
             found = f"{place!r} in an event, which lies outside {', '.join(map(str, allowed))}"
             raise InputError("event", found, f"a path below, or another folder in `folders` or {FOLDERS}")
-    if is_file and any(each.key is not None for each in read_endpoint(endpoint or "", os.environ).asking.addresses):
+    addresses = read_endpoint(endpoint or "", os.environ).asking.addresses if is_file else ()
+    if any(address.key is not None or address.header_variables for address in addresses):
         raise InputError("event", f"the endpoint file {endpoint!r}, which names a key", "one without `key`")

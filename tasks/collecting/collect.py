@@ -112,8 +112,7 @@ class _Collection:
                 key = self.key(chat, sample_index)
                 if key not in stored:
                     messages = partial(self.rows.messages, row)
-                    body = self.settings.extra_body
-                    yield CollectQuestion(row.case_id, messages, chat, key, sample_index, body)
+                    yield CollectQuestion(row.case_id, messages, chat, key, sample_index)
 
     @property
     def budget_name(self) -> str:

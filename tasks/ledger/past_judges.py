@@ -23,10 +23,12 @@ from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.lake.sql import query
 
 _ORDERS = ("reply_order", "level_order", "flaws_first", "reply_format")
-SETTINGS = ("model", "temperature", "seed", "max_tokens", "packing", *_ORDERS, "epoch")
+_EXTRA = ("reasoning_effort", "verbosity", "thinking", "extra_body")
+SETTINGS = ("model", "temperature", "seed", "max_tokens", "packing", *_ORDERS, "epoch", *_EXTRA)
 OPINIONS = ("replicates", "replicate_share", "swap_share")
 DEVIATIONS = 4  # so far a drawn share may lie from the one that was asked for
-_ASKING = ("base_url", "key", "prices", "service_tier", "mode")  # what bears on the price alone
+# What bears on the price or the way to the model alone.
+_ASKING = ("base_url", "key", "key_header", "headers", "query", "form", "prices", "service_tier", "mode")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,8 @@ class PastJudge:
             return ()
         if not isinstance(judge, JudgeSettings):
             return () if self.identity == judge.identity else ("judge",)
-        found = [name for name, value in judge.identity.items() if self.identity.get(name) != value]
+        names = dict.fromkeys((*judge.identity, *self.identity.keys() & {*_ORDERS, *_EXTRA, "epoch"}))
+        found = [name for name in names if self.identity.get(name) != judge.identity.get(name)]
         found += [name for name in OPINIONS if self._differs(name, judge)]
         return tuple("prompt" if name.startswith("prompt_") else name for name in found)
 

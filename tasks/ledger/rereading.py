@@ -85,7 +85,7 @@ def misread(
     elif style.reply == "logprobs":  # only the probabilities of the levels are stored
         return _differences(judgment, _fitting(judgment, criterion))
     else:
-        read = _reread(judgment, criterion, case, style, is_plain=identity.get("reply_format") == "text")
+        read = _reread(judgment, criterion, case, style, is_plain="reply_format" in identity)
         if read is not None and read.status == "scored" and judgment["status"] in READ_LATER:
             return None
     if read is None:

@@ -329,7 +329,7 @@ def test_every_format_has_a_section():
 
 def test_the_judge_settings_and_their_defaults_are_those_of_the_model():
     listed = {cells[0].strip("`"): cells[1].strip("`") for cells in rows_after("docs/judging.md", "judge settings")}
-    known = {name: field.get_default() for name, field in JudgeSettings.model_fields.items()}
+    known = {name: field.get_default(call_default_factory=True) for name, field in JudgeSettings.model_fields.items()}
     shown = {name: "none" if value is None else str(value) for name, value in known.items()}
     assert listed == shown | {"model": "required"}
 

@@ -1,6 +1,6 @@
 """Question of a collection: a prompt put to the model under evaluation, whose reply is any text."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +30,6 @@ class CollectQuestion:
     prompt_digest: str
     request_key: str
     sample_index: int
-    extra_body: Mapping[str, Any]
 
     @property
     def output_id(self) -> str:
@@ -54,7 +53,7 @@ class CollectQuestion:
 
     def request(self) -> Request:
         """Messages as they are, without a format for the reply. Raises `UnreadableMedia`."""
-        return Request(self.messages(), None, _read, note=_note, extra_body=self.extra_body)
+        return Request(self.messages(), None, _read, note=_note)
 
     def answer(self, outcome: Outcome) -> CollectAnswer:
         """Whether the output is now available, and why not."""

@@ -20,7 +20,8 @@ MAY_BE_CUT = (
     "file asks all anew"
 )
 _PARAMETER = re.compile(
-    r"\b(temperature|max_completion_tokens|max_tokens|response_format|json_schema|seed|top_logprobs|logprobs|service_tier)\b"
+    r"\b(temperature|max_completion_tokens|max_tokens|response_format|json_schema|seed|top_logprobs|logprobs|service_tier"
+    r"|reasoning_effort|verbosity|thinking)\b"
 )
 # A message may repeat words of the prompt, so it has to say that something is refused.
 _REFUSAL = re.compile(

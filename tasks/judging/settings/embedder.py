@@ -32,7 +32,8 @@ class EmbedderSettings(ModelSettings):
     @property
     def identity(self) -> dict[str, Any]:
         """Settings that affect a vector; embedders that differ in them never share one."""
-        return {"kind": "openai_embeddings", "model": self.model, "dimensions": self.dimensions}
+        identity = {"kind": "openai_embeddings", "model": self.model, "dimensions": self.dimensions}
+        return identity | self.extra_identity
 
     @property
     def digest(self) -> str:

@@ -1,13 +1,12 @@
 """Reader of the value of `--judge` or `--endpoint`: a model, a settings file, or recorded replies."""
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, Field, ValidationError, field_validator
+from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from gradebook.rubrics.model.digests import digest_of
@@ -45,6 +44,8 @@ _STARTS = (
 )
 _ENDS = (yaml.FlowSequenceEndToken, yaml.FlowMappingEndToken, yaml.BlockEndToken)
 _COMPOSED = ("panel", "cascade")
+KEY_FORMS = "env:VARIABLE, secret:BLOCK or command:PROGRAM"
+MAYBE_SECRET = ("extra_body", "headers", "query")  # settings that messages do not show
 
 
 def read_judge(judge: str, environ: Mapping[str, str]) -> Judge:
@@ -224,14 +225,14 @@ def _fault(fault: ErrorDetails, model: type[BaseModel], source: str, is_from_env
     """Message about one setting. Unknown settings and addresses may contain a secret, and are not shown."""
     setting = ".".join(str(step) for step in fault["loc"])
     if fault["loc"] and fault["loc"][-1] == "key":
-        return f"{source}: {setting}: found something else, expected env:VARIABLE or secret:BLOCK, not the key itself"
+        return f"{source}: {setting}: found something else, expected {KEY_FORMS}, not the key itself"
     if fault["loc"] and fault["loc"][-1] == "base_url":
         place = f"environment: {ADDRESS_VARIABLE}" if is_from_environment else f"{source}: {setting}"
         is_ours = fault["type"] == "value_error"
         expected = fault["msg"].removeprefix("Value error, ") if is_ours else "an address as text"
         return f"{place}: found something else, expected {expected}"
-    if fault["loc"] and fault["loc"][0] == "extra_body":  # may contain a secret too
-        return f"{source}: extra_body: found something else, expected {fault['msg'].removeprefix('Value error, ')}"
+    if hidden := next((name for name in fault["loc"] if name in MAYBE_SECRET), None):
+        return f"{source}: {hidden}: found something else, expected {fault['msg'].removeprefix('Value error, ')}"
     if fault["type"] == "extra_forbidden":
         known = Prices if "prices" in fault["loc"][:-1] else Fallback if "fallbacks" in fault["loc"][:-1] else model
         return f"{source}: {setting}: found an unknown setting, expected one of {', '.join(known.model_fields)}"
@@ -242,9 +243,6 @@ def _fault(fault: ErrorDetails, model: type[BaseModel], source: str, is_from_env
 
 
 EXPECTED = "an endpoint file"
-# Parts of a request that gradebook sets itself, or whose reply it could not read.
-_OURS = ("model", "messages", "max_tokens", "max_completion_tokens", "temperature", "seed", "service_tier")
-_UNREAD = ("stream", "stream_options", "n", "response_format")
 
 
 class EndpointSettings(ModelSettings):
@@ -252,18 +250,6 @@ class EndpointSettings(ModelSettings):
 
     max_tokens: Annotated[int, Field(ge=1)] = 4096
     system: Annotated[str, Field(min_length=1)] | None = None
-    extra_body: dict[str, Any] = Field(default_factory=dict)  # sent unchanged: top_p, top_k, chat_template_kwargs
-
-    @field_validator("extra_body")
-    @classmethod
-    def _is_left_to_the_user(cls, value: dict[str, Any]) -> dict[str, Any]:
-        if taken := [name for name in value if name in _OURS + _UNREAD]:
-            raise ValueError(f"no {taken[0]}: it has a setting of its own, or can't be another")
-        try:
-            json.dumps(value, allow_nan=False)
-        except (TypeError, ValueError, RecursionError):
-            raise ValueError("values that JSON has") from None
-        return value
 
     @property
     def asking(self) -> JudgeSettings:
@@ -280,6 +266,7 @@ class EndpointSettings(ModelSettings):
             "seed": self.seed,
             "max_tokens": self.max_tokens,
             "extra_body": self.extra_body,
+            **self.extra_identity,
         }
 
     @property

@@ -1,6 +1,7 @@
 """Settings of a judge: a model behind an endpoint, or a file of recorded replies."""
 
 import json
+import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,12 +18,22 @@ DEFAULT_BASE_URL = "https://api.openai.com/v1"
 KEY_VARIABLE = "OPENAI_API_KEY"
 ADDRESS_VARIABLE = "OPENAI_BASE_URL"
 REPLAY_PREFIX = "replay:"
-KEY_PATTERN = r"^(env:[A-Za-z_][A-Za-z0-9_]*|secret:[a-z0-9][a-z0-9-]*)$"
+KEY_PATTERN = r"^(env:[A-Za-z_][A-Za-z0-9_]*|secret:[a-z0-9][a-z0-9-]*|command:[^\x00-\x1f]{1,1000})$"
+HEADER_NAME = r"^[A-Za-z0-9][A-Za-z0-9-]{0,99}$"
+SECRET_IN_HEADER = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_SECRET_HEADERS = re.compile("key|token|secret|auth|cookie|credential|password", re.IGNORECASE)
+_OUR_HEADERS = ("authorization", "host", "connection", "cookie", "accept", "accept-encoding", "user-agent", "expect")
+_OUR_HEADER_STARTS = ("content-", "transfer-", "proxy-", "x-forwarded-")
+# Parts of a request that have settings of their own, or whose reply gradebook could not read.
+_OUR_PARTS = ("model", "messages", "max_tokens", "max_completion_tokens", "temperature", "seed", "service_tier")
+_OUR_PARTS += ("reasoning_effort", "verbosity", "thinking")
+_UNREAD_PARTS = ("stream", "stream_options", "n", "response_format")
 
 Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Limit = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Tier = Literal["auto", "default", "flex", "priority"]
+Form = Literal["openai", "anthropic"]
 
 
 class _Settings(BaseModel):
@@ -43,6 +54,36 @@ class Address(_Settings):
 
     base_url: str = DEFAULT_BASE_URL
     key: Annotated[str, Field(pattern=KEY_PATTERN)] | None = None  # None: the environment's, at its own address
+    key_header: Annotated[str, Field(pattern=HEADER_NAME)] | None = None  # None: `Authorization: Bearer KEY`
+    headers: dict[Annotated[str, Field(pattern=HEADER_NAME)], str] = Field(default_factory=dict)
+    query: dict[Annotated[str, Field(min_length=1)], str] = Field(default_factory=dict)  # such as api-version
+    form: Form = "openai"  # of requests and replies
+
+    @field_validator("key_header")
+    @classmethod
+    def _key_header_is_free(cls, value: str | None) -> str | None:
+        if value is not None and _is_ours(value):
+            raise ValueError("another header: gradebook sets this one")
+        return value
+
+    @field_validator("headers")
+    @classmethod
+    def _headers_are_free(cls, value: dict[str, str]) -> dict[str, str]:
+        for name, text in value.items():
+            if _is_ours(name):
+                raise ValueError(f"no {name}: gradebook sets it, and `key` the key")
+            if not (text.isascii() and text.isprintable()):
+                raise ValueError(f"a value of {name} in printable ASCII")
+            if _SECRET_HEADERS.search(name) and not SECRET_IN_HEADER.search(text):
+                raise ValueError(
+                    f"`${{VARIABLE}}` as the value of {name}: it may be a secret, and has no place in a file"
+                )
+        return value
+
+    @property
+    def header_variables(self) -> tuple[str, ...]:
+        """Variables of the environment that the headers name."""
+        return tuple(name for text in self.headers.values() for name in SECRET_IN_HEADER.findall(text))
 
     @field_validator("base_url")
     @classmethod
@@ -80,8 +121,30 @@ class ModelSettings(Address):
     max_tokens: Annotated[int, Field(ge=1)] = 1024
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None  # None: not sent; some models refuse it
     seed: int | None = None
+    reasoning_effort: Annotated[str, Field(pattern=r"^[a-z]{1,20}$")] | None = None  # none, minimal, low, ...
+    verbosity: Literal["low", "medium", "high"] | None = None
+    thinking: Annotated[int, Field(ge=0)] | None = None  # tokens of thought at most; 0: none
+    extra_body: dict[str, Any] = Field(default_factory=dict)  # sent unchanged: top_p, top_k, chat_template_kwargs
     fallbacks: tuple[Fallback, ...] = ()
     prices: Prices | None = None
+
+    @field_validator("extra_body")
+    @classmethod
+    def _is_left_to_the_user(cls, value: dict[str, Any]) -> dict[str, Any]:
+        if taken := [name for name in value if name in _OUR_PARTS + _UNREAD_PARTS]:
+            raise ValueError(f"no {taken[0]}: it has a setting of its own, or can't be another")
+        try:
+            json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError, RecursionError):
+            raise ValueError("values that JSON has") from None
+        return value
+
+    @property
+    def extra_identity(self) -> dict[str, Any]:
+        """Optional settings that affect a reply; left out where they are not set, so that older digests stay."""
+        optional = {name: getattr(self, name) for name in ("reasoning_effort", "verbosity", "thinking")}
+        extra = {"extra_body": self.extra_body} if self.extra_body else {}
+        return {name: value for name, value in optional.items() if value is not None} | extra
 
     @field_validator("model", "concurrency_limit", check_fields=False)
     @classmethod
@@ -103,7 +166,7 @@ class JudgeSettings(ModelSettings):
     reply_order: Literal["evidence_first", "level_first"] = "evidence_first"
     level_order: Literal["worst_first", "best_first"] = "worst_first"
     flaws_first: bool = False  # the judge names flaws before evidence, rationale and level
-    reply_format: Literal["json_schema", "text"] = "json_schema"  # text: no structured output is asked for
+    reply_format: Literal["json_schema", "json_object", "text"] = "json_schema"  # text: no structured output
     temperature: Annotated[float, Field(ge=0, le=2)] | None = 0
     epoch: Annotated[int, Field(ge=1)] | None = None  # another number asks all questions anew
     batch_command: str | None = None  # program that answers a batch file, in place of an endpoint
@@ -158,8 +221,9 @@ class JudgeSettings(ModelSettings):
             "level_order": self.level_order,
             # Left out at their defaults, so that digests from before they existed stay.
             **({"flaws_first": True} if self.flaws_first else {}),
-            **({"reply_format": "text"} if self.reply_format == "text" else {}),
+            **({} if self.reply_format == "json_schema" else {"reply_format": self.reply_format}),
             **({} if self.epoch is None else {"epoch": self.epoch}),
+            **self.extra_identity,
         }
 
     @property
@@ -189,6 +253,11 @@ class ReplaySettings:
     def judge_digest(self) -> str:
         """Digest of the identity, 32 hex digits."""
         return identity_digest(self.identity)
+
+
+def _is_ours(header: str) -> bool:
+    """Whether gradebook or the HTTP client sets a header."""
+    return header.lower() in _OUR_HEADERS or header.lower().startswith(_OUR_HEADER_STARTS)
 
 
 def program_words(command: str, requests: str, replies: str) -> list[str]:

@@ -2,9 +2,14 @@
 
 A key goes only to an address with which the operator paired it: OPENAI_API_KEY to OPENAI_BASE_URL, or to OpenAI where
 that is not set; any other pair is listed in GRADEBOOK_ALLOW_KEYS or in the user's settings file. A judge file names a
-key and an address, but may be of others, so it pairs nothing.
+key and an address, but may be of others, so it pairs nothing. The same holds for the variables in its headers. A
+program that prints a token is allowed literally, and `command@HOST` allows its token at a host.
 """
 
+import shlex
+import subprocess
+import threading
+import time
 from collections.abc import Mapping
 
 from gradebook.rubrics.model.errors import EndpointUnavailable, JudgeSettingsError
@@ -12,6 +17,7 @@ from gradebook.tasks.judging.settings.judge import (
     ADDRESS_VARIABLE,
     DEFAULT_BASE_URL,
     KEY_VARIABLE,
+    SECRET_IN_HEADER,
     Address,
     JudgeSettings,
 )
@@ -25,7 +31,12 @@ from gradebook.tasks.system.operator_settings import (
 from gradebook.tasks.system.prefect_blocks import read_secret
 
 NO_KEY = "none"  # sent where there is no key, as the client requires one
-SECRET_BLOCK = "secret"
+SECRET_BLOCK, COMMAND = "secret", "command"
+TOKEN_TIMEOUT_S = 60.0
+TOKEN_AGE_S = 240.0  # programs of clouds print a token that is valid for at least five minutes more
+MOST_TOKEN_LENGTH = 20_000
+_TOKENS: dict[str, tuple[float, str]] = {}  # by command: when its token was printed, and the token
+_TOKENS_LOCK = threading.Lock()
 
 
 def read_keys(settings: JudgeSettings, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -38,11 +49,38 @@ def read_keys(settings: JudgeSettings, environ: Mapping[str, str]) -> tuple[str,
     return tuple(NO_KEY if source is None else _read_key(source, environ) for source in sources)
 
 
+def fresh_key(address: Address, key: str) -> str:
+    """Key of an address now: a token that a program prints is renewed, any other key stays.
+
+    key: as of `read_keys`. May wait for the program. Raises `EndpointUnavailable`.
+    """
+    source = address.key or ""
+    return _printed_token(source.partition(":")[2]) if source.startswith(f"{COMMAND}:") else key
+
+
+def read_headers(address: Address, environ: Mapping[str, str]) -> dict[str, str]:
+    """Headers of an address, with the values of their variables. Raises `EndpointUnavailable` for an empty variable.
+
+    The variables are paired with the address by `read_keys`, which comes first.
+    """
+    return {
+        name: SECRET_IN_HEADER.sub(lambda found: _variable(found[1], environ), text)
+        for name, text in address.headers.items()
+    }
+
+
+def header_secrets(address: Address, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Values of the variables in an address's headers, which are masked as its key is."""
+    return tuple(value for name in address.header_variables if (value := environ.get(name, "").strip()))
+
+
 def refuse_bad_keys(settings: JudgeSettings, environ: Mapping[str, str]) -> None:
     """Raise what `read_keys` raises; Secret blocks are not read."""
     for source in _sources(settings, environ):
-        if source is not None and not source.startswith(f"{SECRET_BLOCK}:"):
+        if source is not None and not source.startswith((f"{SECRET_BLOCK}:", f"{COMMAND}:")):
             _read_key(source, environ)
+    for address in settings.addresses:
+        read_headers(address, environ)
 
 
 def refuse_unpaired_keys(settings: JudgeSettings, environ: Mapping[str, str]) -> None:
@@ -86,6 +124,10 @@ def missing_key_words(address: Address, environ: Mapping[str, str]) -> str | Non
 
 def _sources(settings: JudgeSettings, environ: Mapping[str, str]) -> list[str | None]:
     """Where the key of each address comes from; None for an address that gets none."""
+    for address in settings.addresses:
+        for name in address.header_variables:
+            if not read_operator_settings(environ).allows_key(name, address.base_url):
+                raise _unpaired("headers", name, address)
     return [_paired(address, environ) for address in settings.addresses]
 
 
@@ -93,9 +135,16 @@ def _paired(address: Address, environ: Mapping[str, str]) -> str | None:
     source = _source(address, environ)
     if source is None or _is_environments(address, source, environ):
         return source
-    name = source.removeprefix("env:")
-    if not read_operator_settings(environ).allows_key(name, address.base_url):
-        raise _unpaired(name, address)
+    kind, _, place = source.partition(":")
+    allowed = read_operator_settings(environ)
+    if kind == COMMAND and place not in allowed.programs:
+        raise JudgeSettingsError(
+            f"key: found {place!r}, a program that nobody allowed, expected the same line in {PROGRAMS}, or under "
+            "[programs] allow in ~/.config/gradebook/settings.toml"
+        )
+    name = {COMMAND: COMMAND, SECRET_BLOCK: source}.get(kind, place)
+    if not allowed.allows_key(name, address.base_url):
+        raise _unpaired("key", name, address)
     return source
 
 
@@ -115,9 +164,9 @@ def _is_environments(address: Address, source: str, environ: Mapping[str, str]) 
         return False
 
 
-def _unpaired(name: str, address: Address) -> JudgeSettingsError:
+def _unpaired(setting: str, name: str, address: Address) -> JudgeSettingsError:
     return JudgeSettingsError(
-        f"key: found {_named(name)} for {address.base_url}, a pair that nobody allowed, expected "
+        f"{setting}: found {_named(name)} for {address.base_url}, a pair that nobody allowed, expected "
         f"{where_to_allow(allowing(name, address.base_url))}"
     )
 
@@ -126,12 +175,55 @@ def _named(source: str) -> str:
     kind, mark, name = source.partition(":")
     if not mark:
         return kind
+    if kind == COMMAND:
+        return f"the program {name.partition(' ')[0]}"
     return f"the Prefect Secret block {name}" if kind == SECRET_BLOCK else name
 
 
 def _read_key(source: str, environ: Mapping[str, str]) -> str:
     kind, _, place = source.partition(":")
+    if kind == COMMAND:
+        return _printed_token(place)
     key = (read_secret(place) if kind == SECRET_BLOCK else environ.get(place, "")).strip() or NO_KEY
     if not (key.isascii() and key.isprintable()):
         raise EndpointUnavailable(f"{_named(source)} holds characters that a key can't have")
     return key
+
+
+def _variable(name: str, environ: Mapping[str, str]) -> str:
+    value = environ.get(name, "").strip()
+    if not value:
+        raise EndpointUnavailable(f"headers: found nothing in {name}, expected the value of a header")
+    if not (value.isascii() and value.isprintable()):
+        raise EndpointUnavailable(f"{name} holds characters that a header can't have")
+    return value
+
+
+def _printed_token(command: str) -> str:
+    """Token that an allowed program prints, at most `TOKEN_AGE_S` old. Raises `EndpointUnavailable`."""
+    with _TOKENS_LOCK:
+        printed_at, token = _TOKENS.get(command, (float("-inf"), ""))
+        if time.monotonic() - printed_at > TOKEN_AGE_S:
+            token = _run_token_program(command)
+            _TOKENS[command] = (time.monotonic(), token)
+        return token
+
+
+def _run_token_program(command: str) -> str:
+    """One line on a program's standard output; of its errors nothing is shown, as they may hold a secret."""
+    name = f"key: {_named(f'{COMMAND}:{command}')}"
+    try:
+        ended = subprocess.run(
+            shlex.split(command), stdin=subprocess.DEVNULL, capture_output=True, timeout=TOKEN_TIMEOUT_S, check=False
+        )
+    except (OSError, ValueError, IndexError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise EndpointUnavailable(f"{name} can't be run ({reason}); expected one that prints a token") from None
+    except subprocess.TimeoutExpired:
+        raise EndpointUnavailable(f"{name} printed no token within {TOKEN_TIMEOUT_S:.0f} s") from None
+    if ended.returncode:
+        raise EndpointUnavailable(f"{name} ended with status {ended.returncode}; run it by hand to see why")
+    token = ended.stdout[: MOST_TOKEN_LENGTH + 1].decode("ascii", "replace").strip()
+    if not token or len(token) > MOST_TOKEN_LENGTH or not token.isascii() or not token.isprintable():
+        raise EndpointUnavailable(f"{name} printed no token; expected one line")
+    return token

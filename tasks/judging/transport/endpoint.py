@@ -19,7 +19,7 @@ from gradebook.rubrics.model.errors import EndpointUnavailable
 from gradebook.tasks.judging.replies.completion import ErrorBody, Reply, read_completion, read_embeddings, read_error
 from gradebook.tasks.judging.replies.question import Request
 from gradebook.tasks.judging.settings.judge import Address, JudgeSettings
-from gradebook.tasks.judging.settings.keys import refused_key_words
+from gradebook.tasks.judging.settings.keys import fresh_key, header_secrets, refused_key_words
 from gradebook.tasks.judging.transport.redaction import KeyMask
 from gradebook.tasks.judging.transport.retry_policy import (
     FILTER_CODES,
@@ -44,8 +44,10 @@ def request_body(
     """
     if request.is_embedding:
         texts = [message["content"] for message in request.messages]
-        return {**request.extra_body, "model": settings.model, "input": texts, "encoding_format": "float"}
+        own = {"model": settings.model, "input": texts, "encoding_format": "float"}
+        return {**settings.extra_body, **request.extra_body, **own}
     body: dict[str, Any] = {
+        **settings.extra_body,
         **request.extra_body,
         "model": settings.model,
         "messages": request.messages,
@@ -53,14 +55,21 @@ def request_body(
     }
     if request.schema is not None and settings.reply_format == "json_schema":
         body["response_format"] = {"type": "json_schema", "json_schema": request.schema}
+    elif request.schema is not None and settings.reply_format == "json_object":
+        body["response_format"] = {"type": "json_object"}
     if request.is_logprobs:
         body |= {"logprobs": True, "top_logprobs": MOST_TOP_LOGPROBS}
     if settings.temperature is not None:
         body["temperature"] = settings.temperature
     if settings.seed is not None:
         body["seed"] = settings.seed + replicate
-    if settings.service_tier is not None:
-        body["service_tier"] = settings.service_tier
+    if settings.thinking is not None:
+        body["thinking"] = (
+            {"type": "enabled", "budget_tokens": settings.thinking} if settings.thinking else {"type": "disabled"}
+        )
+    for name in ("service_tier", "reasoning_effort", "verbosity"):
+        if getattr(settings, name) is not None:
+            body[name] = getattr(settings, name)
     return body
 
 
@@ -78,6 +87,9 @@ REMEDIES: Mapping[str, str] = MappingProxyType(
         "logprobs": "set `mode: reply` in the judge file",
         "seed": "take `seed` out of the judge file",
         "service_tier": "take `service_tier` out of the judge file",
+        "reasoning_effort": "set another `reasoning_effort` in the judge file, or take it out",
+        "verbosity": "take `verbosity` out of the judge file",
+        "thinking": "take `thinking` out of the judge file",
         "max_tokens": "set another `max_tokens` in the judge file",
         "max_completion_tokens": "set another `max_tokens` in the judge file",
     }
@@ -131,9 +143,9 @@ class Endpoint:
         self._has_answered = False
         self._limit_name: str | None = None  # learned from a refusal; None: as `request_body` has it
         self._timeout_s = settings.timeout_s
-        self._address = address
-        self._mask = KeyMask(key)
-        self._session = BoundedSession(address.base_url, key, settings.max_in_flight + 1)
+        self._address, self._key = address, key
+        self._mask = KeyMask(key, *header_secrets(address, os.environ))
+        self._session = BoundedSession(address, key, settings.max_in_flight + 1)
 
     async def close(self) -> None:
         await self._session.close()
@@ -160,8 +172,19 @@ class Endpoint:
         own = next(iter(body.keys() & LIMIT_NAMES.keys()), None)
         return {self._limit_name if name == own else name: value for name, value in body.items()}
 
+    async def _renew_key(self) -> None:
+        """Send and mask a new token where a program prints it."""
+        if (self._address.key or "").startswith("command:"):
+            key = await asyncio.to_thread(fresh_key, self._address, self._key)
+            if key != self._key:
+                self._mask = KeyMask(key, self._key, *header_secrets(self._address, os.environ))
+                self._key = key
+                self._session.renew(key)
+
     async def _exchange(self, body: dict[str, Any]) -> Reply | Failure:
         import aiohttp
+
+        await self._renew_key()
 
         path, read = (EMBEDDINGS, read_embeddings) if "input" in body else (COMPLETIONS, read_completion)
         started = time.perf_counter()

@@ -5,12 +5,14 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import httpx2
 
+from gradebook.tasks.judging.settings.judge import KEY_VARIABLE, Address
+from gradebook.tasks.judging.settings.keys import fresh_key, read_headers
 from gradebook.tasks.system.operator_settings import is_loopback
 
 MOST_BODY_BYTES = 16 * 2**20  # decompressed: a few kilobytes can decompress to gigabytes
@@ -24,11 +26,18 @@ _GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
 _OWNERS = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}  # by header: its variable
 
 
-def request_headers(key: str) -> dict[str, str]:
-    """Headers of a request to an endpoint; the environment may name the organization and project that pay."""
-    owners = {header: value for header, variable in _OWNERS.items() if (value := os.environ.get(variable))}
+def request_headers(address: Address, key: str) -> dict[str, str]:
+    """Headers of a request to an address; the environment may name the organization and project that pay."""
     named = {"User-Agent": "gradebook", "Accept": "application/json", "Accept-Encoding": "gzip"}
-    return {"Authorization": f"Bearer {key}", "Content-Type": "application/json"} | named | owners
+    if address.key in (None, f"env:{KEY_VARIABLE}"):
+        named |= {header: value for header, variable in _OWNERS.items() if (value := os.environ.get(variable))}
+    own_key = {"Authorization": f"Bearer {key}"} if address.key_header is None else {address.key_header: key}
+    return own_key | {"Content-Type": "application/json"} | named | read_headers(address, os.environ)
+
+
+def with_query(address: Address, path: str) -> str:
+    """Address of a path, with the query that the settings name."""
+    return address.base_url + path + (f"?{urlencode(address.query)}" if address.query else "")
 
 
 class BoundedSession:
@@ -37,13 +46,13 @@ class BoundedSession:
     A redirect is returned as a reply: following one would show the prompt to another server.
     """
 
-    def __init__(self, base_url: str, key: str, most_connections: int) -> None:
-        self._base_url, self._proxy = base_url, _proxy_of(base_url)
+    def __init__(self, address: Address, key: str, most_connections: int) -> None:
+        self._address, self._proxy = address, _proxy_of(address.base_url)
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
                 limit=most_connections, keepalive_timeout=IDLE_S, ssl=httpx2.create_ssl_context()
             ),
-            headers=request_headers(key),
+            headers=request_headers(address, key),
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
             timeout=aiohttp.ClientTimeout(total=None),  # the caller's
@@ -52,13 +61,17 @@ class BoundedSession:
     async def close(self) -> None:
         await self._session.close()
 
+    def renew(self, key: str) -> None:
+        """Send another key from now on."""
+        self._session.headers.update(request_headers(self._address, key))
+
     async def post(self, path: str, content: bytes) -> tuple[int, Mapping[str, str], bytes]:
         """Send JSON to a path below the address. Returns the status, the headers and the body.
 
         Raises `aiohttp.ClientError` if there is no connection, or no whole reply.
         """
         async with self._session.post(
-            self._base_url + path, data=content, allow_redirects=False, proxy=self._proxy
+            with_query(self._address, path), data=content, allow_redirects=False, proxy=self._proxy
         ) as response:
             read = bytearray()
             while piece := await response.content.readany():
@@ -92,16 +105,18 @@ def _proxy_of(base_url: str) -> str | None:
 class BoundedFileClient(httpx2.Client):
     """Synchronous client with the same limits and proxies. Successful streamed responses stay streams."""
 
-    def __init__(self, key: str, **settings: Any) -> None:
+    def __init__(self, address: Address, key: str, **settings: Any) -> None:
         super().__init__(follow_redirects=False, mounts=dict.fromkeys(_LOOPBACK), **settings)
-        self._key = key
+        self._address, self._key = address, key
 
     def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send one request; the response is read unless it is a successful stream."""
         # The `openai` package adds OPENAI_CUSTOM_HEADERS, which may hold the key of another endpoint.
         own = {name: value for name, value in request.headers.items() if name.startswith(_HEADERS_OF_A_REQUEST)}
-        request.headers = httpx2.Headers(request_headers(self._key))
+        request.headers = httpx2.Headers(request_headers(self._address, fresh_key(self._address, self._key)))
         request.headers.update(own)
+        if self._address.query:
+            request.url = request.url.copy_merge_params(self._address.query)
         response = super().send(request, **(options | {"stream": True}))
         if options.get("stream") and response.is_success:
             return response

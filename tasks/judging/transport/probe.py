@@ -11,7 +11,7 @@ import orjson
 from gradebook.rubrics.model.errors import EndpointUnavailable, JudgeSettingsError, MissingKey
 from gradebook.tasks.judging.replies.completion import read_error
 from gradebook.tasks.judging.settings.judge import Address, JudgeSettings
-from gradebook.tasks.judging.settings.keys import NO_KEY, missing_key_words
+from gradebook.tasks.judging.settings.keys import NO_KEY, header_secrets, missing_key_words
 from gradebook.tasks.judging.transport.endpoint import refused_certificate, refused_key
 from gradebook.tasks.judging.transport.redaction import KeyMask
 
@@ -89,7 +89,7 @@ def list_models(address: Address, key: str) -> list[dict[str, Any]]:
     from gradebook.tasks.judging.transport.http_client import BoundedFileClient
 
     try:
-        with BoundedFileClient(key, timeout=PROBE_TIMEOUT_S) as client:
+        with BoundedFileClient(address, key, timeout=PROBE_TIMEOUT_S) as client:
             listed = orjson.loads(client.get(address.base_url + MODELS).content)["data"]
             return [each for each in listed if isinstance(each, dict)]
     except (httpx2.HTTPError, orjson.JSONDecodeError, LookupError, TypeError):
@@ -109,12 +109,13 @@ def _status(address: Address, key: str) -> int | None:
 
     from gradebook.tasks.judging.transport.http_client import BoundedFileClient
 
-    client = BoundedFileClient(key, timeout=PROBE_TIMEOUT_S)
+    client = BoundedFileClient(address, key, timeout=PROBE_TIMEOUT_S)
     try:
         # The body of a list is not read: any will do, and it may be endless.
         with client, client.stream("GET", address.base_url + MODELS) as response:
             if response.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-                answered = KeyMask(key).status_text(response.status_code, read_error(response.content).body)
+                mask = KeyMask(key, *header_secrets(address, os.environ))
+                answered = mask.status_text(response.status_code, read_error(response.content).body)
                 raise refused_key(address, answered)
             return response.status_code
     except httpx2.HTTPError as error:

@@ -13,24 +13,26 @@ SHORTEST_SECRET = 8  # shorter keys occur in ordinary words by chance
 
 
 class KeyMask:
-    """Removes one key from texts: as it is, and with letters escaped as in JSON (\\u002d, \\/), also nested.
+    """Removes keys from texts: as they are, and with letters escaped as in JSON (\\u002d, \\/), also nested.
 
     Letters may be separated by NULs, plain (as in UTF-16) or escaped: readers of a reply remove NULs later.
     """
 
-    def __init__(self, key: str) -> None:
-        """key: ignored if shorter than 8 characters."""
-        self._key = key if len(key) >= SHORTEST_SECRET else None
-        pattern = _written_ways(key)
+    def __init__(self, *keys: str) -> None:
+        """keys: those shorter than 8 characters are ignored."""
+        self._keys = [key for key in dict.fromkeys(keys) if len(key) >= SHORTEST_SECRET]
+        pattern = "|".join(map(_written_ways, self._keys))
         self._pattern = re.compile(pattern)
         self._bytes_pattern = re.compile(pattern.encode())
 
     def text(self, text: str) -> str:
         """Storable text without the key. Every text of an endpoint goes through here: cleaned first, then masked."""
         text = clean_text(text)
-        if self._key is None:
+        if not self._keys:
             return text
-        plain = text.replace(self._key, MASK)
+        plain = text
+        for key in self._keys:
+            plain = plain.replace(key, MASK)
         return self._pattern.sub(MASK, plain) if "\\" in plain else plain
 
     def status_text(self, status: int | str, body: object) -> str:
@@ -44,9 +46,11 @@ class KeyMask:
 
     def content(self, content: bytes) -> bytes:
         """Bytes of a text that is still to be parsed, without the key."""
-        if self._key is None:
+        if not self._keys:
             return content
-        plain = content.replace(self._key.encode(), MASK.encode())
+        plain = content
+        for key in self._keys:
+            plain = plain.replace(key.encode(), MASK.encode())
         return self._bytes_pattern.sub(MASK.encode(), plain) if b"\\" in plain or b"\x00" in plain else plain
 
 

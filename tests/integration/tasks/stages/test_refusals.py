@@ -279,7 +279,7 @@ CASES = {
     "judge too long": Case("judge.yaml: found 100,001 characters", *judged("#" * 100_001)),
     "alias": Case("found the alias *a", *judged("model: &a m\nname: *a\n")),
     "unknown setting of a judge": Case("judge.yaml: temp: found an unknown setting", *judged("model: m\ntemp: 1\n")),
-    "key in a judge file": Case("expected env:VARIABLE or secret:BLOCK", *judged("model: m\nkey: sk-x\n")),
+    "key in a judge file": Case("expected env:VARIABLE, secret:BLOCK", *judged("model: m\nkey: sk-x\n")),
     "address": Case("OPENAI_BASE_URL", {"judge": "m"}, environment={"OPENAI_BASE_URL": "ftp://x"}),
     "no host": Case("found no host name", {"judge": "m"}, environment={"OPENAI_BASE_URL": "http://a..b/v1"}),
     "bad key": Case("characters that a key can't have", {"judge": "m"}, environment={"OPENAI_API_KEY": "ké"}),
@@ -289,6 +289,18 @@ CASES = {
     ),
     "program that nobody allowed": Case(
         "expected the same line in GRADEBOOK_ALLOW_PROGRAMS", *judged("model: m\nbatch_command: run {in} {out}\n")
+    ),
+    "program for a key that nobody allowed": Case(
+        "expected the same line in GRADEBOOK_ALLOW_PROGRAMS", *judged("model: m\nkey: command:print-token\n")
+    ),
+    "header that nobody allowed": Case(
+        "headers: found MINE for http://127.0.0.1:9/v1, a pair that nobody allowed",
+        *judged("model: m\nheaders: {X-Mine: '${MINE}'}\n"),
+    ),
+    "header without a value": Case(
+        "headers: found nothing in MINE",
+        *judged("model: m\nheaders: {X-Mine: '${MINE}'}\n"),
+        environment={"GRADEBOOK_ALLOW_KEYS": "MINE@127.0.0.1:9"},
     ),
     "file without a suffix": Case("found a file of this name", {"judge": "org/m"}, prepare=write_file_of_a_model),
     "panel's file elsewhere": Case("expected a path below the panel's folder", *judged("panel: [a, ../b.yaml]\n")),
@@ -525,6 +537,7 @@ ELSEWHERE = {
     "judging.replies.recorded_judge._read_lines": "a file that goes away",
     "judging.replies.recorded_judge.check_recording": "raised again by refuse_record",
     "judging.settings.files.read_endpoint": "gradebook collect",
+    "judging.settings.keys._run_token_program": "a program that a dry run does not run",
     "rubric_store.versions.body": "gradebook rubric",
     "runs.request.read_column_map": "read by the command, before it knows of a dry run",
     "rubric_store.versions.delete_pointer": "gradebook rubric",

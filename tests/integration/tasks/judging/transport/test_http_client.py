@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from gradebook.tasks.judging.settings.judge import Address
 from gradebook.tasks.judging.transport.http_client import BoundedFileClient, BoundedSession
 from tests.support.asked import CANARY
 
@@ -41,9 +42,9 @@ def echo():
         server.shutdown()
 
 
-def sent(base_url: str) -> dict[str, Any]:
+def sent(base_url: str, **settings: Any) -> dict[str, Any]:
     async def send() -> bytes:
-        session = BoundedSession(base_url, CANARY, 1)
+        session = BoundedSession(Address(base_url=base_url, **settings), CANARY, 1)
         try:
             return (await session.post("/chat/completions", b'{"x": 1}'))[2]
         finally:
@@ -63,6 +64,21 @@ def test_a_request_has_its_key_and_whoever_pays_and_nothing_else_of_the_environm
     assert "X-Secret" not in seen["headers"]
 
 
+def test_an_address_has_its_own_headers_query_and_place_of_the_key(echo, monkeypatch):
+    monkeypatch.setenv("TEAM_KEY", "sk-team")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "proj_1")
+    seen = sent(
+        f"http://127.0.0.1:{echo.server_port}/v1",
+        key="env:AZURE_OPENAI_API_KEY",
+        key_header="api-key",
+        headers={"X-Team-Key": "${TEAM_KEY}", "X-Team": "search"},
+        query={"api-version": "2024-10-21"},
+    )
+    assert seen["target"] == "/v1/chat/completions?api-version=2024-10-21"
+    assert {"api-key": CANARY, "X-Team-Key": "sk-team", "X-Team": "search"}.items() <= seen["headers"].items()
+    assert not {"Authorization", "OpenAI-Project"} & seen["headers"].keys()
+
+
 @pytest.mark.parametrize("packing", ["gzip", "GZIP", "deflate"])
 def test_a_packed_body_is_unpacked(echo, packing):
     echo.packing = packing
@@ -75,7 +91,7 @@ def test_the_environments_proxy_is_asked_unless_the_host_is_excepted(echo, monke
     monkeypatch.setenv("HTTP_PROXY", f"127.0.0.1:{echo.server_port}")
     assert sent("http://judge.invalid/v1")["target"] == "http://judge.invalid/v1/chat/completions"
     assert sent(f"http://127.0.0.1:{echo.server_port}/v1")["target"] == "/v1/chat/completions"  # this machine: directly
-    with BoundedFileClient(CANARY) as client:
+    with BoundedFileClient(Address(), CANARY) as client:
         assert client.post(f"http://127.0.0.1:{echo.server_port}/v1", json=[]).json()["target"] == "/v1"
     monkeypatch.setenv("NO_PROXY", "judge.invalid")
     with pytest.raises(aiohttp.ClientConnectorDNSError):

@@ -7,6 +7,7 @@ import pytest
 from gradebook.rubrics.model.errors import JudgeSettingsError
 from gradebook.tasks.judging.settings.files import read_judge
 from gradebook.tasks.judging.settings.judge import DEFAULT_BASE_URL, JudgeSettings, ReplaySettings
+from gradebook.tasks.ledger.past_judges import PastJudge
 
 LOCAL = {"OPENAI_BASE_URL": "http://127.0.0.1:8000/v1/"}
 
@@ -40,7 +41,7 @@ def test_recorded_replies_are_named_with_replay(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("modle: m", r"judge\.yaml: modle: found an unknown setting, expected one of base_url, key, model"),
+        ("modle: m", r"judge\.yaml: modle: found an unknown setting, expected one of base_url, key, key_header"),
         (
             "model: m\nprices: {input: 1}",
             r"prices\.input: found an unknown .* input_usd, output_usd, cached_usd",
@@ -98,3 +99,39 @@ def test_the_digest_does_not_see(change: dict[str, object]):
 @pytest.mark.parametrize("change", [{"model": "n"}, {"temperature": 1}, {"seed": 1}, {"max_tokens": 9}])
 def test_the_digest_sees(change: dict[str, object]):
     assert JudgeSettings.model_validate({"model": "m"} | change).judge_digest != JudgeSettings(model="m").judge_digest
+
+
+@pytest.mark.parametrize(
+    "change", [{"reasoning_effort": "low"}, {"verbosity": "low"}, {"thinking": 0}, {"extra_body": {"top_k": 1}}]
+)
+def test_an_optional_setting_is_part_of_the_digest_where_it_is_set_and_of_a_restored_judge(change: dict[str, object]):
+    judge = JudgeSettings.model_validate({"model": "m"} | change)
+    assert judge.identity == JudgeSettings(model="m").identity | change
+    assert PastJudge("m", judge.identity, {}).restore(None, None) == judge
+
+
+@pytest.mark.parametrize(
+    "change", [{"key_header": "api-key"}, {"headers": {"X-Team": "a"}}, {"query": {"a": "b"}}, {"form": "anthropic"}]
+)
+def test_the_way_to_a_model_is_no_part_of_the_digest(change: dict[str, object]):
+    assert JudgeSettings.model_validate({"model": "m"} | change).judge_digest == JudgeSettings(model="m").judge_digest
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "headers: {Authorization: CANARY}",
+        "headers: {X-Api-Key: CANARY}",
+        "headers: {Content-Length: '1'}",
+        'headers: {X-Team: "a\\nCANARY: b"}',
+        "headers: {'X Team': CANARY}",
+        "key_header: host",
+        "query: {'': CANARY}",
+        "extra_body: {temperature: 1}",
+        "reasoning_effort: 'CANARY'",
+    ],
+)
+def test_a_header_a_query_or_a_body_that_gradebook_sets_is_refused_and_not_shown(tmp_path: Path, text: str):
+    with pytest.raises(JudgeSettingsError) as caught:
+        read_judge(write(tmp_path, f"model: m\n{text}"), {})
+    assert "CANARY" not in str(caught.value) or "reasoning_effort" in text

@@ -2,10 +2,10 @@
 
 import pytest
 
-from gradebook.rubrics.model.errors import JudgeSettingsError
+from gradebook.rubrics.model.errors import EndpointUnavailable, JudgeSettingsError
 from gradebook.tasks.judging.settings.files import is_settings_file, read_endpoint, read_judge
-from gradebook.tasks.judging.settings.judge import JudgeSettings
-from gradebook.tasks.judging.settings.keys import read_keys, refused_key_words
+from gradebook.tasks.judging.settings.judge import Address, JudgeSettings
+from gradebook.tasks.judging.settings.keys import fresh_key, read_keys, refused_key_words
 
 KEY = {"OPENAI_API_KEY": "sk-own", "AWS_SECRET_ACCESS_KEY": "wJalr"}
 ELSEWHERE = "http://127.0.0.1:28920/v1"
@@ -70,3 +70,33 @@ def test_a_model_s_name_that_is_a_file_too_is_refused(tmp_path):
     (tmp_path / "openai" / "gpt-4o").touch()
     with pytest.raises(JudgeSettingsError, match=r"expected \./openai/gpt-4o"):
         is_settings_file("openai/gpt-4o", tmp_path)
+
+
+def test_an_allowed_program_prints_a_token_for_an_allowed_host_and_is_run_again_when_it_is_old(tmp_path, monkeypatch):
+    program = tmp_path / "token"
+    program.write_text("#!/bin/sh\necho >> runs\necho token-$(wc -l < runs)\n")
+    program.chmod(0o700)
+    monkeypatch.chdir(tmp_path)
+    own = {"GRADEBOOK_ALLOW_PROGRAMS": str(program), "GRADEBOOK_ALLOW_KEYS": "command@llm.example"}
+    judge = {"base_url": "https://llm.example/v1", "key": f"command:{program}"}
+    for lacking in own:
+        with pytest.raises(JudgeSettingsError, match=lacking):
+            keys({name: value for name, value in own.items() if name != lacking}, **judge)
+    with pytest.raises(JudgeSettingsError, match="command@other.example"):
+        keys(own, **judge | {"base_url": "https://other.example/v1"})
+    assert keys(own, **judge) == keys(own, **judge) == ("token-1",)
+    monkeypatch.setattr("gradebook.tasks.judging.settings.keys.TOKEN_AGE_S", -1.0)
+    assert fresh_key(JudgeSettings.model_validate({"model": "m"} | judge), "token-1") == "token-2"
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [("exit 3", "status 3"), ("true", "printed no token"), ("printf 'a\\nb'", "printed no token")],
+)
+def test_a_program_that_prints_no_token_is_named_without_its_words(tmp_path, lines, said):
+    program = tmp_path / "token"
+    program.write_text(f"#!/bin/sh\necho CANARY >&2\n{lines}\n")
+    program.chmod(0o700)
+    with pytest.raises(EndpointUnavailable, match=said) as caught:
+        fresh_key(Address(key=f"command:{program} CANARY"), "")
+    assert "CANARY" not in str(caught.value)
