@@ -84,7 +84,7 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
         Entry("ratings", "ratings:app", "Import, list and show people's ratings."),
         Entry("agreement", "agreement:agreement", "Show agreement among raters, and between raters and judges."),
         Entry("calibrate", "agreement:calibrate", "Correct the judge's means using people's ratings."),
-        Entry("judges", "judges:app", "Choose a judge by people's ratings and by price."),
+        Entry("judges", "judges:app", "List and compare judges."),
         Entry("outcomes", "outcomes:app", "Set outcomes in use, such as clicks or refunds, beside the scores."),
         Entry("link", "link:link", "Measure how two versions of a rubric score the same outputs."),
         Entry("anchors", "anchors:app", "Watch a judge on fixed outputs, asked again each night."),

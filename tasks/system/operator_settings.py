@@ -10,10 +10,10 @@ import re
 import stat
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -49,6 +49,9 @@ class _SettingsFile(BaseModel):
     functions: _Part = _Part()
     folders: _Part = _Part()
     programs: _Part = _Part()
+    providers: dict[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")], dict[str, Any]] = Field(
+        default_factory=dict
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,7 @@ class OperatorSettings:
     folders: tuple[Path, ...] = ()
     buckets: tuple[str, ...] = ()  # entries of the folders that are s3://BUCKET or s3://BUCKET/PREFIX
     programs: tuple[str, ...] = ()  # whole commands, literally
+    providers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # sections [providers.NAME], as written
 
     def allows_key(self, name: str, address: str) -> bool:
         """Whether the key of this name may go to an address."""
@@ -105,6 +109,7 @@ def read_operator_settings(environ: Mapping[str, str]) -> OperatorSettings:
         tuple(Path(name) for name in places if not name.startswith(BUCKET_PREFIX)),
         tuple(name for name in places if name.startswith(BUCKET_PREFIX)),
         (*programs, *written.programs.allow),
+        written.providers,
     )
 
 
@@ -191,7 +196,7 @@ def _read_file(path: Path) -> _SettingsFile:
         return _SettingsFile.model_validate(tomllib.loads(content.decode("utf-8-sig")))
     except ValidationError as error:
         place = ".".join(map(str, error.errors()[0]["loc"]))
-        expected = "[keys], [functions], [folders] and [programs], each with allow = [TEXT, ...]"
+        expected = "[keys], [functions], [folders], [programs], each with allow = [TEXT, ...], and [providers.NAME]"
         raise InputError(f"{path}: {place}", "something else", expected) from None
     except (ValueError, RecursionError):
         raise InputError(f"{path}", "no TOML", "TOML") from None

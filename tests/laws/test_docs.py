@@ -32,6 +32,7 @@ from gradebook.tasks.datasets.row_parser import RowFitter
 from gradebook.tasks.judging.replies.recorded_judge import RecordedReply
 from gradebook.tasks.judging.settings.embedder import EmbedderSettings
 from gradebook.tasks.judging.settings.judge import JudgeSettings, Prices
+from gradebook.tasks.judging.settings.providers import list_providers
 from gradebook.tasks.lake.schema import make_tables, make_views
 from gradebook.tasks.operations.suites import Suite, SuitesFile
 from gradebook.tasks.ratings.evaluation_file import RatingRow
@@ -232,6 +233,20 @@ def column_tables() -> str:
     return "\n\n".join(parts)
 
 
+def provider_table() -> str:
+    rows = [
+        (
+            f"`{each['provider']}`",
+            ", ".join(f"`{name}`" for name in each["names"]),
+            f"`{each['base_url']}`",
+            f"`{each['key'].removeprefix('env:')}`" if each["key"] else "none",
+            each["form"],
+        )
+        for each in list_providers({})
+    ]
+    return table(("provider", "models by name", "address", "key", "form"), *rows)
+
+
 KEYS: dict[str, type[BaseModel]] = {
     "rubric keys": Rubric,
     "criterion keys": Criterion,
@@ -255,6 +270,7 @@ GENERATED: dict[str, tuple[str, Callable[[], str]]] = {
     "formats": ("docs/importing.md", format_table),
     "shipped rubrics": ("docs/library.md", library_table),
     "columns": ("docs/sql.md", column_tables),
+    "providers": ("docs/providers.md", provider_table),
 }
 
 

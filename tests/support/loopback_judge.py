@@ -48,6 +48,8 @@ class LoopbackJudge:
         self.latency_s = latency_s
         self.faults = list(faults)
         self.key = key  # any other is refused
+        self.key_header: str | None = None  # in place of Authorization
+        self.model: str | None = None  # the only one that it has
         self.retry_after: str | None = None
         self.limit: RequestLimit | None = None
         self.fault_rates: dict[str, float] = {}  # beside the script: a share of each prompt's requests
@@ -139,7 +141,8 @@ class LoopbackJudge:
         )
 
     def _is_let_in(self, request: web.Request) -> bool:
-        return self.key is None or request.headers.get("Authorization") == f"Bearer {self.key}"
+        sent = f"Bearer {self.key}" if self.key_header is None else self.key
+        return self.key is None or request.headers.get(self.key_header or "Authorization") == sent
 
     async def _completion(self, request: web.Request) -> web.StreamResponse:
         body = json.loads(await request.read())
@@ -191,7 +194,12 @@ class LoopbackJudge:
     def _refused(self, request: web.Request, body: dict[str, Any]) -> web.StreamResponse | None:
         if not self._is_let_in(request):
             return _refusal(401, f"bad key {request.headers.get('Authorization')}")
+        if self.model is not None and body["model"] != self.model:
+            return _refusal(404, f"The model {body['model']} does not exist", "model_not_found")
         for name in self.refused_parameters:
+            if name == "json_schema" and body.get("response_format", {}).get("type") == name:
+                error = {"message": "This response_format type is unavailable now", "type": "invalid_request_error"}
+                return web.json_response({"error": error}, status=400)
             if name in body:
                 error = {"message": f"Unsupported parameter: '{name}' is not supported.", "param": name}
                 return web.json_response({"error": error}, status=400)
@@ -250,6 +258,8 @@ class LoopbackJudge:
     def _text(self, body: dict[str, Any], prompt: str, fault: str) -> str:
         if "input" in body:
             return ""
+        if body.get("response_format", {}).get("type") == "json_object":
+            return object_reply(body)
         if "response_format" not in body:
             return self.writer(body) if self.writer else plain_text(prompt, fault)
         asked = body["response_format"]["json_schema"]
@@ -285,6 +295,14 @@ def level_reply(body: dict[str, Any], meaning: str) -> str:
     labels = {level["meaning"]: level["label"] for level in criterion["levels"]}
     reply = {"evidence": [], "rationale": "So.", "level": labels[meaning]}
     return json.dumps({name: reply[name] for name in body["response_format"]["json_schema"]["schema"]["properties"]})
+
+
+def object_reply(body: dict[str, Any]) -> str:
+    """Reply to a criterion without its schema, with the label of the best level; the prompt has to name JSON."""
+    if "JSON" not in body["messages"][0]["content"]:
+        return ""
+    asked = json.loads(body["messages"][-1]["content"].rpartition("CRITERION\n")[2])
+    return json.dumps({"evidence": [], "rationale": "So.", "level": asked["levels"][-1]["label"]})
 
 
 def _texts(body: dict[str, Any]) -> str:

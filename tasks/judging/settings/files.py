@@ -30,6 +30,7 @@ from gradebook.tasks.judging.settings.panels import (
     PanelSettings,
     PlainJudge,
 )
+from gradebook.tasks.judging.settings.providers import with_provider
 
 Read = TypeVar("Read", bound=BaseModel)
 SUFFIXES, PATH_STARTS = (".yaml", ".yml"), ("/", "./", "../")
@@ -210,12 +211,12 @@ def _place(error: Exception) -> str:
 
 
 def validate_settings(model: type[Read], written: dict[str, Any], environ: Mapping[str, str], source: str) -> Read:
-    """Validated settings, at the environment's address if they name none. Raises `JudgeSettingsError`."""
-    address = environ.get(ADDRESS_VARIABLE)
-    is_from_environment = "base_url" not in written and bool(address)
-    settings = written | ({"base_url": address} if is_from_environment else {})
+    """Validated settings, at the address of the model's provider if they name none. Raises `JudgeSettingsError`."""
+    settings = with_provider(written, environ, source)
+    is_from_environment = "base_url" not in written and settings.get("base_url") == environ.get(ADDRESS_VARIABLE)
+    known = written.keys() | model.model_fields.keys()  # an embedder has no form of a reply
     try:
-        return model.model_validate(settings)
+        return model.model_validate({name: value for name, value in settings.items() if name in known})
     except ValidationError as error:
         faults = [_fault(fault, model, source, is_from_environment) for fault in error.errors()]
         raise JudgeSettingsError("\n".join(faults)) from None

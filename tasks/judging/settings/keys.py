@@ -1,7 +1,8 @@
 """Keys of endpoints, from the environment or a Prefect Secret block; in no setting, message or table.
 
 A key goes only to an address with which the operator paired it: OPENAI_API_KEY to OPENAI_BASE_URL, or to OpenAI where
-that is not set; any other pair is listed in GRADEBOOK_ALLOW_KEYS or in the user's settings file. A judge file names a
+that is not set; a provider's key to the provider's own address, by the table of providers or the user's settings file.
+Any other pair is listed in GRADEBOOK_ALLOW_KEYS or in the user's settings file. A judge file names a
 key and an address, but may be of others, so it pairs nothing. The same holds for the variables in its headers. A
 program that prints a token is allowed literally, and `command@HOST` allows its token at a host.
 """
@@ -21,6 +22,7 @@ from gradebook.tasks.judging.settings.judge import (
     Address,
     JudgeSettings,
 )
+from gradebook.tasks.judging.settings.providers import paired_provider
 from gradebook.tasks.system.operator_settings import (
     PROGRAMS,
     allowing,
@@ -126,7 +128,8 @@ def _sources(settings: JudgeSettings, environ: Mapping[str, str]) -> list[str | 
     """Where the key of each address comes from; None for an address that gets none."""
     for address in settings.addresses:
         for name in address.header_variables:
-            if not read_operator_settings(environ).allows_key(name, address.base_url):
+            is_allowed = read_operator_settings(environ).allows_key(name, address.base_url)
+            if not (is_allowed or paired_provider(f"env:{name}", address.base_url, environ)):
                 raise _unpaired("headers", name, address)
     return [_paired(address, environ) for address in settings.addresses]
 
@@ -137,13 +140,16 @@ def _paired(address: Address, environ: Mapping[str, str]) -> str | None:
         return source
     kind, _, place = source.partition(":")
     allowed = read_operator_settings(environ)
+    provider = paired_provider(source, address.base_url, environ)
+    if provider is not None and (kind != COMMAND or provider.is_own):
+        return source
     if kind == COMMAND and place not in allowed.programs:
         raise JudgeSettingsError(
             f"key: found {place!r}, a program that nobody allowed, expected the same line in {PROGRAMS}, or under "
             "[programs] allow in ~/.config/gradebook/settings.toml"
         )
     name = {COMMAND: COMMAND, SECRET_BLOCK: source}.get(kind, place)
-    if not allowed.allows_key(name, address.base_url):
+    if provider is None and not allowed.allows_key(name, address.base_url):
         raise _unpaired("key", name, address)
     return source
 

@@ -226,13 +226,14 @@ class Endpoint:
         answered = self._mask.status_text(status if within is None else f"200 with the error {status}", fault.body)
         if status == 401 or (status == 403 and not self._has_answered):  # a later 403 may be caused by the request
             raise refused_key(self._address, answered) from None
-        if "insufficient_quota" in (fault.code, fault.type):
-            reason = f"{self._address.base_url} answered {answered}: the quota is used up"
+        if status == 402 or "insufficient_quota" in (fault.code, fault.type):
+            mend = "add credit to the account, or name another address in `fallbacks`"
+            reason = f"{self._address.base_url} answered {answered}: the quota is used up: {mend}"
             raise EndpointUnavailable(reason) from None
         if status == 404:
             raise EndpointUnavailable(
                 f"{self._address.base_url} answered {answered}; expected an endpoint with {path} that "
-                f"serves the model {self._model!r}"
+                f"serves the model {self._model!r}; set `model` to one that {self._address.base_url}/models lists"
             ) from None
         if 300 <= status < 400:
             place = self._mask.line(headers.get("location", "no address"))

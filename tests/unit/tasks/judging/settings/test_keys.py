@@ -50,7 +50,7 @@ def test_a_file_without_a_key_says_so_where_its_server_wants_one():
     assert refused_key_words(JudgeSettings(model="m"), KEY) == "it does not accept the key in OPENAI_API_KEY"
 
 
-@pytest.mark.parametrize("name", ["gpt-4o-mini", "openai/gpt-4o", "general_answer"])
+@pytest.mark.parametrize("name", ["gpt-4o-mini", "meta/llama-4", "general_answer"])
 def test_a_bare_name_is_a_model_and_never_a_file(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     if "/" not in name:

@@ -1,0 +1,180 @@
+"""Providers of judges: address, key and form of a model by its name, from a table and the user's settings file."""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from datetime import date
+from fnmatch import fnmatchcase
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from gradebook.rubrics.model.errors import JudgeSettingsError
+from gradebook.tasks.judging.settings.judge import (
+    ADDRESS_VARIABLE,
+    DEFAULT_BASE_URL,
+    KEY_VARIABLE,
+    Address,
+    Form,
+)
+from gradebook.tasks.system.operator_settings import is_loopback, origin_of, read_operator_settings, settings_path
+
+TABLE = "providers.toml"
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_OF_AN_ADDRESS = ("key", "key_header", "headers", "query", "form")
+
+Patterns = tuple[str, ...]
+
+
+class Provider(BaseModel):
+    """One section of the table, as its head describes it. is_own: from the user's settings file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    base_url: str
+    names: Patterns = ()
+    key: str | None = None
+    key_header: str | None = None
+    headers: dict[str, str] = Field(default_factory=dict)
+    query: dict[str, str] = Field(default_factory=dict)
+    form: Form = "openai"
+    reasons: Patterns = ()
+    refuses: dict[str, Patterns] = Field(default_factory=dict)
+    settings: dict[str, Any] = Field(default_factory=dict)
+    checked: date | None = None
+    source: str = ""
+    is_own: bool = False
+
+    def missing_variables(self, environ: Mapping[str, str]) -> list[str]:
+        """Variables of the address that the environment lacks."""
+        return [name for name in dict.fromkeys(_VARIABLE.findall(self.base_url)) if not environ.get(name, "").strip()]
+
+    def address(self, environ: Mapping[str, str]) -> str:
+        """Address with the variables of the environment."""
+        return _VARIABLE.sub(lambda found: environ.get(found[1], "").strip().rstrip("/"), self.base_url)
+
+    def pairs(self, key: str, base_url: str, environ: Mapping[str, str]) -> bool:
+        """Whether a key goes to an address because both are this provider's; without TLS to this machine alone."""
+        in_headers = [f"env:{name}" for text in self.headers.values() for name in _VARIABLE.findall(text)]
+        if key not in (self.key, *(in_headers if self.is_own else ())) or self.missing_variables(environ):
+            return False
+        try:
+            origin = origin_of(self.address(environ))
+            return origin == origin_of(base_url) and (origin[0] == "https" or is_loopback(origin[1] or ""))
+        except ValueError:
+            return False
+
+    def values(self, model: str, environ: Mapping[str, str]) -> dict[str, Any]:
+        """Settings of one of its models, as in a judge file."""
+        own = {name: value for name in _OF_AN_ADDRESS if (value := getattr(self, name))}
+        base_url = self.address(environ)
+        if base_url == DEFAULT_BASE_URL and self.key == f"env:{KEY_VARIABLE}":  # as without a provider
+            del own["key"]
+        refused = {name: None for name, patterns in self.refuses.items() if _matches(model, patterns)}
+        return self.settings | own | refused | {"base_url": base_url}
+
+
+def with_provider(written: dict[str, Any], environ: Mapping[str, str], source: str) -> dict[str, Any]:
+    """Settings of a file or a name, with the address, key and form of the model's provider where they name no address.
+
+    The user's own providers come first, then the address that the environment names, then the table. A name of no
+    provider goes to the address of the environment, or to OpenAI. Raises `JudgeSettingsError`.
+    """
+    model = written.get("model")
+    if "base_url" in written or not isinstance(model, str):
+        return written
+    found = _find(model, [*own_providers(environ).items()])
+    if found is None and (address := environ.get(ADDRESS_VARIABLE)):
+        return written | {"base_url": address}
+    found = found or _find(model, [*known_providers().items()])
+    if found is None:
+        return written
+    provider, model = found
+    if missing := provider.missing_variables(environ):
+        raise JudgeSettingsError(
+            f"{source}: {written['model']}", f"nothing in {' and '.join(missing)}", f"a part of {provider.base_url}"
+        )
+    return provider.values(model, environ) | written | {"model": model}
+
+
+def all_providers(environ: Mapping[str, str]) -> dict[str, Provider]:
+    """Providers by name: the user's own, then those of the table. Raises `JudgeSettingsError`."""
+    own = own_providers(environ)
+    return own | {name: each for name, each in known_providers().items() if name not in own}
+
+
+def own_providers(environ: Mapping[str, str]) -> dict[str, Provider]:
+    """Providers of the user's settings file; one of the table's names changes that entry."""
+    own = {}
+    for name, written in read_operator_settings(environ).providers.items():
+        place = f"{settings_path(environ)}: providers.{name}"
+        known = known_providers().get(name)
+        try:
+            provider = Provider.model_validate((known.model_dump() if known else {}) | written | {"is_own": True})
+            if not provider.missing_variables(environ):
+                Address(base_url=provider.address(environ))
+        except ValidationError as error:
+            fault = error.errors()[0]
+            setting = ".".join(map(str, fault["loc"][:1]))
+            expected = fault["msg"].removeprefix("Value error, ")
+            raise JudgeSettingsError(f"{place}.{setting}", "something else", expected) from None
+        own[name] = provider
+    return own
+
+
+def paired_provider(key: str, base_url: str, environ: Mapping[str, str]) -> Provider | None:
+    """Provider whose key and address these are. Raises `JudgeSettingsError`."""
+    return next((each for each in all_providers(environ).values() if each.pairs(key, base_url, environ)), None)
+
+
+def reasons_first(model: str) -> bool:
+    """Whether a model, by the last part of its name, reasons before it replies, as far as the table knows."""
+    name = model.rpartition("/")[2]
+    return any(_matches(name, provider.reasons) for provider in known_providers().values())
+
+
+@cache
+def known_providers() -> dict[str, Provider]:
+    """Providers of the table by name."""
+    text = files("gradebook.tasks.judging.settings").joinpath(TABLE).read_text(encoding="utf-8")
+    return {name: Provider.model_validate(section) for name, section in tomllib.loads(text).items()}
+
+
+def _find(model: str, providers: list[tuple[str, Provider]]) -> tuple[Provider, str] | None:
+    """Provider of a model and the model's name there: by its section, else by the patterns."""
+    for section, provider in providers:
+        start, mark, rest = model.partition("/")
+        if mark and rest and start == section:
+            return provider, rest
+    return next(((provider, model) for _, provider in providers if _matches(model, provider.names)), None)
+
+
+def _matches(model: str, patterns: Patterns) -> bool:
+    return any(fnmatchcase(model.lower(), pattern) for pattern in patterns)
+
+
+def list_providers(environ: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Providers with their addresses, and whether the environment has their keys; no key is read out."""
+    return [
+        {
+            "provider": name,
+            "names": [*provider.names, f"{name}/*"],
+            "base_url": provider.base_url,
+            "form": provider.form,
+            "key": provider.key,
+            "has_key": _has_key(provider.key, environ),
+            "missing": provider.missing_variables(environ),
+            "checked": provider.checked.isoformat() if provider.checked else None,
+            "source": provider.source,
+            "is_own": provider.is_own,
+        }
+        for name, provider in all_providers(environ).items()
+    ]
+
+
+def _has_key(key: str | None, environ: Mapping[str, str]) -> bool | None:
+    """Whether the environment has a key; None where none is needed, or a program or block holds it."""
+    kind, _, variable = (key or "").partition(":")
+    return bool(environ.get(variable, "").strip()) if kind == "env" else None
