@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import duckdb
 import pyarrow as pa
@@ -18,6 +19,10 @@ BYTES_PER_TOKEN_RANGE = (3.0, 5.0)  # without past replies: usual languages and 
 # Without past replies: evidence, a short rationale and a label.
 USUAL_COMPLETION_TOKENS = 120.0
 USUAL_COMPLETION_RANGE = (60.0, 240.0)
+# Without past replies: tokens of reasoning before a reply, by effort.
+USUAL_REASONING_TOKENS: Mapping[str | None, float] = MappingProxyType(
+    {None: 400.0, "none": 0.0, "minimal": 50.0, "low": 200.0, "medium": 400.0, "high": 1_600.0, "xhigh": 6_400.0}
+)
 MOST_REPLIES_READ = 20_000
 FEWEST_QUESTIONS = 20  # minimum for an estimate from a criterion's own past
 # Student's t at 90% with 19 degrees of freedom: exact for the fewest questions, slightly wide for more.
@@ -118,6 +123,11 @@ def estimate_questions(
         return Estimate()
     prompts = _prompt_spread(history.prompts, question_count, prompt_bytes)
     completions = _completion_spread(history, criterion_id, question_count, usual_tokens)
+    if history.all_completions is None and judge.is_reasoning:
+        usual = USUAL_REASONING_TOKENS.get(judge.reasoning_effort, USUAL_REASONING_TOKENS["high"])
+        reasoned = question_count * min(usual, judge.thinking or usual)
+        low, high = completions.low + reasoned / 4, completions.high + reasoned * 4
+        completions = Spread(completions.expected + reasoned, low, high)
     cached_rate = history.first_cached_rate if is_first else history.later_cached_rate
     price, tier = find_price(judge), expected_tier(judge, history)
 

@@ -98,5 +98,6 @@ def _least_worst_usd(judges: Sequence[JudgeSettings], rubric: Rubric, prompt_tok
     for judge in judges:
         usual = LABEL_TOKENS if judge.mode == "logprobs" else judge.max_tokens
         tokens = min([usual, *(each for each in own if each)])
-        costs.append(worst_cost_usd(find_price(judge), prompt_tokens, tokens, judge.service_tier))
+        limit = judge.token_limit(tokens)
+        costs.append(worst_cost_usd(find_price(judge), prompt_tokens, limit, judge.service_tier))
     return min(costs, default=0.0)

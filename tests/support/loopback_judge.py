@@ -73,6 +73,7 @@ class LoopbackJudge:
         self.held_after: int | None = None  # requests: those after so many wait until who asked is gone
         self.in_flight = self.most_in_flight = 0
         self.prompt_tokens = self.completion_tokens = 0
+        self.usage: dict[str, Any] = {}  # beside its own counts
         self.base_url = ""
         self.batches = LoopbackBatches(self._is_let_in, self._batched)
 
@@ -242,7 +243,7 @@ class LoopbackJudge:
             "created": 0,
             "model": body["model"] + self.model_suffix,
             "choices": [choice | {"logprobs": self._logprobs(body, message)}],
-            "usage": usage | {"prompt_tokens_details": {"cached_tokens": cached_tokens}},
+            "usage": usage | {"prompt_tokens_details": {"cached_tokens": cached_tokens}} | self.usage,
             "service_tier": self.service_tier,
             "system_fingerprint": self.system_fingerprint,
         }

@@ -133,7 +133,7 @@ def _line(shard: int, question: Askable[Any], settings: JudgeSettings, price: Pr
         request = question.request()
     except UnreadableMedia:  # asked online, where the reason is reported
         return None
-    max_tokens = request.max_tokens or settings.max_tokens
+    max_tokens = settings.token_limit(request.max_tokens)
     body = request_body(settings, request, question.replicate, max_tokens)
     body.pop("service_tier", None)  # a batch is a tier of its own
     line = {"custom_id": question.request_key, "method": "POST", "url": REQUEST_URL, "body": body}

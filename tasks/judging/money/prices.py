@@ -88,6 +88,7 @@ class Usage:
     """Tokens of one request.
 
     Part of prompt_tokens: cached_tokens (read from the prefix cache), written_tokens (written to it), audio_tokens.
+    Part of completion_tokens: reasoning_tokens.
     """
 
     prompt_tokens: int = 0
@@ -95,6 +96,7 @@ class Usage:
     completion_tokens: int = 0
     written_tokens: int = 0
     audio_tokens: int = 0
+    reasoning_tokens: int = 0
 
 
 def embedding_price(settings: JudgeSettings) -> Price | None:

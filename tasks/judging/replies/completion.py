@@ -257,12 +257,14 @@ def _usage(usage: object) -> Usage | None:
     if total < prompt + completion:
         return None
     reasoning = _count(_details(usage, "completion_tokens_details").get("reasoning_tokens")) or 0
+    visible = completion
     completion = max(total - prompt, completion + reasoning if reasoning > completion else completion)
     details = _details(usage, "prompt_tokens_details")
     cached = min(_count(details.get("cached_tokens")) or _count(usage.get("prompt_cache_hit_tokens")) or 0, prompt)
     written = _count(details.get("cache_write_tokens")) or _count(details.get("cache_creation_tokens")) or 0
     sound = min(_count(details.get("audio_tokens")) or 0, prompt)
-    return Usage(prompt, cached, completion, min(written, prompt - cached), sound)
+    reasoning = min(max(reasoning, completion - visible), completion)
+    return Usage(prompt, cached, completion, min(written, prompt - cached), sound, reasoning)
 
 
 def _details(usage: dict[str, Any], name: str) -> dict[str, Any]:

@@ -36,7 +36,7 @@ from gradebook.tasks.judging.replies.judgment_row import (
 )
 from gradebook.tasks.judging.replies.question import Askable, Outcome, Request
 from gradebook.tasks.judging.replies.unreadable import UNREADABLE, describe_unreadable
-from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.judging.settings.judge import MOST_REASONED_TOKENS, JudgeSettings
 from gradebook.tasks.judging.settings.learned import refused_setting
 from gradebook.tasks.judging.transport.endpoint import Failure, request_body
 from gradebook.tasks.judging.transport.metrics import (
@@ -75,6 +75,7 @@ class _Call:
     asked_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     prompt_bytes: int = 0  # of the messages and the schema
     least_tokens: int = 0  # lower bound of the prompt's tokens
+    has_reasoned: bool = False  # as a reply shows
     most_tokens: int = 0  # upper bound of the prompt's price, in tokens
 
 
@@ -141,14 +142,14 @@ class JudgeClient:
         except UnreadableMedia as fault:  # nothing was sent
             return Outcome("unscored", reason=str(fault))
         limits = (part or self._settings.max_tokens for part in request.part_tokens or (request.max_tokens,))
-        max_tokens = 0 if request.is_embedding else sum(limits)
+        max_tokens = 0 if request.is_embedding else self._settings.token_limit(sum(limits))
         call = _Call(question, request, request.parts or (question,), request.messages, max_tokens)
         retries = [CUT_OFF, REPAIRED]
         read = await self._ask(call)
         while isinstance(read, ReadReply) and (retry := _retry_left(retries, read)):
             retries.remove(retry)
             if retry is CUT_OFF:
-                call.max_tokens *= 2
+                call.max_tokens = self._larger_limit(call)
             elif request.repair is not None:
                 call.messages = request.repair(call.judgments[-1]["reply"], read)
             again = await self._ask(call)
@@ -157,6 +158,11 @@ class JudgeClient:
             read = again
         self._note_reading(call)
         return self._conclude(call, read)
+
+    def _larger_limit(self, call: _Call) -> int:
+        """Token limit for a reply that was cut off: twice as many, and enough for long reasoning if there is any."""
+        has_reasoned = self._settings.is_reasoning or call.has_reasoned
+        return max(2 * call.max_tokens, MOST_REASONED_TOKENS if has_reasoned else 0)
 
     async def _ask(self, call: _Call) -> ReadReply | Failure:
         """Return one reply, read and journaled, or the failure after the last attempt."""
@@ -264,6 +270,7 @@ class JudgeClient:
     def _record(self, call: _Call, reply: Reply, paid_usd: float | None) -> ReadReply:
         """Read a reply and journal it, usable or not; for batched criteria, return the worst reading."""
         reads = read_parts(call.request, reply, is_plain=self._settings.reply_format != "json_schema")
+        call.has_reasoned |= reply.has_thought or bool(reply.usage and reply.usage.reasoning_tokens)
         columns = reply_columns(reply, paid_usd, call.prompt_bytes, call.attempts, call.asked_at)
         columns |= call.request.note(reply) if call.request.note else {}
         judgments = [

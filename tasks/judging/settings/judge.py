@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from gradebook.rubrics.model.digests import digest_of
 from gradebook.rubrics.prompts.batched_criteria import packed_prompt_digest
 from gradebook.rubrics.prompts.prompt import JUDGE_PROMPT_VERSION, PromptStyle, prompt_digest
+from gradebook.tasks.judging.settings.provider_table import reasons_first
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 KEY_VARIABLE = "OPENAI_API_KEY"
@@ -34,6 +35,8 @@ Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Limit = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Tier = Literal["auto", "default", "flex", "priority"]
 Form = Literal["openai", "anthropic"]
+REASONED_TOKENS = 8_192  # of a reply with what a model reasons before; 414 are usual, 10,000 happen
+MOST_REASONED_TOKENS = 32_768  # of the second request, where the first was cut off
 
 
 class _Settings(BaseModel):
@@ -199,6 +202,24 @@ class JudgeSettings(ModelSettings):
         return (self, *self.fallbacks)
 
     @property
+    def is_reasoning(self) -> bool:
+        """Whether the model reasons before it replies, as far as its settings and its name tell."""
+        if self.reasoning_effort is not None:
+            return self.reasoning_effort != "none"
+        return self.thinking > 0 if self.thinking is not None else reasons_first(self.model)
+
+    @property
+    def room_tokens(self) -> int:
+        """Tokens for what the model reasons, beside those of its reply; none where a file sets `max_tokens`."""
+        if not self.is_reasoning or "max_tokens" in self.model_fields_set:
+            return 0
+        return max(REASONED_TOKENS - self.max_tokens, self.thinking or 0)
+
+    def token_limit(self, reply_tokens: int | None = None) -> int:
+        """Limit of a request. reply_tokens: of the reply alone, if not as in the settings."""
+        return (reply_tokens or self.max_tokens) + self.room_tokens
+
+    @property
     def style(self) -> PromptStyle:
         """Form of the prompts."""
         kind: Literal["reply", "logprobs"] = "logprobs" if self.mode == "logprobs" else "reply"
@@ -212,7 +233,7 @@ class JudgeSettings(ModelSettings):
             "model": self.model,
             "temperature": 0 if self.temperature == 0 else self.temperature,  # a file's 0 is read as 0.0
             "seed": self.seed,
-            "max_tokens": self.max_tokens,
+            "max_tokens": self.max_tokens,  # without the room to reason, which changes no reply that is whole
             "prompt_version": JUDGE_PROMPT_VERSION,
             "prompt_digest": prompt_digest(self.style) if self.packing == 1 else packed_prompt_digest(),
             "packing": self.packing,

@@ -1,12 +1,9 @@
 """Providers of judges: address, key and form of a model by its name, from a table and the user's settings file."""
 
 import re
-import tomllib
 from collections.abc import Mapping
 from datetime import date
-from fnmatch import fnmatchcase
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -19,9 +16,9 @@ from gradebook.tasks.judging.settings.judge import (
     Address,
     Form,
 )
+from gradebook.tasks.judging.settings.provider_table import matches, provider_sections
 from gradebook.tasks.system.operator_settings import is_loopback, origin_of, read_operator_settings, settings_path
 
-TABLE = "providers.toml"
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _OF_AN_ADDRESS = ("key", "key_header", "headers", "query", "form")
 
@@ -72,7 +69,7 @@ class Provider(BaseModel):
         base_url = self.address(environ)
         if base_url == DEFAULT_BASE_URL and self.key == f"env:{KEY_VARIABLE}":  # as without a provider
             del own["key"]
-        refused = {name: None for name, patterns in self.refuses.items() if _matches(model, patterns)}
+        refused = {name: None for name, patterns in self.refuses.items() if matches(model, patterns)}
         return self.settings | own | refused | {"base_url": base_url}
 
 
@@ -129,17 +126,10 @@ def paired_provider(key: str, base_url: str, environ: Mapping[str, str]) -> Prov
     return next((each for each in all_providers(environ).values() if each.pairs(key, base_url, environ)), None)
 
 
-def reasons_first(model: str) -> bool:
-    """Whether a model, by the last part of its name, reasons before it replies, as far as the table knows."""
-    name = model.rpartition("/")[2]
-    return any(_matches(name, provider.reasons) for provider in known_providers().values())
-
-
 @cache
 def known_providers() -> dict[str, Provider]:
     """Providers of the table by name."""
-    text = files("gradebook.tasks.judging.settings").joinpath(TABLE).read_text(encoding="utf-8")
-    return {name: Provider.model_validate(section) for name, section in tomllib.loads(text).items()}
+    return {name: Provider.model_validate(section) for name, section in provider_sections().items()}
 
 
 def _find(model: str, providers: list[tuple[str, Provider]]) -> tuple[Provider, str] | None:
@@ -148,11 +138,7 @@ def _find(model: str, providers: list[tuple[str, Provider]]) -> tuple[Provider, 
         start, mark, rest = model.partition("/")
         if mark and rest and start == section:
             return provider, rest
-    return next(((provider, model) for _, provider in providers if _matches(model, provider.names)), None)
-
-
-def _matches(model: str, patterns: Patterns) -> bool:
-    return any(fnmatchcase(model.lower(), pattern) for pattern in patterns)
+    return next(((provider, model) for _, provider in providers if matches(model, provider.names)), None)
 
 
 def list_providers(environ: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -87,7 +87,7 @@ async def _ask(settings: JudgeSettings, key: str) -> list[Reply | Failure]:
         for place, is_logprobs in (("first", False), ("second", False), ("third", True)):
             messages = [{"role": "user", "content": f"{_SHARED}\n\n{_ASKED.format(place=place)}"}]
             request = Request(messages, SCHEMA, lambda *_: ReadReply("scored"), is_logprobs=is_logprobs)
-            found.append(await endpoint.send(request_body(settings, request, 0, settings.max_tokens)))
+            found.append(await endpoint.send(request_body(settings, request, 0, settings.token_limit())))
         return found
     finally:
         await endpoint.close()
@@ -142,8 +142,8 @@ def _context_length(settings: JudgeSettings, key: str) -> DoctorFinding:
     if length is None:
         where = "the list of models names no context length" if entry else "the list of models lacks the model"
         return DoctorFinding(check, NOTE, f"{where}: longer prompts are refused when they are sent")
-    found = f"{length:,} tokens, of which a reply may take {settings.max_tokens:,} (max_tokens)"
-    if settings.max_tokens >= length // 2:
+    found = f"{length:,} tokens, of which a reply may take {settings.token_limit():,} (max_tokens)"
+    if settings.token_limit() >= length // 2:
         return DoctorFinding(check, NOTE, found, "a smaller max_tokens in the judge file leaves room for prompts")
     return DoctorFinding(check, OK, found)
 

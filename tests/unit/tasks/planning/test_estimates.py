@@ -188,3 +188,9 @@ def test_a_criterion_without_a_past_has_the_range_of_one_reply():
     estimate = estimate_questions(history, JUDGE, "new", 1_000, 4_000_000)
     # 1e6 x 1e-6 + 1e5 x 4e-6 = 1.4; 40 tokens a reply more or less: 1,000 x 40 x 4e-6 = 0.16
     assert (estimate.cost_low_usd, estimate.cost_high_usd) == (pytest.approx(1.24), pytest.approx(1.56))
+
+
+@pytest.mark.parametrize(("effort", "tokens"), [(None, 520), ("none", 120), ("low", 320), ("xhigh", 6520)])
+def test_a_model_that_reasons_is_expected_to_do_so_until_it_has_a_past(effort: str | None, tokens: int):
+    judge = JudgeSettings(model="gpt-5-mini", reasoning_effort=effort)
+    assert estimate_questions(History(), judge, "c", 10, 1000).completion_tokens == 10 * tokens

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gradebook.rubrics.model.errors import BudgetReached
 from gradebook.tasks.judging.replies.journal import settled_journals
 from gradebook.tasks.judging.replies.question import Answer
 from gradebook.tasks.judging.session import client
@@ -101,6 +102,32 @@ def test_a_truncated_reply_gets_twice_the_tokens(judge: LoopbackJudge, tmp_path:
     judge.faults = ["length"]
     ask(judge, tmp_path, max_tokens=100)
     assert [body["max_tokens"] for body in judge.bodies] == [100, 200]
+
+
+@pytest.mark.parametrize(
+    ("changes", "usage", "limits"),
+    [
+        ({"model": "gpt-5-mini"}, {}, [8192, 32_768]),
+        ({"model": "gpt-5-mini", "max_tokens": 100}, {}, [100, 32_768]),
+        ({"max_tokens": 100}, {"completion_tokens_details": {"reasoning_tokens": 90}}, [100, 32_768]),
+    ],
+)
+def test_a_model_that_reasons_gets_room_for_it_once(
+    judge: LoopbackJudge,
+    tmp_path: Path,
+    changes: dict[str, object],
+    usage: dict[str, object],
+    limits: list[int],
+):
+    judge.faults, judge.usage = ["length", "length"], usage
+    assert ask(judge, tmp_path, **changes)[0].reason == "truncated"
+    assert [body["max_tokens"] for body in judge.bodies] == limits
+
+
+def test_the_budget_reserves_what_a_model_may_reason(judge: LoopbackJudge, tmp_path: Path):
+    assert ask(judge, tmp_path, budget_usd=0.02)[0].status == "scored"
+    with pytest.raises(BudgetReached):
+        ask(judge, tmp_path / "reasoning", budget_usd=0.02, model="gpt-5-mini")
 
 
 def test_a_truncated_reply_and_then_a_useless_one_get_a_second_chance_each(judge: LoopbackJudge, tmp_path: Path):

@@ -143,3 +143,23 @@ def test_a_part_of_the_address_that_is_missing_is_named():
 def test_an_embedder_has_a_provider_too():
     found = read_embedder("mistral-embed", {})
     assert found is not None and found.identity["model"] == "mistral-embed"
+
+
+@pytest.mark.parametrize(
+    ("settings", "limit"),
+    [
+        ({"model": "gpt-4o-mini"}, 1024),
+        ({"model": "gpt-5-mini"}, 8192),
+        ({"model": "openai/gpt-5-mini"}, 8192),  # as a gateway names it
+        ({"model": "gpt-5-mini", "max_tokens": 2000}, 2000),
+        ({"model": "gpt-5.2", "reasoning_effort": "none"}, 1024),
+        ({"model": "qwen", "reasoning_effort": "low"}, 8192),
+        ({"model": "claude-sonnet-5", "thinking": 10_000}, 11_024),
+        ({"model": "claude-sonnet-5", "thinking": 0}, 1024),
+    ],
+)
+def test_a_model_that_reasons_has_room_for_it_which_is_no_part_of_its_digest(settings: dict[str, object], limit: int):
+    found = JudgeSettings.model_validate(settings)
+    assert found.token_limit() == limit
+    assert found.token_limit(100) == limit - found.max_tokens + 100
+    assert found.identity["max_tokens"] == found.max_tokens
