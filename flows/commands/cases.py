@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from gradebook.flows.commands.options import (
     DEFAULT_LAKE,
@@ -16,10 +15,11 @@ from gradebook.flows.commands.options import (
     option_of,
     print_json,
 )
-from gradebook.flows.display.terminal import notes, people, plain, say, table_titled
+from gradebook.flows.display.terminal import notes, say, show
 from gradebook.rubrics.model.counts import counted
-from gradebook.rubrics.statistics.case_shares import StratumShare
+from gradebook.rubrics.statistics.case_shares import ColumnDistance, StratumShare
 from gradebook.rubrics.statistics.chance import is_significant
+from gradebook.rubrics.text.tables import Cells, table_from
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.operations.case_coverage import Coverage
 from gradebook.tasks.runs.request import read_column_map
@@ -37,21 +37,13 @@ def show_coverage(found: Coverage, *, is_whole: bool = False) -> None:
         _missing_words(found),
     )
     rows = found.strata if is_whole else found.strata[:MOST_ROWS]
-    table = table_titled(
-        "strata, those that the suite lacks first; difference: suite - traffic, in percentage points",
-        "stratum",
-        right=("suite", "traffic", "difference", "95% interval", "p"),
-    )
-    for row in rows:
-        table.add_row(*map(_cell, _cells(row)), style="bold" if is_significant(row.p_adjusted) else None)
-    people.print(table)
+    caption = "strata, those that the suite lacks first; difference: suite - traffic, in percentage points"
+    beyond = [place for place, row in enumerate(rows) if is_significant(row.p_adjusted)]
+    show(table_from(caption, {"stratum": lambda row: f"{row.column} {row.stratum}"}, _STRATUM, rows), bold=beyond)
     if len(found.strata) > len(rows):
         say(f"and {len(found.strata) - len(rows):,} more: --all shows them")
-    table = table_titled("distance by column", "column", right=("distance", "by chance", "p"))
-    for each in sorted(found.columns, key=lambda each: each.by_chance - each.distance):
-        cells = (each.column, score_words(each.distance), score_words(each.by_chance), p_words(each.p))
-        table.add_row(*map(_cell, cells))
-    people.print(table)
+    columns = sorted(found.columns, key=lambda each: each.by_chance - each.distance)
+    show(table_from("distance by column", {"column": lambda each: each.column}, _COLUMN, columns))
     say(
         "bold: beyond chance; p of strata is adjusted for all of them (Benjamini and Hochberg), that of columns is not",
         *(f"note: {note}" for note in found.notes),
@@ -69,20 +61,23 @@ def _missing_words(found: Coverage) -> str:
     return f"{words}: {', '.join(f'{row.column} {row.stratum}' for row in beyond[:5])}" if beyond else words
 
 
-def _cells(row: StratumShare) -> tuple[str, ...]:
-    interval = interval_words(row.low, row.high, _points)
-    shares = rate_words(row.suite_share), rate_words(row.traffic_share)
-    return f"{row.column} {row.stratum}", *shares, _points(row.difference), interval, p_words(row.p_adjusted)
-
-
 def _points(difference: float | None) -> str:
     """Difference of two shares, in percentage points."""
     return "–" if difference is None else f"{100 * difference:+.1f}"
 
 
-def _cell(text: str) -> str:
-    return escape(plain(text))
-
+_STRATUM: Cells[StratumShare] = {
+    "suite": lambda row: rate_words(row.suite_share),
+    "traffic": lambda row: rate_words(row.traffic_share),
+    "difference": lambda row: _points(row.difference),
+    "95% interval": lambda row: interval_words(row.low, row.high, _points),
+    "p": lambda row: p_words(row.p_adjusted),
+}
+_COLUMN: Cells[ColumnDistance] = {
+    "distance": lambda each: score_words(each.distance),
+    "by chance": lambda each: score_words(each.by_chance),
+    "p": lambda each: p_words(each.p),
+}
 
 app = typer.Typer(help="Compare the cases of a suite with real usage.", no_args_is_help=True, rich_markup_mode=None)
 

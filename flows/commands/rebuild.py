@@ -19,9 +19,10 @@ from gradebook.flows.commands.options import (
     print_json,
 )
 from gradebook.flows.commands.read_lake import read_lake
-from gradebook.flows.display.terminal import notes, people, plain, table_titled
+from gradebook.flows.display.terminal import notes, people, plain, show
 from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.text.tables import Column, Table
 from gradebook.tasks.published.run_list import latest_run
 from gradebook.tasks.stages.compare_marts import Difference, MartCheck
 from gradebook.tasks.stages.rebuild import Rebuilt, rebuild_run
@@ -30,13 +31,13 @@ from gradebook.tasks.stages.rebuild import Rebuilt, rebuild_run
 def show_rebuilt(rebuilt: Rebuilt) -> None:
     """Print the rebuilt marts, the differing rows, and the paths of written files."""
     checks = {check.mart: check for check in rebuilt.checks}
-    table = table_titled(f"run {rebuilt.run_id}, rebuilt", "table")
-    table.add_column("rows", justify="right")
-    if checks:
-        table.add_column("as published")
-    for mart, count in rebuilt.marts:
-        table.add_row(mart, f"{count:,}", *([_words(checks[mart], rebuilt)] if mart in checks else []))
-    people.print(table)
+    rows = [
+        (mart, f"{count:,}", *([_words(checks[mart], rebuilt)] if mart in checks else []))
+        for mart, count in rebuilt.marts
+    ]
+    unequal = [place for place, (mart, _) in enumerate(rebuilt.marts) if mart in checks and not checks[mart].is_equal]
+    columns = (Column("table"), Column("rows", is_number=True), *([Column("as published")] if checks else []))
+    show(Table(f"run {rebuilt.run_id}, rebuilt", columns, tuple(rows), frozenset(unequal)))
     for check in rebuilt.checks:
         for difference in check.differences:
             people.print(f"[red]{check.mart}[/] {escape(_sentence(difference))}")
@@ -50,9 +51,8 @@ def show_rebuilt(rebuilt: Rebuilt) -> None:
 
 
 def _words(check: MartCheck, rebuilt: Rebuilt) -> str:
-    words = (
-        "equal" if check.is_equal else f"[red]{counted(check.differing_count, 'row')} of both tables without a match[/]"
-    )
+    differing = counted(check.differing_count, "row")
+    words = "equal" if check.is_equal else f"{differing} of both tables without a match"
     if not check.new_columns:
         return words
     return f"{words}; made by gradebook {rebuilt.made_by}, new since: {', '.join(check.new_columns)}"

@@ -1,6 +1,6 @@
 """Terminal output: one module for each command's results.
 
-terminal       people, notes: the consoles on stdout and stderr; show_rows, table_titled, say, plain
+terminal       people, notes: the consoles on stdout and stderr; show, show_rows, say, plain
 fitted_table   FittedTable: a table that fits its console
 progress_bars  shown_progress: stages while a run works
 tables         write_rows: `gradebook sql --format`

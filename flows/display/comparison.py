@@ -3,21 +3,20 @@
 from collections.abc import Iterable, Sequence
 
 from rich.markup import escape
-from rich.table import Table
 
-from gradebook.flows.display.terminal import people, plain, table_titled
+from gradebook.flows.display.terminal import people, plain, show
 from gradebook.flows.display.verdict import show_verdict
 from gradebook.rubrics.model.counts import counted
+from gradebook.rubrics.text.tables import Cells, Table, chosen, rows_cut, table_from, table_of
 from gradebook.tasks.comparing.attribution import Explanation, LostCase
 from gradebook.tasks.comparing.compare import Comparison, ModelComparison
 from gradebook.tasks.comparing.figures import ComparedRow, worst_first
 from gradebook.tasks.comparing.gate import GateFinding
 from gradebook.tasks.comparing.run_comparison import ComparedModels, RunComparison
 from gradebook.tasks.comparing.sentences import left_out_sentences, outcome_sentences, pair_sentences
+from gradebook.tasks.comparing.tables import COMPARED
 from gradebook.tasks.comparing.verdict import comparison_verdict
 from gradebook.tasks.system.number_format import (
-    difference_interval_words,
-    p_words,
     rate_words,
     score_words,
     signed_words,
@@ -54,32 +53,21 @@ def show_run_comparison(comparison: RunComparison) -> None:
         people.print(f"[bold yellow]{escape(plain(comparison.banner))}[/]")
     for pair in comparison.models:
         if pair.rows:
-            people.print(_baseline_table(pair, comparison))
+            show(_baseline_table(pair, comparison))
     if comparison.gate is not None and not comparison.gate.is_failed:
         _show_gate(comparison.gate)
 
 
 def _baseline_table(pair: ComparedModels, comparison: RunComparison) -> Table:
     title = f"{pair.name}: {comparison.run_id} (B) compared with {comparison.baseline_run_id} (A)"
-    table = table_titled(escape(plain(title)), "criterion")
-    for heading in ("A", "B", "B - A", "95% interval", "p adj.", "better", "worse", "pairs"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    rows = worst_first(pair.rows)
-    for row in rows[:MOST_ROWS]:
-        found = row.figures
-        counts = (found.better_count, found.worse_count, found.n)
-        table.add_row(
-            _name(row),
-            score_words(found.mean_a),
-            score_words(found.mean_b),
-            signed_words(found.mean_diff),
-            difference_interval_words(found.diff_low, found.diff_high),
-            p_words(row.chance),
-            *(f"{count:,}" for count in counts),
-        )
-    if len(rows) > MOST_ROWS:
-        table.add_row(counted(len(rows) - MOST_ROWS, "other"), *[""] * 8)
-    return table
+    headings = ("A", "B", "B - A", "95% interval", "p adjusted", "better", "worse", "pairs")
+    return rows_cut(_compared_table(title, pair.rows, *headings), MOST_ROWS)
+
+
+def _compared_table(title: str, rows: Sequence[ComparedRow], *headings: str) -> Table:
+    ordered = worst_first(rows)
+    flagged = (place for place, row in enumerate(ordered) if row.is_regression)
+    return table_from(title, {"criterion": lambda row: row.name}, chosen(COMPARED, *headings), ordered, flagged)
 
 
 def _show_pair(pair: ModelComparison) -> None:
@@ -93,11 +81,11 @@ def _show_pair(pair: ModelComparison) -> None:
         return
     if pair.rows and not any(row.figures.n for row in pair.rows):
         return  # the verdict says so
-    people.print(_score_table(pair))
+    show(_score_table(pair))
     for sentence in left_out_sentences(pair.rows):
         people.print(escape(plain(sentence)))
     if pair.rows:
-        people.print(_test_table(pair))
+        show(_test_table(pair))
     for sentence in pair_sentences(pair.rows):
         people.print(escape(plain(sentence)))
     if pair.explanation is not None:
@@ -114,83 +102,53 @@ def _is_identical(row: ComparedRow) -> bool:
 
 def _score_table(pair: ModelComparison) -> Table:
     headings = ("A", "B", "B - A", "95% interval", "better", "worse", "tied", "pairs", "unscored", "alone")
-    table = table_titled(escape(plain(pair.name)), "criterion", right=headings)
-    for row in worst_first(pair.rows):
-        found, counts = row.figures, row.counts
-        numbers = (
-            found.better_count,
-            found.worse_count,
-            found.tied_count,
-            found.n,
-            counts.unscored_count,
-            counts.unpaired_count,
-        )
-        table.add_row(
-            _name(row),
-            score_words(found.mean_a),
-            score_words(found.mean_b),
-            signed_words(found.mean_diff),
-            difference_interval_words(found.diff_low, found.diff_high),
-            *(f"{number:,}" if row.is_paired else "–" for number in numbers),
-        )
-    return table
+    return _compared_table(pair.name, pair.rows, *headings)
 
 
 def _test_table(pair: ModelComparison) -> Table:
     headings = ("p (mean)", "p (Wilcoxon)", "p adjusted", "effect size", "bootstrap", "detectable")
-    table = table_titled("tests and effect sizes", "criterion", right=headings)
-    for row in worst_first(pair.rows):
-        found = row.figures
-        table.add_row(
-            _name(row),
-            *(p_words(p) for p in (found.p, found.p_wilcoxon, row.chance)),
-            signed_words(found.effect_size, 2),
-            difference_interval_words(found.boot_low, found.boot_high),
-            "none" if (found.detectable_diff or 0) > 1 else score_words(found.detectable_diff),
-        )
-    return table
+    return _compared_table("tests and effect sizes", pair.rows, *headings)
 
 
 def _show_explanation(found: Explanation) -> None:
     if found.parts:
-        people.print(_part_table(found))
+        show(_part_table(found))
     people.print(escape(plain(found.sentence)))
     for score, share_a, share_b in found.shares_at:
         people.print(f"At or below {score:g}: {rate_words(share_a)} of A, {rate_words(share_b)} of B.")
     if found.lost_most:
-        people.print(_lost_table(found.lost_most))
+        show(_lost_table(found.lost_most))
 
 
 def _part_table(found: Explanation) -> Table:
-    table = table_titled("overall difference by criterion", "criterion", right=("part", "uniform weights"))
     parts = sorted(found.parts, key=lambda part: part.part)
     shown = sorted(parts, key=lambda part: -abs(part.part))[:MOST_PARTS]
-    for part in parts:
-        if part in shown:
-            table.add_row(
-                escape(plain(part.criterion_id)), signed_words(part.part, 4), signed_words(part.uniform_part, 4)
-            )
+    rows = [
+        (part.criterion_id, signed_words(part.part, 4), signed_words(part.uniform_part, 4))
+        for part in parts
+        if part in shown
+    ]
     others = [part for part in parts if part not in shown]
     if others:
-        table.add_row(counted(len(others), "other"), signed_words(sum(part.part for part in others), 4), "")
-    return table
+        rows.append((counted(len(others), "other"), signed_words(sum(part.part for part in others), 4), ""))
+    return table_of("overall difference by criterion", ("criterion",), ("part", "uniform weights"), rows)
+
+
+_LOST: Cells[LostCase] = {
+    "A": lambda case: score_words(case.score_a),
+    "B": lambda case: score_words(case.score_b),
+    "B - A": lambda case: signed_words(case.difference),
+}
 
 
 def _lost_table(cases: Iterable[LostCase]) -> Table:
-    table = table_titled("cases that lost most", "case", right=("A", "B", "B - A"))
-    table.add_column("by")
-    for case in cases:
-        losses = ", ".join(f"{name} {signed_words(part)}" for name, part in case.criteria[:MOST_LOSSES])
-        scores = (score_words(case.score_a), score_words(case.score_b), signed_words(case.difference))
-        table.add_row(escape(plain(case.case_id)), *scores, escape(plain(losses)))
-    return table
+    return table_from("cases that lost most", {"case": lambda case: case.case_id}, _LOST, cases, last={"by": _losses})
+
+
+def _losses(case: LostCase) -> str:
+    return ", ".join(f"{name} {signed_words(part)}" for name, part in case.criteria[:MOST_LOSSES])
 
 
 def _show_gate(gate: GateFinding) -> None:
     colour = "yellow" if gate.is_undecided else "red" if gate.is_failed else "green"
     people.print(f"[{colour}]{escape(plain(gate.sentence))}[/]")
-
-
-def _name(row: ComparedRow) -> str:
-    name = escape(plain(row.name))
-    return f"[red]{name}[/]" if row.is_regression else name

@@ -1,26 +1,19 @@
 """Tables of a judge's noise and of the false alarms of gates, on stdout."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from rich.markup import escape
-from rich.table import Table
 
-from gradebook.flows.display.terminal import people, plain, table_titled
+from gradebook.flows.display.terminal import people, plain, show
 from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.statistics.rule_false_alarms import Nominal
-from gradebook.rubrics.statistics.rules import OVERALL
+from gradebook.rubrics.text.tables import Table, chosen, in_lower_case, table_from, table_of
 from gradebook.tasks.comparing.aa_test import Fires, JudgedTwice, JudgeNoise, RuleNoise
-from gradebook.tasks.comparing.decision_study import DecisionStudy
-from gradebook.tasks.lake.rows import Row, model_name
+from gradebook.tasks.comparing.tables import COMPARED, component_table, option_table
+from gradebook.tasks.published.run_tables import reply_table
 from gradebook.tasks.system.number_format import (
-    difference_interval_words,
     interval_words,
-    p_words,
-    price_words,
     rate_words,
-    score_words,
-    signed_words,
-    sqrt_words,
 )
 
 
@@ -29,16 +22,16 @@ def show_noise(found: JudgeNoise) -> None:
     run, replicates = found.run, found.replicates
     head = f"{run['run_id']}  {run['rubric_id']} {run['rubric_version']}"
     people.print(f"[bold]{escape(plain(head))}[/]", highlight=False)
-    people.print(_reply_table(found.noise))
+    show(in_lower_case(reply_table(found.noise)))
     for model in found.models:
-        people.print(_twice_table(model))
+        show(_twice_table(model))
         if model.usual_diff is not None:
             words = f"19 of 20 draws differ by at most {model.usual_diff:.4f} overall, on the judge's noise alone."
             people.print(escape(plain(f"{model.model}: {words}")))
-    people.print(_rule_table(found))
+    show(_rule_table(found))
     if found.study.options:
-        people.print(_component_table(found.study))
-        people.print(_option_table(found.study))
+        show(in_lower_case(component_table(found.study)))
+        show(in_lower_case(option_table(found.study)))
     for sentence in _notes(found):
         people.print(escape(plain(sentence)))
     if found.note is not None:
@@ -48,79 +41,26 @@ def show_noise(found: JudgeNoise) -> None:
         people.print(f"[yellow]left out:[/] {words} with fewer than {replicates.replicate_count} replies")
 
 
-def _reply_table(noise: Iterable[Row]) -> Table:
-    headings = ("outputs", "other level", "sd of replies", "sd of outputs")
-    table = table_titled("two replies on one output: how often they give different levels", "criterion", "model")
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
-    for row in noise:
-        deviations = (sqrt_words(row["judge_variance"]), sqrt_words(row["output_variance"]))
-        cells = (f"{row['n']:,}", rate_words(row["flip_rate"]), *deviations)
-        table.add_row(escape(plain(row["criterion_id"])), escape(plain(model_name(row))), *cells)
-    return table
+_TWICE = ("A", "B", "B - A", "95% interval", "p (t)", "p adjusted", "better", "worse", "tied", "pairs")
 
 
 def _twice_table(model: JudgedTwice) -> Table:
-    table = table_titled(
-        escape(plain(f"{model.model}: the same outputs judged twice, replicate 0 as A and 1 as B")), "criterion"
-    )
-    headings = ("A", "B", "B - A", "95% interval", "p (t)", "p adjusted", "better", "worse", "tied", "pairs")
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
-    for row in model.rows:
-        found = row.figures
-        counts = (found.better_count, found.worse_count, found.tied_count, found.n)
-        table.add_row(
-            escape(plain(row.name)),
-            score_words(found.mean_a),
-            score_words(found.mean_b),
-            signed_words(found.mean_diff),
-            difference_interval_words(found.diff_low, found.diff_high),
-            p_words(found.p),
-            p_words(found.p_adjusted),
-            *(f"{count:,}" for count in counts),
-        )
-    return table
-
-
-def _component_table(study: DecisionStudy) -> Table:
-    names = dict.fromkeys(name for each in study.components for name in each.variances)
-    table = table_titled("standard deviation by source", "scores", right=(*names, "n"))
-    for each in study.components:
-        row = {OVERALL: "overall"}.get(each.scope, each.scope_id) + (" (people)" if each.kind == "rater" else "")
-        known = (each.variances.get(name) for name in names)
-        deviations = ("–" if value is None else sqrt_words(value) for value in known)
-        table.add_row(escape(plain(f"{each.model}: {row}")), *deviations, f"{each.n:,}")
-    return table
-
-
-def _option_table(study: DecisionStudy) -> Table:
-    table = table_titled("what more would gain", "more", right=("cases", "samples", "replicates", "error", "price"))
-    for each in study.options:
-        counts = (f"{count:,.4g}" for count in (each.case_count, each.sample_count, each.replicate_count))
-        name = f"{each.model}: {'this run' if each.more is None else f'{each.more} more'}"
-        price = "–" if each.cost_usd is None else price_words(each.cost_usd)
-        table.add_row(escape(plain(name)), *counts, f"{each.standard_error:.4f}", price)
-    return table
+    title = f"{model.model}: the same outputs judged twice, replicate 0 as A and 1 as B"
+    return table_from(title, {"criterion": lambda row: row.name}, chosen(COMPARED, *_TWICE), model.rows)
 
 
 def _rule_table(found: JudgeNoise) -> Table:
-    draw_count = found.rules[0].gate.draw_count
-    table = table_titled(f"false alarms of a gate: {counted(draw_count, 'draw')}", "required")
-    for heading in ("model", "fired", "of all", "95% interval", "nominal"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for rule in found.rules:
-        of_models = rule.models if len(rule.models) > 1 else ()
-        name = "any model" if of_models else rule.models[0][0]
-        table.add_row(
-            escape(plain(rule.rule.required)),
-            escape(plain(name)),
-            *_fire_words(rule.gate),
-            _nominal_words(rule.nominal),
-        )
-        for model, fires in of_models:
-            table.add_row("", escape(plain(model)), *_fire_words(fires), "")
-    return table
+    caption = f"false alarms of a gate: {counted(found.rules[0].gate.draw_count, 'draw')}"
+    numbers = ("model", "fired", "of all", "95% interval", "nominal")
+    return table_of(caption, ("required",), numbers, (row for rule in found.rules for row in _rule_rows(rule)))
+
+
+def _rule_rows(rule: RuleNoise) -> Iterator[tuple[str, ...]]:
+    of_models = rule.models if len(rule.models) > 1 else ()
+    name = "any model" if of_models else rule.models[0][0]
+    yield rule.rule.required, name, *_fire_words(rule.gate), _nominal_words(rule.nominal)
+    for model, fires in of_models:
+        yield "", model, *_fire_words(fires), ""
 
 
 def _fire_words(fires: Fires) -> tuple[str, str, str]:

@@ -13,8 +13,10 @@ from rich.markup import escape
 
 from gradebook.flows.display.fitted_table import FittedTable
 from gradebook.flows.display.wrapping import filled
+from gradebook.rubrics.text.tables import Table, table_of
 
 NO_WIDTH = 1_000_000
+_NO_VALUE = ("–", "null", "")
 _NUMBER = re.compile(r"[-+<>≤]*\$?\d[\d,]*(\.\d+)?(e[-+]\d+)?%?")  # a column of these alone goes to the right
 
 
@@ -78,6 +80,24 @@ def filled_columns(
     return [named[place][1] for place in shown], [[row[place] for place in shown] for row in rows]
 
 
+def show(table: Table, bold: Container[int] = (), *, is_whole: bool = False) -> None:
+    """Print a table on stdout, columns of numbers alone to the right; the first cell of flagged rows is red.
+
+    bold: indexes of the rows to print in bold, from 0. is_whole: no sentence is shortened.
+    """
+    drawn = FittedTable(*(escape(plain(column.heading)) for column in table.columns), title=_cell(table.caption))
+    drawn.is_whole = is_whole
+    for place, (column, kind) in enumerate(zip(drawn.columns, table.columns, strict=True)):
+        cells = [row[place] for row in table.rows]
+        if kind.is_number or (cells and all(cell in _NO_VALUE or _NUMBER.fullmatch(cell) for cell in cells)):
+            column.justify = "right"
+    for index, row in enumerate(table.rows):
+        first, *others = map(_cell, row)
+        first = f"[red]{first}[/]" if index in table.flagged else first
+        drawn.add_row(first, *others, style="bold" if index in bold else None)
+    people.print(drawn)
+
+
 def show_rows(
     headings: Iterable[str],
     rows: Iterable[Iterable[object]],
@@ -86,27 +106,13 @@ def show_rows(
     *,
     is_whole: bool = False,
 ) -> None:
-    """Print rows as a table on stdout.
-
-    bold: indexes of the rows to print in bold, from 0. null: text for None. is_whole: no sentence is shortened.
-    """
-    table = FittedTable(*(escape(plain(heading)) for heading in headings))
-    table.is_whole = is_whole
-    lines = [[null if value is None else plain(value) for value in row] for row in rows]
-    for column, cells in zip(table.columns, zip(*lines, strict=True), strict=False):
-        if all(cell in (null, "") or _NUMBER.fullmatch(cell) for cell in cells):
-            column.justify = "right"
-    for index, line in enumerate(lines):
-        table.add_row(*map(escape, line), style="bold" if index in bold else None)
-    people.print(table)
+    """Print rows of values as a table without a title. null: text for None."""
+    lines = ([null if value is None else plain(value) for value in row] for row in rows)
+    show(table_of("", headings, (), lines), bold, is_whole=is_whole)
 
 
-def table_titled(title: str, *left: str, right: Iterable[str] = ()) -> FittedTable:
-    """Make an empty table with a title. left: headings of text columns; right: headings of the number columns after."""
-    table = FittedTable(*left, title=title)
-    for heading in right:
-        table.add_column(heading, justify="right", no_wrap=True)
-    return table
+def _cell(text: str) -> str:
+    return escape(plain(text))
 
 
 def heading_words(column: str) -> str:

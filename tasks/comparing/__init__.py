@@ -14,5 +14,6 @@ decision_study  study_decisions: variance components, and what a larger evaluati
 unpaired        compare_unpaired: means over different cases
 replicates      split_replicates: replies of one judge as runs of their own
 mart_rows       comparison_table: rows of the mart
+tables          COMPARED: columns of the tables of a comparison
 sentences       a comparison in words
 """

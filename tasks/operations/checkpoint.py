@@ -15,8 +15,8 @@ from gradebook.tasks.datasets.one_checkpoint import OneCheckpoint
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.operations.checkpoint_decisions import CheckpointKey, find_decided, key_of, name_checkpoint
 from gradebook.tasks.operations.checkpoint_gate import CheckpointDecision, Decider
+from gradebook.tasks.published.run_tables import comparison_table, sides_words
 from gradebook.tasks.reporting.export.markdown import escaped, table_text
-from gradebook.tasks.reporting.export.run_tables import comparison_table, sides_words
 from gradebook.tasks.rubric_store.versions import find_rubric, refuse_changed_rubric
 from gradebook.tasks.runs.request import EvaluationRequest, SeriesOfNights
 from gradebook.tasks.stages.check_request import check_request

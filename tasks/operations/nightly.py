@@ -15,6 +15,7 @@ import duckdb
 from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import GradebookError, InputError, LakeError, UnfinishedError
 from gradebook.rubrics.statistics.rules import OVERALL
+from gradebook.rubrics.text.tables import table_of
 from gradebook.tasks.comparing.gate import gate_rule
 from gradebook.tasks.comparing.stopping import stopped_words
 from gradebook.tasks.judging.money.budget import read_budget
@@ -27,7 +28,6 @@ from gradebook.tasks.lake.sql import query
 from gradebook.tasks.operations.sentinel import Watch, watch_judge
 from gradebook.tasks.operations.suites import Suite, SuitesFile, suite_request, suites_title, watch_request
 from gradebook.tasks.published.summary import RunSummary
-from gradebook.tasks.reporting.drawing.figures import table_of
 from gradebook.tasks.reporting.export.markdown import escaped, table_text
 from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.runs.resume_command import in_suites_file

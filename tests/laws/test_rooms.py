@@ -277,6 +277,12 @@ def test_rubrics_are_pure():
     refuse(each for each in imports_in("rubrics/") if each.package not in pure | libraries_of(each.file))
 
 
+def test_tables_of_the_terminal_are_drawn_in_one_place():
+    # `checks` lays out its help without lines; every other table is a `Table` of rubrics/text, given to `show`
+    drawing = {"flows/display/fitted_table.py", "flows/commands/check.py"}
+    assert {each.file for each in imports_in() if each.module.startswith("rich.table")} == drawing
+
+
 def test_the_libraries_of_checks_and_statistics_are_imported_inside_functions_only():
     slow = CHECK_LIBRARIES | STATISTICS_LIBRARIES
     refuse(each for each in imports_in() if each.package in slow and not (each.is_late or each.is_for_types))

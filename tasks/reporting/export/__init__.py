@@ -3,5 +3,4 @@
 comment     run_comment: Markdown for a pull request, and Prefect artifacts
 picture     run_picture: a PNG for a chat
 markdown    escaped, table_text: Markdown that hostile text cannot break
-run_tables  tables that comment, picture and terminal share
 """

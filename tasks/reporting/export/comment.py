@@ -6,19 +6,13 @@ from typing import Any
 from markupsafe import Markup
 
 from gradebook.rubrics.model.counts import counted
+from gradebook.rubrics.text.tables import rows_cut
 from gradebook.tasks.comparing.verdict import RunVerdict
 from gradebook.tasks.lake.rows import Row
+from gradebook.tasks.published.run_tables import comparison_table, cost_table, criterion_table, score_table, sides_words
 from gradebook.tasks.published.summary import RunSummary, cost_words
 from gradebook.tasks.reporting.export.markdown import command, escaped, render_markdown, table_text
-from gradebook.tasks.reporting.export.run_tables import (
-    comparison_table,
-    cost_table,
-    criterion_table,
-    rows_cut,
-    sides_words,
-)
 from gradebook.tasks.reporting.sections.agreement import report_verdict
-from gradebook.tasks.reporting.sections.scores import score_table
 from gradebook.tasks.reporting.source.report_source import MOST_DRAWN, ReportSource
 from gradebook.tasks.system.number_format import rate_words
 
@@ -50,7 +44,7 @@ def artifact_texts(summary: RunSummary, lake_words: tuple[str, ...] = ()) -> Ite
     verdict = verdict_text(summary.verdict, lake_words)
     words = f"Scores of run {run_id}, version {summary.run['version']}"
     models = summary.scores[:MOST_DRAWN]
-    criteria = table_text(criterion_table(summary.criteria, (), models))
+    criteria = table_text(criterion_table(summary.criteria, models))
     yield "scores", words, f"{verdict}\n\n{scores}\n\n#### Mean by criterion\n\n{criteria}\n"
     if comparison is not None:
         banner = "" if comparison.banner is None else f"> {escaped(comparison.banner)}\n\n"
@@ -94,7 +88,6 @@ def _values(source: ReportSource, against: str | None) -> dict[str, Any]:
 def _tables(source: ReportSource, most_rows: int) -> dict[str, Any]:
     """Tables with at most `most_rows` rows each."""
     summary, comparison, notes = source.summary, source.comparison, source.summary.run["notes"] or ()
-    gates = {row["criterion_id"] for row in source.criteria if row["is_gate"]}
     models = summary.scores[: len(source.drawn_groups)]
     unmet_count = len(summary.unmet)
     return {
@@ -103,7 +96,7 @@ def _tables(source: ReportSource, most_rows: int) -> dict[str, Any]:
         "unmet_rest": counted(unmet_count - most_rows, "other") if unmet_count > most_rows else "",
         "scores": rows_cut(score_table(summary.scores), most_rows),
         "compared": comparison and comparison_table(comparison, min(most_rows, MOST_COMPARED)),
-        "criteria": criterion_table(summary.criteria, gates, models, most_rows),
+        "criteria": criterion_table(summary.criteria, models, most_rows),
         "notes": notes[:most_rows],
     }
 

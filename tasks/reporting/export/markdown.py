@@ -9,7 +9,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from gradebook.tasks.reporting.drawing.figures import Table
+from gradebook.rubrics.text.tables import Table
 from gradebook.tasks.system.shell import shell_line
 
 MOST_LETTERS, MOST_CELL_LETTERS = 400, 100  # of a text from an input, in a sentence and in a table

@@ -10,15 +10,19 @@ from gradebook.tasks.comparing.figures import ComparedRow
 from gradebook.tasks.comparing.sentences import outcome_word
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.rows import Row
+from gradebook.tasks.published.run_tables import (
+    compared_rows,
+    mean_interval_words,
+    question_of,
+    sides_words,
+    weight_words,
+)
 from gradebook.tasks.published.summary import RunSummary
-from gradebook.tasks.published.verdict import question_words
 from gradebook.tasks.reporting.drawing.charts import distinct_labels, draw_png, shortened
 from gradebook.tasks.reporting.drawing.marking import visible
 from gradebook.tasks.reporting.export.comment import run_comment
-from gradebook.tasks.reporting.export.run_tables import compared_rows, sides_words, weight_words
 from gradebook.tasks.reporting.page import run_page
 from gradebook.tasks.reporting.sections.agreement import report_verdict
-from gradebook.tasks.reporting.sections.scores import mean_interval_words
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource, opened_source
 from gradebook.tasks.system.number_format import difference_interval_words, score_words, signed_words
 
@@ -112,11 +116,10 @@ def _cells(source: ReportSource, labels: Labels) -> tuple[list[Row], dict[str, A
     for row in source.summary.criteria:
         by_criterion.setdefault(row["criterion_id"], {})[source.group_of(row)] = row
     drawn = _notable(source, by_criterion)
-    gates = {row["criterion_id"] for row in source.criteria if row["is_gate"]}
     named = distinct_labels(drawn, LABEL_LETTERS - 8)
-    weights = (weight_words(by_criterion[each], gates) for each in drawn)
+    weights = (weight_words(by_criterion[each]) for each in drawn)
     names = [f"{name} · {weight}" for name, weight in zip(named, weights, strict=True)]
-    questions = [question_words(next(iter(by_criterion[each].values())).get("description")) for each in drawn]
+    questions = [question_of(by_criterion[each]) for each in drawn]
     rows = [
         {"criterion": name, "model": label, **_cell(by_criterion[criterion_id].get(group))}
         | {"question": visible(question) if place == 0 else ""}  # once in a line

@@ -12,10 +12,11 @@ from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.statistics.intervals import Interval
 from gradebook.rubrics.statistics.jackknife import Jackknife, Scale, jackknife_parts
+from gradebook.rubrics.text.tables import Table, table_of
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.reporting.drawing.charts import distinct_labels, draw
-from gradebook.tasks.reporting.drawing.figures import Figure, Table, table_of
+from gradebook.tasks.reporting.drawing.figures import Figure
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource
 from gradebook.tasks.rubric_store.questions import add_questions_of_run
 from gradebook.tasks.system.number_format import interval_words, price_words, rate_words, share_words

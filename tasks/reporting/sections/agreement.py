@@ -8,6 +8,7 @@ from gradebook.rubrics.statistics.agreement import Measure
 from gradebook.rubrics.statistics.calibration import Estimate
 from gradebook.rubrics.statistics.chance import Chance
 from gradebook.rubrics.statistics.judge_beside_people import WITH_GAPS
+from gradebook.rubrics.text.tables import Column, Table, table_of
 from gradebook.tasks.agreement.calibration import Calibration
 from gradebook.tasks.agreement.mart import JUDGE_RATERS, JUDGES, RATERS
 from gradebook.tasks.agreement.published_run import AgreementPart, measure_parts
@@ -16,7 +17,7 @@ from gradebook.tasks.comparing.verdict import RunVerdict
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.published.verdict import standing_words
 from gradebook.tasks.reporting.drawing.charts import distinct_labels, draw, shortened
-from gradebook.tasks.reporting.drawing.figures import Column, Figure, Table, table_of
+from gradebook.tasks.reporting.drawing.figures import Figure
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource
 from gradebook.tasks.system.number_format import interval_words, rate_words, score_words, signed_words, with_interval
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
+from gradebook.rubrics.text.tables import Table, chosen, table_from, table_of
 from gradebook.tasks.comparing.attribution import UNSCORED
 from gradebook.tasks.comparing.figures import ComparedRow, worst_first
 from gradebook.tasks.comparing.gate import GateFinding
@@ -23,11 +24,12 @@ from gradebook.tasks.comparing.sentences import (
     row_name,
     unchanged_sentence,
 )
+from gradebook.tasks.comparing.tables import COMPARED
 from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.reporting.drawing.charts import draw, labels_of
-from gradebook.tasks.reporting.drawing.figures import Figure, Table, table_of
+from gradebook.tasks.reporting.drawing.figures import Figure
 from gradebook.tasks.reporting.source.report_source import MOST_DRAWN, ReportSource
-from gradebook.tasks.system.number_format import difference_interval_words, p_words, score_words, signed_words
+from gradebook.tasks.system.number_format import difference_interval_words, score_words, signed_words
 
 MOST_BARS = 15
 NOTHING = 1e-9  # rounding error of a sum of floats
@@ -160,11 +162,11 @@ def forest_of(rows: Sequence[ComparedRow], place: int) -> Figure | None:
         names=list(labels.values()),
         height=20 * len(drawn),
     )
-    table = table_of(
+    table = table_from(
         f"Differences with their intervals: {known[0].pair_name}",
-        ("Compared", "Beyond chance"),
-        ("B - A", "95% interval", "p adjusted"),
-        (_forest_cells(row) for row in known),
+        {"Compared": row_name, "Beyond chance": outcome_word},
+        chosen(COMPARED, "B - A", "95% interval", "p adjusted"),
+        known,
         [index for index, row in enumerate(known) if row.is_regression],
     )
     return Figure(
@@ -185,12 +187,6 @@ def _mark(row: ComparedRow, label: str) -> Row:
         "verdict": words,
         "tip": f"{tip}; {words}",
     }
-
-
-def _forest_cells(row: ComparedRow) -> tuple[str, ...]:
-    found = row.figures
-    span = difference_interval_words(found.diff_low, found.diff_high)
-    return row_name(row), outcome_word(row), signed_words(found.mean_diff), span, p_words(row.chance)
 
 
 def _forest_sentence(known: Sequence[ComparedRow], drawn: Sequence[ComparedRow]) -> str:
@@ -215,8 +211,7 @@ def _by(row: ComparedRow) -> str:
     return f"{words} (95% interval {difference_interval_words(found.diff_low, found.diff_high)})"
 
 
-WORDS = ("Compared", "Beyond chance")
-NUMBERS = ("A", "B", "B - A", "95% interval", "p adjusted", "{0}", "{1}", "Tied", "Pairs", "Detectable")
+_MEANS = ("A", "B", "B - A", "95% interval", "p adjusted")
 MOST_CAUTIONS = 3  # shown with the table; a longer list is behind a click
 ALIKE = "Only cases with an answer on both sides are compared, on criteria with the same text on both sides."
 
@@ -284,30 +279,21 @@ def _changed(name: str, rows: tuple[ComparedRow, ...], figures: tuple[Row, ...],
         worse,
         better,
         unchanged,
-        table_of(f"{name}: regressions first", WORDS, _numbers(rows), map(_cells, ordered), flagged),
+        table_from(
+            f"{name}: regressions first",
+            {"Compared": row_name, "Beyond chance": _outcome_words},
+            chosen(COMPARED, *_MEANS, *direction_words(rows), "Tied", "Pairs", "Detectable"),
+            ordered,
+            flagged,
+        ),
         tuple(sentence for sentence in sentences if sentence not in (unchanged or "")),
         () if cautions == shown else cautions,
         tuple(figure for figure in drawn if figure is not None),
     )
 
 
-def _numbers(rows: tuple[ComparedRow, ...]) -> tuple[str, ...]:
-    return tuple(heading.format(*direction_words(rows)) for heading in NUMBERS)
-
-
-def _cells(row: ComparedRow) -> tuple[str, ...]:
-    found = row.figures
-    return (
-        row_name(row),
-        f"{outcome_word(row)} (rough)" if row.caution else outcome_word(row),
-        score_words(found.mean_a),
-        score_words(found.mean_b),
-        signed_words(found.mean_diff),
-        difference_interval_words(found.diff_low, found.diff_high),
-        p_words(row.chance),
-        *(f"{count:,}" for count in (found.better_count, found.worse_count, found.tied_count, found.n)),
-        score_words(found.detectable_diff),
-    )
+def _outcome_words(row: ComparedRow) -> str:
+    return f"{outcome_word(row)} (rough)" if row.caution else outcome_word(row)
 
 
 def _sides_of(source: ReportSource, comparison: RunComparison) -> str:

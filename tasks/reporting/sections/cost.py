@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from gradebook.rubrics.model.counts import counted
+from gradebook.rubrics.text.tables import Table, table_of
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.ledger.spending import CostSum, Spending, sum_spending
 from gradebook.tasks.planning.estimates import FEWEST_QUESTIONS, sum_spread
+from gradebook.tasks.published.run_tables import cost_table
 from gradebook.tasks.reporting.drawing.charts import distinct_labels, draw
-from gradebook.tasks.reporting.drawing.figures import Figure, Table, table_of
+from gradebook.tasks.reporting.drawing.figures import Figure
 from gradebook.tasks.reporting.source.report_source import ReportSource
 from gradebook.tasks.system.number_format import count_words, known_words, price_words, rate_words, seconds_words
 from gradebook.tasks.system.shell import shell_line
@@ -284,12 +286,6 @@ def _added(parts: Iterable[float | None]) -> float | None:
     return None if None in known else sum(part for part in known if part is not None)
 
 
-STAGE_NUMBERS = (
-    *("Rows", "Wall, s", "CPU, s", "Requests", "Replayed", "Tokens in", "Cached", "Tokens out"),
-    *("Billed", "Saved"),
-)
-
-
 @dataclass(frozen=True, slots=True)
 class CostContents:
     """Contents of the section. numbers: name and text of each headline figure; stages: costs of every stage.
@@ -323,7 +319,7 @@ def read_cost(source: ReportSource) -> CostContents | None:
         forecast,
         None if forecast or run["judge"] is None else shell_line((*words, *source.lake.words(is_passed_on=True))),
         tuple(figure for figure in found if figure is not None),
-        table_of("Costs by stage and criterion", ("Stage", "Criterion"), STAGE_NUMBERS, map(_stage_cells, rows)),
+        cost_table(rows, stage_words),
     )
 
 
@@ -381,22 +377,3 @@ def _billed_words(total: CostSum) -> str:
     if total.billed_usd is None:
         return f"{judgments} {'was' if total.judgment_count == 1 else 'were'} paid for, at an unknown price"
     return f"{judgments} cost {known_words(total.billed_usd, total.unpriced_count + total.uncounted_count)}"
-
-
-def _stage_cells(row: Row) -> tuple[str, ...]:
-    return (
-        stage_words(row["stage"]),
-        row["criterion_id"] or "",
-        _known_cell(row["row_count"]),
-        _known_cell(row["wall_s"], ".2f"),
-        _known_cell(row["cpu_s"], ".2f"),
-        *(_known_cell(row[name]) for name in ("request_count", "replayed_count")),
-        *(_known_cell(row[name]) for name in ("prompt_tokens", "cached_tokens", "completion_tokens")),
-        price_words(row["cost_usd"]),
-        price_words(row["saved_usd"]),
-    )
-
-
-def _known_cell(value: float | None, digits: str = "") -> str:
-    """Number of a stage as text; lakes of earlier versions of gradebook lack some."""
-    return "–" if value is None else format(value, f",{digits}")

@@ -13,11 +13,12 @@ from gradebook.rubrics.files.digest import rubric_from_body
 from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.statistics.outcomes import Correlation, pearson, unique_shares
+from gradebook.rubrics.text.tables import Table, table_of
 from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.verdict import question_words
 from gradebook.tasks.reporting.drawing.charts import draw, labels_of, shortened
-from gradebook.tasks.reporting.drawing.figures import Figure, Table, anchor_of, table_of
+from gradebook.tasks.reporting.drawing.figures import Figure, anchor_of
 from gradebook.tasks.reporting.sections.scores import weights_of
 from gradebook.tasks.reporting.source.criteria_tree import MeasuredCriterion, measured_criteria
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from gradebook.rubrics.model.counts import counted
+from gradebook.rubrics.text.tables import Table, table_of
 from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.reporting.drawing.charts import Colour, distinct_labels, draw, labels_of, shortened
-from gradebook.tasks.reporting.drawing.figures import Figure, Table, table_of
+from gradebook.tasks.reporting.drawing.figures import Figure
 from gradebook.tasks.reporting.source.dates import Key, Point, Points, read_criterion_means, read_points, stretch
 from gradebook.tasks.reporting.source.report_source import MOST_DRAWN, ReportSource
 from gradebook.tasks.system.number_format import interval_words, score_words, signed_words

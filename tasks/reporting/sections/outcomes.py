@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from gradebook.rubrics.files.digest import rubric_from_body
 from gradebook.rubrics.statistics.chance import Chance, chance_of_interval
+from gradebook.rubrics.text.tables import Table, table_of
 from gradebook.tasks.agreement.outcomes import LIMITS, OutcomeFollowing, cells_of, outcomes_of
-from gradebook.tasks.reporting.drawing.figures import Table, table_of
 from gradebook.tasks.reporting.source.report_source import ReportSource
 from gradebook.tasks.system.number_format import difference_interval_words, rate_words, signed_words
 

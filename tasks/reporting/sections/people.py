@@ -9,16 +9,16 @@ from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.statistics.agreement import Measure
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, mean_interval, measure_mean
-from gradebook.rubrics.statistics.rules import OVERALL
+from gradebook.rubrics.text.tables import Table, table_of
 from gradebook.tasks.agreement.mart import JUDGE_RATERS, RATERS
 from gradebook.tasks.agreement.raters import ModelMean, RaterRow, compare_raters
 from gradebook.tasks.comparing.aa_test import study_run
-from gradebook.tasks.comparing.decision_study import Components, Option
+from gradebook.tasks.comparing.tables import component_table, option_table
 from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.lake.sql import query
-from gradebook.tasks.published.summary import other_model
+from gradebook.tasks.published.run_tables import judge_part, noise_table, preference_table, votes_words
 from gradebook.tasks.reporting.drawing.charts import draw, shortened
-from gradebook.tasks.reporting.drawing.figures import Figure, Table, table_of
+from gradebook.tasks.reporting.drawing.figures import Figure
 from gradebook.tasks.reporting.sections.agreement import (
     MOST_DRAWN,
     CurrentAgreement,
@@ -36,26 +36,13 @@ from gradebook.tasks.reporting.source.rows_layout import short_names
 from gradebook.tasks.system.number_format import (
     difference_interval_words,
     interval_words,
-    price_words,
     rate_words,
     score_words,
     signed_words,
-    sqrt_words,
 )
 
 MOST_CRITERIA = 12  # in one picture
 SHAPES = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down", "triangle-right", "triangle-left")
-_NOISE_NUMBERS = (
-    "Outputs",
-    "Opinions",
-    "Output sd",
-    "Judge sd",
-    "Noise share",
-    "Flips",
-    "Swap flips",
-    "Agreement",
-    "Votes",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,40 +96,6 @@ def noise_figures(source: ReportSource) -> tuple[Figure, ...]:
     rows = [row | {"judge_part": judge_part(row)} for row in source.summary.noise]
     figures = (_figure(source, rate, [row for row in rows if row[rate.column] is not None]) for rate in _RATES)
     return tuple(figure for figure in figures if figure is not None)
-
-
-def judge_part(row: Row) -> float | None:
-    """Share (0..1) of judge noise in the variance of single scores; None if unknown, or if all scores are equal."""
-    if row["output_variance"] is None or row["judge_variance"] is None:
-        return None
-    total = row["output_variance"] + row["judge_variance"]
-    return row["judge_variance"] / total if total else None
-
-
-def noise_table(rows: Sequence[Row]) -> Table:
-    """Table of the rows of judge_noise."""
-    return table_of("Agreement of opinions", ("Criterion", "Model"), _NOISE_NUMBERS, map(_noise_cells, rows))
-
-
-def _noise_cells(row: Row) -> tuple[str, ...]:
-    return (
-        row["criterion_id"],
-        model_name(row),
-        f"{row['n']:,}",
-        f"{row['opinion_count']:,}",
-        sqrt_words(row["output_variance"]),
-        sqrt_words(row["judge_variance"]),
-        rate_words(judge_part(row)),
-        rate_words(row["flip_rate"]),
-        rate_words(row["swap_flip_rate"]),
-        rate_words(row["agreement_rate"]),
-        votes_words(row["effective_votes"]),
-    )
-
-
-def votes_words(votes: float | None) -> str:
-    """Effective number of independent judges, as text."""
-    return "–" if votes is None else f"{votes:.2f}"
 
 
 def _figure(source: ReportSource, rate: _Rate, rows: list[Row]) -> Figure | None:
@@ -221,23 +174,6 @@ def _overall_cells(rows: list[Row]) -> tuple[str, ...]:
     )
 
 
-_PREFERENCE_NUMBERS = ("Pairs", "Wins", "Ties", "Losses", "Win rate", "95% interval", "Position flips")
-
-
-def preference_table(rows: Sequence[Row]) -> Table:
-    """Table of rows of preference_rates with their win rates."""
-    return table_of(
-        "Preferences of the judge", ("Criterion", "Model", "Against"), _PREFERENCE_NUMBERS, map(_preference_cells, rows)
-    )
-
-
-def _preference_cells(row: Row) -> tuple[str, ...]:
-    counts = (f"{row[name]:,}" for name in ("pair_count", "win_count", "tie_count", "loss_count"))
-    interval = interval_words(row["ci_low"], row["ci_high"], rate_words)
-    rates = (rate_words(row["win_rate"]), interval, rate_words(row["position_flip_rate"]))
-    return (row["criterion_id"], model_name(row), other_model(row), *counts, *rates)
-
-
 _IS_SHARED = "select count(distinct rater) > 1 as is_shared from latest_ratings"
 _OF_RATERS = ("Ratings", "Severity", "With decisions", "With gold")
 _OF_MODELS = ("Outputs", "Mean rating", "Adjusted", "95% interval")
@@ -269,9 +205,6 @@ def _model_cells(row: ModelMean) -> tuple[str, ...]:
     return (row.model, f"{mean.n:,}", *means, mean.reason or interval_words(mean.ci_low, mean.ci_high))
 
 
-_OF_OPTIONS = ("Cases", "Samples", "Replicates", "Standard error", "Price")
-
-
 def study_tables(source: ReportSource) -> Iterator[Table]:
     """Both tables; none unless the judge replied several times to a question."""
     if not any(row["judge_variance"] is not None for row in source.summary.noise):
@@ -281,26 +214,9 @@ def study_tables(source: ReportSource) -> Iterator[Table]:
     except InputError:  # replies of this kind are no replicates: `gradebook noise` gives the reason
         return
     if study.components:
-        facets = tuple(dict.fromkeys(name for each in study.components for name in each.variances))
-        rows = (_component_cells(each, facets) for each in study.components)
-        headings = (*(name.replace("_", " ").capitalize() for name in facets), "Scores")
-        yield table_of("Standard deviation by source", ("Model", "Score"), headings, rows)
+        yield component_table(study)
     if study.options:
-        caption = "What more would gain: standard error of the mean overall score"
-        yield table_of(caption, ("Model", "More"), _OF_OPTIONS, map(_option_cells, study.options))
-
-
-def _component_cells(found: Components, facets: tuple[str, ...]) -> tuple[str, ...]:
-    name = "overall" if found.scope == OVERALL else found.scope_id
-    known = (found.variances.get(facet) for facet in facets)
-    deviations = ("–" if value is None else sqrt_words(value) for value in known)
-    return (found.model, f"{name} (people)" if found.kind == "rater" else name, *deviations, f"{found.n:,}")
-
-
-def _option_cells(found: Option) -> tuple[str, ...]:
-    counts = (f"{count:,.4g}" for count in (found.case_count, found.sample_count, found.replicate_count))
-    price = "–" if found.cost_usd is None else price_words(found.cost_usd)
-    return (found.model, found.more or "this run", *counts, f"{found.standard_error:.4f}", price)
+        yield option_table(study)
 
 
 _RATED = """

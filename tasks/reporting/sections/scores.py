@@ -1,22 +1,19 @@
 """Section "Scores": by model, and the weights behind them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gradebook.rubrics.model.counts import counted
-from gradebook.tasks.lake.rows import Row, model_name
+from gradebook.rubrics.text.tables import Table, table_of
+from gradebook.tasks.lake.rows import Row
+from gradebook.tasks.published.run_tables import mean_interval_words, score_table
 from gradebook.tasks.reporting.drawing.charts import draw, labels_of
-from gradebook.tasks.reporting.drawing.figures import Figure, Table, table_of
+from gradebook.tasks.reporting.drawing.figures import Figure
 from gradebook.tasks.reporting.source.criteria_tree import MeasuredCriterion
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource
 from gradebook.tasks.system.number_format import (
-    bounded_rate_words,
-    interval_words,
-    no_interval_words,
-    price_words,
     rate_words,
     score_words,
-    with_interval,
 )
 
 MOST_BARS = 24
@@ -112,12 +109,6 @@ def _listed(names: Sequence[str], joint: str = "or") -> str:
     return f" {joint} ".join(names[:MOST_NAMED]) + (f" {joint} {more:,} more" if more > 0 else "")
 
 
-NUMBERS = (
-    *("Mean", "95% interval", "SD", "Uniform weights", "Pass rate", "Gate failures", "Coverage", "Scored", "Outputs"),
-    "Billed",
-)
-
-
 @dataclass(frozen=True, slots=True)
 class ScoreContents:
     """Contents of the section. means: chart, None if no model has a mean; feedback: pairs of model and text."""
@@ -132,41 +123,6 @@ def read_scores(source: ReportSource) -> ScoreContents:
     table = score_table(source.summary.scores)
     feedback = tuple((source.group_of(row).name, row["feedback"]) for row in source.summary.feedback)
     return ScoreContents(table, _means(source, table), feedback)
-
-
-def score_table(rows: Iterable[Row]) -> Table:
-    """Table of these rows of run_scores."""
-    return table_of("Scores by model", ("Model",), NUMBERS, map(_cells, rows))
-
-
-def _cells(row: Row) -> tuple[str, ...]:
-    return (
-        model_name(row),
-        score_words(row["mean"]),
-        mean_interval_words(row),
-        score_words(row["sd"]),
-        score_words(row["uniform_mean"]),
-        _pass_words(row),
-        "no gate"
-        if (rate := row["gate_failure_rate"]) is None
-        else bounded_rate_words(rate, row.get("gate_failure_high")),
-        rate_words(row["coverage_rate"]),
-        f"{row['n']:,}",
-        f"{row['output_count']:,}",
-        price_words(row["cost_usd"]),
-    )
-
-
-def mean_interval_words(row: Row) -> str:
-    """95% interval of the mean of a row of a mart, or why there is none."""
-    if row["ci_low"] is None:
-        return no_interval_words(row.get("cluster_count"))
-    return interval_words(row["ci_low"], row["ci_high"])
-
-
-def _pass_words(row: Row) -> str:
-    """Pass rate with its 95% interval."""
-    return with_interval(row["pass_rate"], row.get("pass_low"), row.get("pass_high"), rate_words)
 
 
 def _means(source: ReportSource, table: Table) -> Figure | None:

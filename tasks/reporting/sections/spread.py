@@ -11,10 +11,11 @@ from gradebook.rubrics.files.digest import rubric_from_body
 from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import RubricError
 from gradebook.rubrics.model.rubric import NO_CATEGORY, Rubric
+from gradebook.rubrics.text.tables import table_of
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.reporting.drawing.charts import shortened
-from gradebook.tasks.reporting.drawing.figures import Figure, anchor_of, table_of
+from gradebook.tasks.reporting.drawing.figures import Figure, anchor_of
 from gradebook.tasks.reporting.sections.thresholds import Thresholds, read_thresholds
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource
 from gradebook.tasks.reporting.source.rows_layout import Lanes, by_group, lane_names, short_names

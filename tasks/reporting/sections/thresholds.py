@@ -11,10 +11,11 @@ from markupsafe import Markup
 from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.statistics.rules import OVERALL
+from gradebook.rubrics.text.tables import table_of
 from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.reporting.drawing.charts import draw
-from gradebook.tasks.reporting.drawing.figures import Figure, table_of
+from gradebook.tasks.reporting.drawing.figures import Figure
 from gradebook.tasks.reporting.drawing.templates import page_values
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource
 from gradebook.tasks.reporting.source.rows_layout import lane_names, short_names

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gradebook.rubrics.model.counts import counted
+from gradebook.rubrics.text.tables import Table, table_of
 from gradebook.tasks.agreement.mart import JUDGE_RATERS, RATERS
 from gradebook.tasks.agreement.standing import JudgeStanding, Trust, off_means
 from gradebook.tasks.comparing.judges import are_recorded
@@ -12,7 +13,6 @@ from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.summary import other_model
 from gradebook.tasks.published.verdict import standing_words
-from gradebook.tasks.reporting.drawing.figures import Table, table_of
 from gradebook.tasks.reporting.sections.agreement import CurrentAgreement, corrected_reading, gap_words, read_agreement
 from gradebook.tasks.reporting.source.findings import Finding, Sign
 from gradebook.tasks.reporting.source.report_source import ReportSource

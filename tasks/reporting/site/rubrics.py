@@ -11,9 +11,9 @@ from gradebook.rubrics.files.load import read_rubric, shipped_rubrics
 from gradebook.rubrics.files.semver import required_step
 from gradebook.rubrics.model.errors import RubricError
 from gradebook.rubrics.model.rubric import Rubric
+from gradebook.rubrics.text.tables import Table, table_of
 from gradebook.tasks.lake.rows import Row, read_rows
 from gradebook.tasks.lake.sql import query
-from gradebook.tasks.reporting.drawing.figures import Table, table_of
 from gradebook.tasks.system.number_format import score_words
 
 _BODIES = "select rubric_id, rubric_version, body from rubrics"

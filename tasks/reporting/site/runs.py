@@ -11,9 +11,9 @@ from gradebook.rubrics.model.counts import counted
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.rows import Row, model_name, read_rows
 from gradebook.tasks.lake.sql import query
+from gradebook.tasks.published.run_tables import mean_interval_words
 from gradebook.tasks.published.summary import stated_outcome
 from gradebook.tasks.reporting.drawing.charts import draw
-from gradebook.tasks.reporting.sections.scores import mean_interval_words
 from gradebook.tasks.system.number_format import score_words, signed_words
 
 MOST_POINTS = 30  # of a trend

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from gradebook.tasks.reporting.drawing.figures import Table
+from gradebook.rubrics.text.tables import Table
 
 
 class Sign(StrEnum):

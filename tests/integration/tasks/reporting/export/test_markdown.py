@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from gradebook.rubrics.text.tables import table_of
 from gradebook.tasks.published.requirements import Unmet
+from gradebook.tasks.published.run_tables import comparison_table
 from gradebook.tasks.published.summary import summarise
-from gradebook.tasks.reporting.drawing.figures import table_of
 from gradebook.tasks.reporting.export.comment import MOST_CHARACTERS, artifact_texts, run_comment
 from gradebook.tasks.reporting.export.markdown import command, escaped, table_text
-from gradebook.tasks.reporting.export.run_tables import comparison_table
 from gradebook.tasks.system.number_format import price_words
 from tests.support.reported_runs import publish_run, source_of
 
