@@ -1,6 +1,7 @@
 """All figures of a comparison: pairs of scores, and their joint statistics."""
 
 from dataclasses import dataclass, fields, replace
+from enum import Enum
 from math import isnan, nan
 
 import numpy as np
@@ -280,48 +281,48 @@ def measure_passes(
     )
 
 
-def describe_conflict(figures: PairFigures) -> str | None:
-    """Explain a conflict between the mean and the count of wins; None if they agree."""
+class Conflict(Enum):
+    """How the mean and the count of wins disagree."""
+
+    FEWER_BUT_LARGER = "they point in different directions: the fewer changes are the larger ones"
+    MEAN_ALONE = "a difference of means beyond chance, none of ranks"
+    RANKS_ALONE = "a difference of ranks beyond chance, none of means"
+
+
+def conflict_of(figures: PairFigures) -> Conflict | None:
+    """Conflict between the mean and the count of wins; None if they agree."""
     if figures.mean_diff is None or figures.p is None or figures.better_count == figures.worse_count:
         return None
     has_more_wins = figures.better_count > figures.worse_count
-    is_apart = (figures.mean_diff > 0) != has_more_wins and abs(figures.mean_diff) > 1e-9
-    counts = f"{figures.better_count:,} are better and {figures.worse_count:,} worse"
-    mean = (
-        f"the mean {'rose' if figures.mean_diff > 0 else 'fell'} by {abs(figures.mean_diff):.3g} (p = {figures.p:.2g})"
-    )
+    if (figures.mean_diff > 0) != has_more_wins and abs(figures.mean_diff) > 1e-9:
+        return Conflict.FEWER_BUT_LARGER
     ranks = figures.p_wilcoxon
-    if is_apart:
-        few = "losses" if has_more_wins else "gains"
-        is_chance = not (is_significant(figures.p) or is_significant(ranks))
-        chance = "; neither is more than chance" if is_chance else ""
-        return f"{mean}, but {counts}: the {few} are fewer but larger{chance}"
-    if ranks is not None and is_significant(figures.p) != is_significant(ranks):
-        tells = "the mean alone tells A from B, the ranks do not"
-        if is_significant(ranks):
-            tells = "the ranks alone tell A from B, the mean does not"
-        return f"{mean} and {counts}; {tells} (Wilcoxon p = {ranks:.2g})"
-    return None
+    if ranks is None or is_significant(figures.p) == is_significant(ranks):
+        return None
+    return Conflict.RANKS_ALONE if is_significant(ranks) else Conflict.MEAN_ALONE
 
 
-def describe_caution(figures: PairFigures) -> str | None:
+class Caution(Enum):
+    """Why the interval and its p are wider than t's, or rough."""
+
+    FEW_AGAINST = "few cases changed against the mean"
+    UNSEEN = "the interval ends where rare values that so few cases can't show put it"
+    SKEWED = "the differences are too skewed for t"
+    FEW_CASES = "few cases, of several pairs each"
+
+
+def caution_of(figures: PairFigures) -> Caution | None:
     """Reason why the interval and its p are wider than t's, or rough; None if they are neither."""
-    units = f"{figures.case_count:,} {'pairs' if figures.case_count == figures.n else 'cases'}"
     risen, fallen = figures.risen_case_count, figures.fallen_case_count
     if figures.case_count >= 2 and figures.moved_case_count and risen is not None and fallen is not None:
         is_up = (figures.mean_diff or 0.0) > 0
-        against, way, size = (fallen, "fell", "losses") if is_up else (risen, "rose", "gains")
-        if against < FEW_AGAINST:
-            allowed = f"the interval and p allow for rare {size} that so few can't show"
-            return f"{against or 'none'} of {units} {way}: {allowed}"
+        if (fallen if is_up else risen) < FEW_AGAINST:
+            return Caution.FEW_AGAINST
         if _is_unseen(figures, is_up=is_up):
-            return f"{units} are too few to show rare heavy {size}: the interval and p allow for them"
-    skewness = figures.skewness
-    if skewness is not None and figures.case_count < SKEWED * skewness**2:
-        return f"the differences are too skewed ({skewness:+.1f}) for t on {units}: the interval and p allow for it"
-    if 2 <= figures.case_count < min(figures.n, FEW_CLUSTERS):
-        return f"only {figures.case_count:,} cases with several pairs: the interval holds less often than 95%"
-    return None
+            return Caution.UNSEEN
+    if figures.skewness is not None and figures.case_count < SKEWED * figures.skewness**2:
+        return Caution.SKEWED
+    return Caution.FEW_CASES if 2 <= figures.case_count < min(figures.n, FEW_CLUSTERS) else None
 
 
 def _is_unseen(figures: PairFigures, *, is_up: bool) -> bool:

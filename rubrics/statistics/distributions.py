@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +23,14 @@ class Dominance(StrEnum):
     equal = "equal"
     neither = "neither"
     unknown = "unknown"  # a side has no score
+
+
+class Gap(NamedTuple):
+    """Distance between two curves at a score, as the share (0..1) of each side at or below it."""
+
+    score: float
+    share_a: float
+    share_b: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,27 +57,11 @@ class DistributionPair:
             return Dominance.b
         return Dominance.a if is_behind else Dominance.equal
 
-    def describe(self) -> str:
-        """Dominance as a sentence, with the scores of the largest distances between the curves."""
-        match self.dominance:
-            case Dominance.unknown:
-                return "A side has no score, so the distributions can't be compared."
-            case Dominance.equal:
-                return "Both have the same distribution of scores."
-            case Dominance.neither:
-                behind, ahead = self._widest(1.0), self._widest(-1.0)
-                return f"Neither dominates: at or below {behind} B has more of its outputs, at or below {ahead} A has."
-            case side:
-                one, other, sign = ("B", "A", -1.0) if side is Dominance.b else ("A", "B", 1.0)
-                return (
-                    f"{one} dominates {other}: at no score does it have more of its outputs at or below, "
-                    f"and at {self._widest(sign)} fewer."
-                )
-
-    def _widest(self, sign: float) -> str:
-        place = int(np.argmax(sign * (self.share_b - self.share_a)))
-        shares = f"A {100 * self.share_a[place]:.1f}%, B {100 * self.share_b[place]:.1f}%"
-        return f"{self.scores[place]:.3g} ({shares})"
+    def widest_gap(self, *, is_b_more: bool) -> Gap:
+        """Score at or below which B (or A) has the most outputs more than the other side; needs scores."""
+        ahead = self.share_b - self.share_a
+        place = int(np.argmax(ahead if is_b_more else -ahead))
+        return Gap(float(self.scores[place]), float(self.share_a[place]), float(self.share_b[place]))
 
 
 def pair_distributions(scores_a: ArrayLike, scores_b: ArrayLike, weights: Floats | None = None) -> DistributionPair:

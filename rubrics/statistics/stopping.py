@@ -209,35 +209,6 @@ def _interval(differences: Floats, positions: NDArray[np.int64], bounds: Interva
     return Interval(float(found.low), float(found.high))
 
 
-@dataclass(frozen=True, slots=True)
-class StopForecast:
-    """Expected savings of a rule. reason: why there are none; sd: of the differences, and where it is from.
-
-    expected: share of the cases that are judged on average (0..1), by true difference.
-    """
-
-    rule: str
-    case_count: int
-    reason: str | None = None
-    baseline_run_id: str | None = None
-    sd: float | None = None
-    sd_source: str | None = None
-    expected: tuple[tuple[float, float], ...] = ()
-
-    @property
-    def sentence(self) -> str:
-        """Forecast in words."""
-        if self.reason is not None:
-            return f"--stop {self.rule} judges all cases: {self.reason}"
-        if not self.expected:
-            return f"--stop {self.rule} against {self.baseline_run_id}: nothing is known of the spread of differences"
-        shares = ", ".join(f"{share:.0%} at {difference:.2f}" for difference, share in self.expected)
-        return (
-            f"--stop {self.rule} against {self.baseline_run_id} judges on average these shares of {self.case_count:,} "
-            f"cases, by true difference: {shares} (standard deviation {self.sd:.2f}, {self.sd_source})"
-        )
-
-
 def expected_share(
     rule: StopRule, case_count: int, sd: float, difference: float, rng: np.random.Generator, null: float = 0.0
 ) -> float:

@@ -15,5 +15,6 @@ unpaired        compare_unpaired: means over different cases
 replicates      split_replicates: replies of one judge as runs of their own
 mart_rows       comparison_table: rows of the mart
 tables          COMPARED: columns of the tables of a comparison
+remarks         conflict_words, caution_words, dominance_sentence: figures in words
 sentences       a comparison in words
 """

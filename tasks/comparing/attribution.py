@@ -28,6 +28,7 @@ from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval
 from gradebook.rubrics.statistics.mean_difference import TIED
 from gradebook.rubrics.statistics.strata import Strata
 from gradebook.tasks.comparing.case_pairs import PairedSides, name_places
+from gradebook.tasks.comparing.remarks import dominance_sentence
 
 MOST_CASES = 10
 UNSCORED = "(unscored)"  # the part due to verdicts that one side lacks
@@ -166,7 +167,7 @@ def explain(
     return Explanation(
         tuple(_parts(sides, weighted, rubric)),
         thin_distributions(pair),
-        pair.describe(),
+        dominance_sentence(pair),
         tuple(shown),
         tuple(_lost_cases(connection, weighted)),
     )

@@ -16,8 +16,6 @@ from gradebook.rubrics.statistics.comparison import (
     PairFigures,
     PassFigures,
     WinFigures,
-    describe_caution,
-    describe_conflict,
     measure_open,
     measure_pairs,
     measure_passes,
@@ -28,6 +26,7 @@ from gradebook.rubrics.statistics.paired import adjust_for_many, adjust_step_dow
 from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
 from gradebook.rubrics.statistics.spread import SpreadFigures, measure_spread
 from gradebook.tasks.comparing.case_pairs import Ends, PairCounts, PairedSides, ScorePairs
+from gradebook.tasks.comparing.remarks import caution_words, conflict_words
 from gradebook.tasks.lake.rows import pair_name
 
 Floats = NDArray[np.float64]
@@ -62,12 +61,12 @@ class ComparedRow:
     @property
     def conflict(self) -> str | None:
         """Note if the mean and the win count point in different directions."""
-        return describe_conflict(self.figures)
+        return conflict_words(self.figures)
 
     @property
     def caution(self) -> str | None:
         """Note if the figures are rough."""
-        return describe_caution(self.figures)
+        return caution_words(self.figures)
 
     @property
     def is_regression(self) -> bool:

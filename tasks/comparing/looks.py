@@ -20,7 +20,7 @@ from gradebook.rubrics.model.rubric import Rubric, effective_weights
 from gradebook.rubrics.statistics.clusters import cluster_sums
 from gradebook.rubrics.statistics.intervals import Interval
 from gradebook.rubrics.statistics.rule_parser import NOT_WORSE
-from gradebook.rubrics.statistics.stopping import StopForecast, expected_share, read_stop_rule, take_looks
+from gradebook.rubrics.statistics.stopping import expected_share, read_stop_rule, take_looks
 from gradebook.tasks.comparing.baseline import LATEST, baseline_search, find_baseline, pair_own_groups
 from gradebook.tasks.comparing.case_pairs import make_overall_pairs
 from gradebook.tasks.comparing.gate import gate_rule
@@ -47,6 +47,7 @@ from gradebook.tasks.lake.rows import read_rows
 from gradebook.tasks.lake.sql import file_list, query, quoted
 from gradebook.tasks.marts.models import build_marts, connect_marts
 from gradebook.tasks.marts.sources import add_score_sources
+from gradebook.tasks.planning.plan import StopForecast
 from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.runs.run import Run
 from gradebook.tasks.system.files import replaced_file, write_parquet

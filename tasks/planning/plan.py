@@ -13,7 +13,6 @@ from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
 from gradebook.rubrics.model.methods import Sees
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.prompts.feedback import FEEDBACK_CRITERION_ID, usual_byte_counts
-from gradebook.rubrics.statistics.stopping import StopForecast
 from gradebook.tasks.datasets.case_criteria import (
     CASE_CRITERIA,
     OwnCount,
@@ -66,6 +65,40 @@ class CriterionPlan:
     cached_tokens: int = 0  # of the prompt tokens, as the endpoint's prefix cache served the judge before
     at_most_count: int = 0  # of the requests: sent only where the first judge of a cascade is unsure
     open_count: int = 0  # judgments that no reply answers yet, at most
+
+
+_FOR_ALL = "--stop {forecast.rule} judges all cases: {forecast.reason}"
+_NO_FORECAST = (
+    "--stop {forecast.rule} against {forecast.baseline_run_id}: nothing is known of the spread of differences"
+)
+_FORECAST = (
+    "--stop {forecast.rule} against {forecast.baseline_run_id} judges on average these shares of "
+    "{forecast.case_count:,} cases, by true difference: {shares} (standard deviation {forecast.sd:.2f}, "
+    "{forecast.sd_source})"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StopForecast:
+    """Expected savings of a rule. reason: why there are none; sd: of the differences, and where it is from.
+
+    expected: share of the cases that are judged on average (0..1), by true difference.
+    """
+
+    rule: str
+    case_count: int
+    reason: str | None = None
+    baseline_run_id: str | None = None
+    sd: float | None = None
+    sd_source: str | None = None
+    expected: tuple[tuple[float, float], ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """Forecast in words."""
+        template = _FOR_ALL if self.reason is not None else _FORECAST if self.expected else _NO_FORECAST
+        shares = ", ".join(f"{share:.0%} at {difference:.2f}" for difference, share in self.expected)
+        return template.format(forecast=self, shares=shares)
 
 
 @dataclass(frozen=True, slots=True)
