@@ -48,7 +48,7 @@ def _provider_cells(provider: dict[str, Any]) -> tuple[object, ...]:
     state = {True: "set", False: "not set", None: ""}[provider["has_key"]]
     lacking = "".join(f", {name} not set" for name in provider["missing"])
     names = ", ".join(provider["names"])
-    as_of = "your settings" if provider["is_own"] else provider["checked"]
+    as_of = "your settings" if provider["is_own"] else provider["checked"] or ""
     return provider["provider"], names, f"{place} {state}".strip() + lacking, provider["base_url"], as_of
 
 

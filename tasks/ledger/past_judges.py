@@ -28,7 +28,7 @@ SETTINGS = ("model", "temperature", "seed", "max_tokens", "packing", *_ORDERS, "
 OPINIONS = ("replicates", "replicate_share", "swap_share")
 DEVIATIONS = 4  # so far a drawn share may lie from the one that was asked for
 # What bears on the price or the way to the model alone.
-_ASKING = ("base_url", "key", "key_header", "headers", "query", "form", "prices", "service_tier", "mode")
+_ASKING = ("base_url", "key", "key_header", "headers", "query", "prices", "service_tier", "mode")
 
 
 @dataclass(frozen=True, slots=True)

@@ -240,11 +240,10 @@ def provider_table() -> str:
             ", ".join(f"`{name}`" for name in each["names"]),
             f"`{each['base_url']}`",
             f"`{each['key'].removeprefix('env:')}`" if each["key"] else "none",
-            each["form"],
         )
         for each in list_providers({})
     ]
-    return table(("provider", "models by name", "address", "key", "form"), *rows)
+    return table(("provider", "models by name", "address", "key"), *rows)
 
 
 KEYS: dict[str, type[BaseModel]] = {

@@ -26,15 +26,16 @@ _SECRET_HEADERS = re.compile("key|token|secret|auth|cookie|credential|password",
 _OUR_HEADERS = ("authorization", "host", "connection", "cookie", "accept", "accept-encoding", "user-agent", "expect")
 _OUR_HEADER_STARTS = ("content-", "transfer-", "proxy-", "x-forwarded-")
 # Parts of a request that have settings of their own, or whose reply gradebook could not read.
-_OUR_PARTS = ("model", "messages", "max_tokens", "max_completion_tokens", "temperature", "seed", "service_tier")
-_OUR_PARTS += ("reasoning_effort", "verbosity", "thinking")
+_OUR_PARTS = (
+    *("model", "messages", "max_tokens", "max_completion_tokens", "temperature", "seed", "service_tier"),
+    *("reasoning_effort", "verbosity", "thinking"),
+)
 _UNREAD_PARTS = ("stream", "stream_options", "n", "response_format")
 
 Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Limit = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Tier = Literal["auto", "default", "flex", "priority"]
-Form = Literal["openai", "anthropic"]
 REASONED_TOKENS = 8_192  # of a reply with what a model reasons before; 414 are usual, 10,000 happen
 MOST_REASONED_TOKENS = 32_768  # of the second request, where the first was cut off
 
@@ -60,7 +61,6 @@ class Address(_Settings):
     key_header: Annotated[str, Field(pattern=HEADER_NAME)] | None = None  # None: `Authorization: Bearer KEY`
     headers: dict[Annotated[str, Field(pattern=HEADER_NAME)], str] = Field(default_factory=dict)
     query: dict[Annotated[str, Field(min_length=1)], str] = Field(default_factory=dict)  # such as api-version
-    form: Form = "openai"  # of requests and replies
 
     @field_validator("key_header")
     @classmethod

@@ -14,13 +14,12 @@ from gradebook.tasks.judging.settings.judge import (
     DEFAULT_BASE_URL,
     KEY_VARIABLE,
     Address,
-    Form,
 )
 from gradebook.tasks.judging.settings.provider_table import matches, provider_sections
 from gradebook.tasks.system.operator_settings import is_loopback, origin_of, read_operator_settings, settings_path
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_OF_AN_ADDRESS = ("key", "key_header", "headers", "query", "form")
+_OF_AN_ADDRESS = ("key", "key_header", "headers", "query")
 
 Patterns = tuple[str, ...]
 
@@ -36,7 +35,6 @@ class Provider(BaseModel):
     key_header: str | None = None
     headers: dict[str, str] = Field(default_factory=dict)
     query: dict[str, str] = Field(default_factory=dict)
-    form: Form = "openai"
     reasons: Patterns = ()
     refuses: dict[str, Patterns] = Field(default_factory=dict)
     settings: dict[str, Any] = Field(default_factory=dict)
@@ -109,7 +107,7 @@ def own_providers(environ: Mapping[str, str]) -> dict[str, Provider]:
         place = f"{settings_path(environ)}: providers.{name}"
         known = known_providers().get(name)
         try:
-            provider = Provider.model_validate((known.model_dump() if known else {}) | written | {"is_own": True})
+            provider = Provider.model_validate({**(known.model_dump() if known else {}), **written, "is_own": True})
             if not provider.missing_variables(environ):
                 Address(base_url=provider.address(environ))
         except ValidationError as error:
@@ -148,7 +146,6 @@ def list_providers(environ: Mapping[str, str]) -> list[dict[str, Any]]:
             "provider": name,
             "names": [*provider.names, f"{name}/*"],
             "base_url": provider.base_url,
-            "form": provider.form,
             "key": provider.key,
             "has_key": _has_key(provider.key, environ),
             "missing": provider.missing_variables(environ),
