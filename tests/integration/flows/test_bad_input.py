@@ -293,7 +293,7 @@ def test_missing_recorded_replies_are_named(gradebook, outputs, rubric, name):
 BAD_JUDGES = {
     "an unknown setting": (
         "model: m\ncolour: red\n",
-        "colour: found an unknown setting, expected one of base_url, key, model",
+        "colour: found an unknown setting, expected one of base_url, key, key_header,",
     ),
     "another protocol": ("model: m\nbase_url: ftp://x\n", "base_url: found something else, expected an address that"),
     "half an address": ("model: m\nbase_url: 'http://[::1'\n", "expected an address that begins with http://"),

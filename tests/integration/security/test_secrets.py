@@ -85,7 +85,15 @@ LATER = (
         "noise",
         "power --sd 0.3 --n 100",
     ),
-    *("why RUN c1", "sql 'from judgments'", "judges compare RUN RUN", "checkpoints", "compact", "site pages"),
+    *(
+        "why RUN c1",
+        "sql 'from judgments'",
+        "judges compare RUN RUN",
+        "judges list",
+        "checkpoints",
+        "compact",
+        "site pages",
+    ),
     *(
         "rubric lint rubric.yaml",
         "rubric new new.yaml --from general_answer",

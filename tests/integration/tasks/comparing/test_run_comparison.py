@@ -371,7 +371,7 @@ def test_the_terminal_shows_regressions_first(folder, capsys):
     shown = capsys.readouterr().out
     assert (
         shown.index("m: b (B) compared with a (A)")
-        < shown.index("p adj.")  # the verdict's sentences have p itself
+        < shown.index("p adjusted")  # the verdict's sentences have p itself
         < shown.index("overall")
         < shown.index("brief")
         < shown.index("full")
