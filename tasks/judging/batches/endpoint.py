@@ -12,7 +12,7 @@ import orjson
 from gradebook.rubrics.model.errors import EndpointUnavailable
 from gradebook.tasks.judging.batches.files import REQUEST_URL
 from gradebook.tasks.judging.settings.judge import JudgeSettings
-from gradebook.tasks.judging.settings.keys import header_secrets, read_keys
+from gradebook.tasks.judging.settings.keys import read_keys
 from gradebook.tasks.judging.transport.endpoint import refused_key
 from gradebook.tasks.judging.transport.redaction import KeyMask
 from gradebook.tasks.judging.transport.retry_policy import is_retried
@@ -82,7 +82,7 @@ class BatchEndpoint:
 
         key = read_keys(settings, os.environ)[0]
         self._settings = settings
-        self._mask = KeyMask(key, *header_secrets(settings, os.environ))
+        self._mask = KeyMask.of(settings, key)
         self._client = OpenAI(
             api_key=key,
             base_url=settings.base_url,

@@ -62,7 +62,7 @@ def _questions_of(job: BatchJob, intent: Intent) -> Iterator[Askable[Any]]:
 
 def _judgment(job: BatchJob, intent: Intent, question: Askable[Any], reply: Reply) -> dict[str, Any]:
     request = unread(question).request()
-    read = read_parts(request, reply, is_plain=job.settings.reply_format != "json_schema")[0]
+    read = read_parts(request, reply, is_plain=job.settings.is_plain)[0]
     reply = drop_false_usage(reply, least_prompt_tokens(request.messages))
     paid_usd = None if reply.usage is None else cost_usd(job.price, reply.usage, tier=BATCH_TIER)
     asked_at = intent.submitted_at or intent.intended_at

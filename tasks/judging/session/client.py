@@ -269,7 +269,7 @@ class JudgeClient:
 
     def _record(self, call: _Call, reply: Reply, paid_usd: float | None) -> ReadReply:
         """Read a reply and journal it, usable or not; for batched criteria, return the worst reading."""
-        reads = read_parts(call.request, reply, is_plain=self._settings.reply_format != "json_schema")
+        reads = read_parts(call.request, reply, is_plain=self._settings.is_plain)
         call.has_reasoned |= reply.has_thought or bool(reply.usage and reply.usage.reasoning_tokens)
         columns = reply_columns(reply, paid_usd, call.prompt_bytes, call.attempts, call.asked_at)
         columns |= call.request.note(reply) if call.request.note else {}

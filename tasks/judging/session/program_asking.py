@@ -180,7 +180,7 @@ class ProgramAsker:
 
     def _journaled(self, question: Askable[Any], reply: Reply) -> Outcome:
         request = unread(question).request()
-        read = read_parts(request, reply, is_plain=self._settings.reply_format != "json_schema")[0]
+        read = read_parts(request, reply, is_plain=self._settings.is_plain)[0]
         reply = drop_false_usage(reply, least_prompt_tokens(request.messages))
         paid_usd = None if reply.usage is None else cost_usd(self._price, reply.usage)
         sent_bytes = prompt_bytes(request.messages, request.schema)

@@ -3,7 +3,7 @@
 judge     JudgeSettings, ReplaySettings, ModelSettings: one model, or recorded replies
 panels    PanelSettings, CascadeSettings, Opinion, wanted_opinions: several judges and their votes
 files     read_judge, read_endpoint: the value of --judge or --endpoint, validated
-providers with_provider: address, key and form of a model by its name
+providers with_provider: address and key of a model by its name
 embedder  EmbedderSettings, StaticEmbedder, read_embedder: the value of --embedder
 learned   with_learned, store_learned: settings that an endpoint taught by a refusal
 keys      read_keys: keys of endpoints from the environment or a Prefect Secret block

@@ -21,7 +21,7 @@ ADDRESS_VARIABLE = "OPENAI_BASE_URL"
 REPLAY_PREFIX = "replay:"
 KEY_PATTERN = r"^(env:[A-Za-z_][A-Za-z0-9_]*|secret:[a-z0-9][a-z0-9-]*|command:[^\x00-\x1f]{1,1000})$"
 HEADER_NAME = r"^[A-Za-z0-9][A-Za-z0-9-]{0,99}$"
-SECRET_IN_HEADER = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+VARIABLE_IN_TEXT = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRET_HEADERS = re.compile("key|token|secret|auth|cookie|credential|password", re.IGNORECASE)
 _OUR_HEADERS = ("authorization", "host", "connection", "cookie", "accept", "accept-encoding", "user-agent", "expect")
 _OUR_HEADER_STARTS = ("content-", "transfer-", "proxy-", "x-forwarded-")
@@ -77,7 +77,7 @@ class Address(_Settings):
                 raise ValueError(f"no {name}: gradebook sets it, and `key` the key")
             if not (text.isascii() and text.isprintable()):
                 raise ValueError(f"a value of {name} in printable ASCII")
-            if _SECRET_HEADERS.search(name) and not SECRET_IN_HEADER.search(text):
+            if _SECRET_HEADERS.search(name) and not VARIABLE_IN_TEXT.search(text):
                 raise ValueError(
                     f"`${{VARIABLE}}` as the value of {name}: it may be a secret, and has no place in a file"
                 )
@@ -86,7 +86,7 @@ class Address(_Settings):
     @property
     def header_variables(self) -> tuple[str, ...]:
         """Variables of the environment that the headers name."""
-        return tuple(name for text in self.headers.values() for name in SECRET_IN_HEADER.findall(text))
+        return tuple(name for text in self.headers.values() for name in VARIABLE_IN_TEXT.findall(text))
 
     @field_validator("base_url")
     @classmethod
@@ -200,6 +200,11 @@ class JudgeSettings(ModelSettings):
     def addresses(self) -> tuple[Address, ...]:
         """The judge's own address, then its fallbacks."""
         return (self, *self.fallbacks)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the endpoint holds no reply to a schema, so that its text may stand around the object."""
+        return self.reply_format != "json_schema"
 
     @property
     def is_reasoning(self) -> bool:

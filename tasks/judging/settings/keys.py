@@ -18,7 +18,7 @@ from gradebook.tasks.judging.settings.judge import (
     ADDRESS_VARIABLE,
     DEFAULT_BASE_URL,
     KEY_VARIABLE,
-    SECRET_IN_HEADER,
+    VARIABLE_IN_TEXT,
     Address,
     JudgeSettings,
 )
@@ -66,7 +66,7 @@ def read_headers(address: Address, environ: Mapping[str, str]) -> dict[str, str]
     The variables are paired with the address by `read_keys`, which comes first.
     """
     return {
-        name: SECRET_IN_HEADER.sub(lambda found: _variable(found[1], environ), text)
+        name: VARIABLE_IN_TEXT.sub(lambda found: _variable(found[1], environ), text)
         for name, text in address.headers.items()
     }
 

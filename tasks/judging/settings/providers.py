@@ -1,6 +1,5 @@
-"""Providers of judges: address, key and form of a model by its name, from a table and the user's settings file."""
+"""Providers of judges: address and key of a model by its name, from a table and the user's settings file."""
 
-import re
 from collections.abc import Mapping
 from datetime import date
 from functools import cache
@@ -13,12 +12,12 @@ from gradebook.tasks.judging.settings.judge import (
     ADDRESS_VARIABLE,
     DEFAULT_BASE_URL,
     KEY_VARIABLE,
+    VARIABLE_IN_TEXT,
     Address,
 )
 from gradebook.tasks.judging.settings.provider_table import matches, provider_sections
 from gradebook.tasks.system.operator_settings import is_loopback, origin_of, read_operator_settings, settings_path
 
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _OF_AN_ADDRESS = ("key", "key_header", "headers", "query")
 
 Patterns = tuple[str, ...]
@@ -44,15 +43,17 @@ class Provider(BaseModel):
 
     def missing_variables(self, environ: Mapping[str, str]) -> list[str]:
         """Variables of the address that the environment lacks."""
-        return [name for name in dict.fromkeys(_VARIABLE.findall(self.base_url)) if not environ.get(name, "").strip()]
+        return [
+            name for name in dict.fromkeys(VARIABLE_IN_TEXT.findall(self.base_url)) if not environ.get(name, "").strip()
+        ]
 
     def address(self, environ: Mapping[str, str]) -> str:
         """Address with the variables of the environment."""
-        return _VARIABLE.sub(lambda found: environ.get(found[1], "").strip().rstrip("/"), self.base_url)
+        return VARIABLE_IN_TEXT.sub(lambda found: environ.get(found[1], "").strip().rstrip("/"), self.base_url)
 
     def pairs(self, key: str, base_url: str, environ: Mapping[str, str]) -> bool:
         """Whether a key goes to an address because both are this provider's; without TLS to this machine alone."""
-        in_headers = [f"env:{name}" for text in self.headers.values() for name in _VARIABLE.findall(text)]
+        in_headers = [f"env:{name}" for text in self.headers.values() for name in VARIABLE_IN_TEXT.findall(text)]
         if key not in (self.key, *(in_headers if self.is_own else ())) or self.missing_variables(environ):
             return False
         try:
@@ -72,7 +73,7 @@ class Provider(BaseModel):
 
 
 def with_provider(written: dict[str, Any], environ: Mapping[str, str], source: str) -> dict[str, Any]:
-    """Settings of a file or a name, with the address, key and form of the model's provider where they name no address.
+    """Settings of a file or a name, with the address and key of the model's provider where they name no address.
 
     The user's own providers come first, then the address that the environment names, then the table. A name of no
     provider goes to the address of the environment, or to OpenAI. Raises `JudgeSettingsError`.

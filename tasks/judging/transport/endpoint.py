@@ -19,7 +19,7 @@ from gradebook.rubrics.model.errors import EndpointUnavailable
 from gradebook.tasks.judging.replies.completion import ErrorBody, Reply, read_completion, read_embeddings, read_error
 from gradebook.tasks.judging.replies.question import Request
 from gradebook.tasks.judging.settings.judge import Address, JudgeSettings
-from gradebook.tasks.judging.settings.keys import fresh_key, header_secrets, refused_key_words
+from gradebook.tasks.judging.settings.keys import fresh_key, refused_key_words
 from gradebook.tasks.judging.transport.redaction import KeyMask
 from gradebook.tasks.judging.transport.retry_policy import (
     FILTER_CODES,
@@ -144,7 +144,7 @@ class Endpoint:
         self._limit_name: str | None = None  # learned from a refusal; None: as `request_body` has it
         self._timeout_s = settings.timeout_s
         self._address, self._key = address, key
-        self._mask = KeyMask(key, *header_secrets(address, os.environ))
+        self._mask = KeyMask.of(address, key)
         self._session = BoundedSession(address, key, settings.max_in_flight + 1)
 
     async def close(self) -> None:
@@ -177,7 +177,7 @@ class Endpoint:
         if (self._address.key or "").startswith("command:"):
             key = await asyncio.to_thread(fresh_key, self._address, self._key)
             if key != self._key:
-                self._mask = KeyMask(key, self._key, *header_secrets(self._address, os.environ))
+                self._mask = KeyMask.of(self._address, key, self._key)
                 self._key = key
                 self._session.renew(key)
 

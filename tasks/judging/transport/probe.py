@@ -11,7 +11,7 @@ import orjson
 from gradebook.rubrics.model.errors import EndpointUnavailable, JudgeSettingsError, MissingKey
 from gradebook.tasks.judging.replies.completion import read_error
 from gradebook.tasks.judging.settings.judge import Address, JudgeSettings
-from gradebook.tasks.judging.settings.keys import NO_KEY, header_secrets, missing_key_words
+from gradebook.tasks.judging.settings.keys import NO_KEY, missing_key_words
 from gradebook.tasks.judging.transport.endpoint import refused_certificate, refused_key
 from gradebook.tasks.judging.transport.redaction import KeyMask
 
@@ -114,7 +114,7 @@ def _status(address: Address, key: str) -> int | None:
         # The body of a list is not read: any will do, and it may be endless.
         with client, client.stream("GET", address.base_url + MODELS) as response:
             if response.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-                mask = KeyMask(key, *header_secrets(address, os.environ))
+                mask = KeyMask.of(address, key)
                 answered = mask.status_text(response.status_code, read_error(response.content).body)
                 raise refused_key(address, answered)
             return response.status_code

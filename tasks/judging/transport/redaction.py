@@ -1,9 +1,13 @@
 """Redaction of an endpoint's key from its replies, in any notation; the reason that an error's body names."""
 
+import os
 import re
+from typing import Self
 
 from gradebook.rubrics.prompts.reply_parser import clean_text
 from gradebook.tasks.judging.replies.unreadable import is_page
+from gradebook.tasks.judging.settings.judge import Address
+from gradebook.tasks.judging.settings.keys import header_secrets
 
 MASK = "[key]"
 MOST_MESSAGE_LENGTH = 300
@@ -24,6 +28,11 @@ class KeyMask:
         pattern = "|".join(map(_written_ways, self._keys))
         self._pattern = re.compile(pattern)
         self._bytes_pattern = re.compile(pattern.encode())
+
+    @classmethod
+    def of(cls, address: Address, *keys: str) -> Self:
+        """Mask of the keys of an address, and of the secrets in its headers."""
+        return cls(*keys, *header_secrets(address, os.environ))
 
     def text(self, text: str) -> str:
         """Storable text without the key. Every text of an endpoint goes through here: cleaned first, then masked."""

@@ -15,7 +15,7 @@ KEY = "sk-canary-0123456789"
 
 @dataclass(frozen=True)
 class Profile:
-    """What a provider refuses, its section in the table of providers, and the variable of its key."""
+    """Profile of a provider: its section in the table, the variable of its key, and the parameters it refuses."""
 
     section: str
     variable: str | None
